@@ -1,0 +1,48 @@
+# Every target makes its own virtual environment first, so each works as the first command in a fresh clone.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test e2e lint format bench lock clean
+
+help: ## Show this list
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+$(READY): requirements-dev.lock pyproject.toml
+	@echo "==> Making the virtual environment in $(VENV) (once, about a minute)"
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Error: Berth needs Python 3.11 or newer; set PYTHON=python3.x")'
+	@$(PYTHON) -m venv --clear $(VENV)
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+	@echo "==> Ready: $$($(BIN)/berth --version), $$($(BIN)/python --version)"
+
+demo: $(READY) ## Start a sandbox and play the injection example, step by step
+	@$(BIN)/berth demo
+
+test: $(READY) ## Run all tests
+	@echo "==> Tests (some minutes on two cores)"
+	@$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
+
+e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig file" for a real API server)
+	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)
+
+lint: $(READY) ## Check style, types and layers
+	@echo "==> ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@echo "==> mypy" && $(BIN)/mypy
+	@echo "==> import-linter" && $(BIN)/lint-imports
+
+format: $(READY) ## Format the code
+	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+bench: $(READY) ## Measure against the floor and kopf; writes docs/bench.md and docs/bench.svg
+	@$(BIN)/python -m bench
+
+lock: ## Pin all dependencies anew (needs uv)
+	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
+	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements-dev.lock
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

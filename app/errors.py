@@ -1,0 +1,80 @@
+"""The error tree. An error says who can mend it and when it is worth trying again; it imports nothing of ours.
+
+BerthError
+├── UsageError         the command line or a file the user wrote is wrong; exit status 2
+├── BadReview          the HTTP request is no AdmissionReview; `status` is the HTTP status
+├── Denied             the user can mend it; becomes `allowed: false` with this message
+├── Transient          may pass by itself; try again after `delay` seconds (None: the caller's backoff)
+│   └── ApiError       the API server answered with `status`; see its properties
+└── Terminal           will not pass by itself; do not retry until the input changes
+"""
+
+from __future__ import annotations
+
+
+class BerthError(Exception):
+    """Base of every error that Berth raises on purpose."""
+
+
+class UsageError(BerthError):
+    """Command-line or configuration mistake; the message is one line for the user."""
+
+
+class BadReview(BerthError):
+    """The request body is not an AdmissionReview that can be answered; `status` is the HTTP status to send."""
+
+    def __init__(self, message: str, *, status: int = 400) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Denied(BerthError):
+    """The object cannot be admitted as it is, and its author can mend it.
+
+    `code` goes into the Status of the answer (400 malformed, 403 forbidden, 422 invalid); `reason` is a
+    short CamelCase word for logs, metrics and audit annotations.
+    """
+
+    def __init__(self, message: str, *, reason: str, code: int = 422) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.code = code
+
+
+class Transient(BerthError):
+    """A fault that may pass; `delay` is the wait in seconds before the next try, None for the usual backoff."""
+
+    def __init__(self, message: str, *, delay: float | None = None) -> None:
+        super().__init__(message)
+        self.delay = delay
+
+
+class Terminal(BerthError):
+    """A fault that stays until somebody changes the input."""
+
+
+class ApiError(Transient):
+    """An answer of the API server that is not a success.
+
+    `status` is the HTTP status, or 0 where no answer came (refused, cut, timed out); `reason` the
+    Status reason (`NotFound`, `Conflict`, `Expired` …) or ""; `delay` the server's Retry-After. The message is
+    truncated and never carries a body that is not a Status, so that no secret reaches a log.
+    """
+
+    def __init__(self, message: str, *, status: int, reason: str = "", delay: float | None = None) -> None:
+        super().__init__(message, delay=delay)
+        self.status = status
+        self.reason = reason
+
+    @property
+    def not_found(self) -> bool:
+        return self.status == 404
+
+    @property
+    def conflict(self) -> bool:
+        return self.status == 409
+
+    @property
+    def expired(self) -> bool:
+        """HTTP 410: the resource version or continue token is gone; list again."""
+        return self.status == 410
