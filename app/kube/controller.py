@@ -1,0 +1,167 @@
+"""Runs one reconcile function over the keys of a queue.
+
+Owns workers, retries, resync and draining. The function gets a key and reads state itself: what woke it is not
+told, on purpose, so that it works the same after a restart. Nothing here knows what is reconciled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, Protocol, TypeVar
+
+import structlog
+
+from app.errors import Terminal, Transient
+from app.kube.queue import QueueClosed, WorkQueue
+from app.kube.store import Store
+
+log = structlog.get_logger(__name__)
+
+K = TypeVar("K", bound=Hashable)
+Outcome = Literal["done", "requeue", "transient", "terminal", "internal"]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The key is as it should be until something changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequeueAfter:
+    """Look at the key again in so many seconds."""
+
+    seconds: float
+
+
+Result = Done | RequeueAfter
+
+
+class ControllerObserver(Protocol):
+    """What a controller reports; the metrics module implements it."""
+
+    def reconciled(self, controller: str, outcome: Outcome, seconds: float) -> None:
+        """One run of the reconcile function has ended."""
+
+    def depth(self, controller: str, waiting: int) -> None:
+        """So many keys wait for a worker."""
+
+
+class Controller(Generic[K]):
+    """`reconcile` returns Done or RequeueAfter, or raises.
+
+    Transient is tried again after its delay or the key's backoff; Terminal is logged and not tried again until the
+    key is added anew; any other exception is a bug, logged with its traceback and tried again like Transient.
+    `keys` lists every key for the first run and the resync, which happens every `resync` seconds (None: never).
+    """
+
+    def __init__(
+        self,
+        name: str,
+        reconcile: Callable[[K], Awaitable[Result]],
+        *,
+        stores: Sequence[Store[Any]] = (),
+        keys: Callable[[], Iterable[K]] = tuple,
+        workers: int = 2,
+        resync: float | None = 600.0,
+        drain: float = 3.0,
+        queue: WorkQueue[K] | None = None,
+        observer: ControllerObserver | None = None,
+    ) -> None:
+        self.name = name
+        self.queue: WorkQueue[K] = queue if queue is not None else WorkQueue()
+        self._reconcile = reconcile
+        self._stores = tuple(stores)
+        self._keys = keys
+        self._workers = workers
+        self._resync = resync
+        self._drain = drain
+        self._observer = observer
+
+    def enqueue(self, key: K) -> None:
+        """Have `key` reconciled soon; allowed before `run`."""
+        self.queue.add(key)
+
+    async def run(self) -> None:
+        """Waits for every store, then works until cancelled.
+
+        On cancellation no key is begun any more and those under way get `drain` seconds to end before they are
+        cancelled too. A controller runs once.
+        """
+        for store in self._stores:
+            await store.wait_synced()
+        log.info("controller starts", controller=self.name, workers=self._workers)
+        workers = {asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)}
+        feed = asyncio.create_task(self._feed(), name=f"{self.name}-feed")
+        try:
+            ended, _ = await asyncio.wait({feed, *workers}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            feed.cancel()
+            self.queue.close()
+            await self._finish({feed, *workers})
+        # None of them ends by itself: whatever did has failed, and a controller without workers must not look alive.
+        for task in ended:
+            task.result()
+
+    async def _feed(self) -> None:
+        while True:
+            for key in self._keys():
+                self.queue.add(key)
+            if self._resync is None:
+                await asyncio.Event().wait()
+            else:
+                await asyncio.sleep(self._resync)
+
+    async def _finish(self, workers: set[asyncio.Task[None]]) -> None:
+        try:
+            await asyncio.wait(workers, timeout=self._drain)
+        finally:
+            # Reached by a second cancellation too: then there is no more patience, but still no orphan.
+            for worker in workers:
+                worker.cancel()
+            await asyncio.gather(*workers, return_exceptions=True)
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosed:
+                return
+            self._report_depth()
+            try:
+                await self._once(key)
+            finally:
+                self.queue.done(key)
+                self._report_depth()
+
+    async def _once(self, key: K) -> None:
+        started = time.monotonic()
+        outcome: Outcome
+        try:
+            result = await self._reconcile(key)
+        except Transient as error:
+            delay = self.queue.retry(key, at_least=error.delay)
+            outcome = "transient"
+            log.info("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
+        except Terminal as error:
+            self.queue.forget(key)
+            outcome = "terminal"
+            log.warning("reconcile given up", controller=self.name, key=key, error=str(error))
+        except Exception:  # the wall of a reconcile worker: one key's bug must not stop the others
+            self.queue.retry(key)
+            outcome = "internal"
+            log.exception("reconcile failed", controller=self.name, key=key)
+        else:
+            self.queue.forget(key)
+            outcome = "done"
+            if isinstance(result, RequeueAfter):
+                self.queue.add_after(key, result.seconds)
+                outcome = "requeue"
+        if self._observer is not None:
+            self._observer.reconciled(self.name, outcome, time.monotonic() - started)
+
+    def _report_depth(self) -> None:
+        if self._observer is not None:
+            self._observer.depth(self.name, len(self.queue))

@@ -1,0 +1,234 @@
+"""Leader election by a Lease: of several replicas, one works.
+
+Owns one Lease object and the task that works while it is held. Time is monotonic; the clocks of other machines are
+never compared. The holder stops working, and waits until its work has stopped, before a rival may start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import math
+import random as _random
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import LEASES
+from app.wire import JSON
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTiming:
+    """Seconds. A rival waits `duration` after the last renewal that it saw; the holder gives up after `renew_deadline`.
+
+    The difference is the time that the work has to stop. The Lease says whole seconds, so `duration` is rounded up.
+    """
+
+    duration: float = 15.0
+    renew_deadline: float = 10.0
+    retry_period: float = 2.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline < self.duration:
+            raise ValueError("a lease needs 0 < retry_period < renew_deadline < duration")
+
+
+class LeaderElector:
+    """`identity` must differ between processes (a Pod name with a random suffix)."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        timing: LeaseTiming | None = None,
+        on_change: Callable[[bool], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
+        random: Callable[[], float] = _random.random,
+    ) -> None:
+        self._client = client
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._timing = timing or LeaseTiming()
+        self._on_change = on_change
+        self._clock = clock
+        self._wall_clock = wall_clock
+        self._random = random
+        self._lease: JSON | None = None
+        self._seen: tuple[object, ...] = ()
+        self._seen_at = 0.0
+        self._renewed_at = 0.0
+        self._leading = False
+
+    @property
+    def leading(self) -> bool:
+        return self._leading
+
+    async def run(self, work: Callable[[], Awaitable[None]]) -> None:
+        """Contends for the Lease and runs `work` while holding it, again and again until cancelled.
+
+        Ends early only if `work` ends by itself, with its exception if it raised one. The Lease is released in
+        every case but a lost one.
+        """
+        while True:
+            await self._acquire()
+            self._set_leading(leading=True)
+            task = asyncio.ensure_future(work())
+            try:
+                lost = await self._hold(task)
+            finally:
+                await _stop(task)
+                self._set_leading(leading=False)
+                if self._clock() - self._renewed_at < self._timing.duration:
+                    await self._release()
+            if not lost:
+                return task.result()
+
+    async def _acquire(self) -> None:
+        while not await self._try():
+            await self._rest()
+
+    async def _hold(self, task: asyncio.Future[None]) -> bool:
+        """Renews until the work ends (False) or the Lease is lost (True)."""
+        while True:
+            await asyncio.wait({task}, timeout=self._until_next_try())
+            if task.done():
+                return False
+            left = self._renewed_at + self._timing.renew_deadline - self._clock()
+            if left <= 0:
+                log.warning("lease lost: not renewed in time", lease=self._name)
+                return True
+            try:
+                async with asyncio.timeout(left):
+                    renewed = await self._try()
+                    if not renewed and self._lease is None:
+                        # Somebody else wrote, or the Lease is gone: look at once, it may not be ours any more.
+                        renewed = await self._try()
+            except TimeoutError:
+                continue
+            if not renewed and self._holder() not in ("", self._identity):
+                log.warning("lease lost: taken", lease=self._name, holder=self._holder())
+                return True
+
+    def _until_next_try(self) -> float:
+        deadline = self._renewed_at + self._timing.renew_deadline - self._clock()
+        return max(0.0, min(self._timing.retry_period, deadline))
+
+    async def _rest(self) -> None:
+        # A little jitter keeps rivals that started together from colliding at every step.
+        await asyncio.sleep(self._timing.retry_period * (1 + 0.2 * self._random()))
+
+    async def _try(self) -> bool:
+        """One attempt to take or renew; False if somebody else holds it, or on any fault of the API."""
+        try:
+            if self._lease is None or self._holder() != self._identity:
+                await self._read()
+            if self._lease is not None and not self._free():
+                return False
+            # Counted from before the request: the server's own record is never older than ours.
+            began = self._clock()
+            await self._write()
+        except ApiError as error:
+            # A conflict says that what we know is old; a 404 that the Lease is gone. Read again next time.
+            if error.status in (404, 409):
+                self._lease = None
+            log.info("lease attempt failed", lease=self._name, error=str(error))
+            return False
+        self._renewed_at = began
+        return True
+
+    async def _read(self) -> None:
+        try:
+            self._lease = await self._client.get(LEASES, self._name, namespace=self._namespace)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            self._lease = None
+        seen = (self._holder(), self._spec().get("renewTime"), self._spec().get("leaseTransitions"))
+        if seen != self._seen:
+            self._seen, self._seen_at = seen, self._clock()
+
+    def _free(self) -> bool:
+        """Ours, nobody's, or unchanged for its whole duration by our own clock."""
+        if self._holder() in ("", self._identity):
+            return True
+        seconds = self._spec().get("leaseDurationSeconds")
+        duration = seconds if isinstance(seconds, int) else math.ceil(self._timing.duration)
+        return self._clock() - self._seen_at > duration
+
+    async def _write(self) -> None:
+        now = self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        old = self._spec()
+        taken_over = self._holder() != self._identity
+        transitions = old.get("leaseTransitions")
+        transitions = transitions if isinstance(transitions, int) else 0
+        spec: JSON = {
+            **old,
+            "holderIdentity": self._identity,
+            "leaseDurationSeconds": math.ceil(self._timing.duration),
+            "acquireTime": now if taken_over or "acquireTime" not in old else old["acquireTime"],
+            "renewTime": now,
+            "leaseTransitions": transitions + (1 if taken_over and self._lease is not None else 0),
+        }
+        await self._put(spec)
+
+    async def _put(self, spec: JSON) -> None:
+        if self._lease is None:
+            body: JSON = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": spec}
+            body["metadata"] = {"name": self._name, "namespace": self._namespace}
+            self._lease = await self._client.create(LEASES, body, namespace=self._namespace)
+        else:
+            # The resource version that came with the Lease makes this fail if anybody wrote meanwhile.
+            body = {**self._lease, "spec": spec}
+            self._lease = await self._client.replace(LEASES, self._name, body, namespace=self._namespace)
+
+    async def _release(self) -> None:
+        """Give the Lease up so that a rival need not wait; a failure costs only that wait."""
+        if self._lease is None or self._holder() != self._identity:
+            return
+        spec = {**self._spec(), "holderIdentity": "", "leaseDurationSeconds": 1}
+        try:
+            async with asyncio.timeout(self._timing.retry_period):
+                await self._put(spec)
+        except (ApiError, TimeoutError) as error:
+            log.info("lease not released", lease=self._name, error=str(error) or "no answer in time")
+        self._lease = None
+
+    def _spec(self) -> dict[str, Any]:
+        spec = (self._lease or {}).get("spec")
+        return spec if isinstance(spec, dict) else {}
+
+    def _holder(self) -> str:
+        return str(self._spec().get("holderIdentity") or "")
+
+    def _set_leading(self, *, leading: bool) -> None:
+        self._leading = leading
+        log.info("leading" if leading else "not leading", lease=self._name, identity=self._identity)
+        if self._on_change is not None:
+            self._on_change(leading)
+
+
+async def _stop(task: asyncio.Future[None]) -> None:
+    """Cancel and await: when this returns the work has stopped, even if we are cancelled once more meanwhile."""
+    task.cancel()
+    interrupted = False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            # Not passed on: the work has been told, and a second blow would cut its cleaning up short.
+            interrupted = True
+    if interrupted:
+        raise asyncio.CancelledError

@@ -1,0 +1,101 @@
+"""The naming rules of the API, with messages that say what would be right.
+
+Each `check_` function returns its argument or raises ValueError; none of them looks anything up.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+DNS_LABEL_LIMIT = 63
+DNS_SUBDOMAIN_LIMIT = 253
+_SHOWN = 80
+_HASH_LENGTH = 8
+
+_DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
+_QUALIFIED = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?", re.ASCII)
+_NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+", re.ASCII)
+
+
+def check_dns_label(text: str) -> str:
+    """RFC 1123 label: names of namespaces, containers, volumes, most short names."""
+    rule = "lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63 characters"
+    if not text:
+        raise ValueError(f"an empty name is not allowed: use {rule}")
+    if len(text) > DNS_LABEL_LIMIT:
+        raise ValueError(f"{_shown(text)} has {len(text)} characters: use {rule}")
+    if not _DNS_LABEL.fullmatch(text):
+        raise ValueError(f"{_shown(text)} is not a valid name: use {rule}")
+    return text
+
+
+def check_dns_subdomain(text: str) -> str:
+    """RFC 1123 subdomain: names of most objects, and the prefix of a qualified name."""
+    rule = (
+        "lower-case letters, digits, '-' and '.', every part between dots beginning and ending with a letter or "
+        "digit, at most 253 characters"
+    )
+    if not text:
+        raise ValueError(f"an empty name is not allowed: use {rule}")
+    if len(text) > DNS_SUBDOMAIN_LIMIT:
+        raise ValueError(f"{_shown(text)} has {len(text)} characters: use {rule}")
+    if not all(_DNS_LABEL.fullmatch(part) for part in text.split(".")):
+        raise ValueError(f"{_shown(text)} is not a valid name: use {rule}")
+    return text
+
+
+def check_qualified_name(text: str) -> str:
+    """`[prefix/]name`: label keys, resource names, condition types."""
+    rule = (
+        "an optional DNS prefix and '/', then letters, digits, '-', '_' and '.', beginning and ending with a letter "
+        "or digit, at most 63 characters"
+    )
+    prefix, slash, name = text.rpartition("/")
+    if slash:
+        try:
+            check_dns_subdomain(prefix)
+        except ValueError as error:
+            raise ValueError(f"{_shown(text)} has a bad prefix: {error}") from None
+    if not name or len(name) > DNS_LABEL_LIMIT or not _QUALIFIED.fullmatch(name):
+        raise ValueError(f"{_shown(text)} is not a qualified name: use {rule}")
+    return text
+
+
+def check_label_key(text: str) -> str:
+    return check_qualified_name(text)
+
+
+def check_annotation_key(text: str) -> str:
+    """As a label key, but upper-case letters may stand in the prefix, which the API ignores there."""
+    check_qualified_name(text.lower())
+    return text
+
+
+def check_label_value(text: str) -> str:
+    if text and (len(text) > DNS_LABEL_LIMIT or not _QUALIFIED.fullmatch(text)):
+        raise ValueError(
+            f"{_shown(text)} is not a label value: use letters, digits, '-', '_' and '.', beginning and ending with "
+            "a letter or digit, at most 63 characters, or nothing"
+        )
+    return text
+
+
+def shorten(text: str, limit: int = DNS_LABEL_LIMIT) -> str:
+    """A DNS-safe name of at most `limit` characters: `text` itself where it fits, else cut and marked by its hash.
+
+    The same text always gives the same name, and two texts that were cut give different ones wherever they differ.
+    """
+    if limit < _HASH_LENGTH + 2:
+        raise ValueError(f"a name of {limit} characters cannot hold a hash")
+    parts = text.split(".") if limit > DNS_LABEL_LIMIT else [text]
+    fits = len(text) <= limit and all(_DNS_LABEL.fullmatch(part) for part in parts)
+    if fits:
+        return text
+    digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
+    stem = _NOT_IN_NAMES.sub("-", text.lower())[: limit - _HASH_LENGTH - 1].strip("-")
+    return f"{stem}-{digest}" if stem else f"x-{digest}"
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -1,0 +1,141 @@
+"""A work queue of keys: each key waits once, and is never in two workers at a time.
+
+Owns order, delays and per-key backoff; runs nothing. A key that is added while a worker has it comes again once
+that worker is done. It belongs to one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random as _random
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from app.kube.backoff import jittered
+
+K = TypeVar("K", bound=Hashable)
+
+
+class QueueClosed(Exception):
+    """No more keys will come."""
+
+
+class WorkQueue(Generic[K]):
+    """Delays are in seconds. `base` and `cap` bound the backoff of a key that keeps failing."""
+
+    def __init__(
+        self, *, base: float = 0.005, cap: float = 300.0, random: Callable[[], float] = _random.random
+    ) -> None:
+        self._base = base
+        self._cap = cap
+        self._random = random
+        # A dict is an ordered set: the oldest waiting key comes first.
+        self._waiting: dict[K, None] = {}
+        self._active: set[K] = set()
+        self._again: set[K] = set()
+        self._timers: dict[K, asyncio.TimerHandle] = {}
+        self._failures: dict[K, int] = {}
+        self._getters: list[asyncio.Future[None]] = []
+        self._closed = False
+
+    def __len__(self) -> int:
+        """Keys that wait for a worker now; delayed keys are not counted until their time."""
+        return len(self._waiting)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def add(self, key: K) -> None:
+        """Have `key` worked on as soon as a worker is free; nothing happens if it already waits."""
+        if self._closed:
+            return
+        if key in self._active:
+            self._again.add(key)
+            return
+        self._waiting[key] = None
+        self._wake_one()
+
+    def add_after(self, key: K, delay: float) -> None:
+        """Add `key` in `delay` seconds; of two delays for a key the earlier one holds."""
+        if self._closed:
+            return
+        if delay <= 0:
+            self.add(key)
+            return
+        loop = asyncio.get_running_loop()
+        pending = self._timers.get(key)
+        if pending is not None:
+            if pending.when() <= loop.time() + delay:
+                return
+            pending.cancel()
+        self._timers[key] = loop.call_later(delay, self._ripe, key)
+
+    def retry(self, key: K, *, at_least: float | None = None) -> float:
+        """Add `key` after its own growing, jittered backoff; returns the delay."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        delay = jittered(failures, base=self._base, cap=self._cap, random=self._random)
+        delay = max(delay, at_least or 0.0)
+        self.add_after(key, delay)
+        return delay
+
+    def forget(self, key: K) -> None:
+        """The key has been dealt with: its backoff starts anew, and a delay under way is dropped."""
+        self._failures.pop(key, None)
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def get(self) -> K:
+        """The oldest waiting key, which is the caller's until `done`; raises `QueueClosed` after `close`."""
+        while not self._waiting:
+            if self._closed:
+                raise QueueClosed
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # If the wake-up was ours already, it must not be lost to the others.
+                if getter.done() and not getter.cancelled():
+                    self._wake_one()
+                raise
+            finally:
+                if getter in self._getters:
+                    self._getters.remove(getter)
+        if self._closed:
+            raise QueueClosed
+        key = next(iter(self._waiting))
+        del self._waiting[key]
+        self._active.add(key)
+        return key
+
+    def done(self, key: K) -> None:
+        """The worker is finished with `key`; it waits again if it was added meanwhile."""
+        self._active.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            self.add(key)
+
+    def close(self) -> None:
+        """Take and give no more keys; workers in `get` end with `QueueClosed`."""
+        self._closed = True
+        self._waiting.clear()
+        self._again.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        for getter in self._getters:
+            if not getter.done():
+                getter.set_result(None)
+
+    def _ripe(self, key: K) -> None:
+        self._timers.pop(key, None)
+        self.add(key)
+
+    def _wake_one(self) -> None:
+        for getter in self._getters:
+            if not getter.done():
+                getter.set_result(None)
+                return

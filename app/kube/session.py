@@ -1,0 +1,224 @@
+"""One authenticated HTTP session with an API server, on the official asyncio client.
+
+Owns the client object, the renewal of its credentials and the deadline of each request; knows no resources.
+It retries one thing: an answer 401 (or an untrusted certificate), once, after reading its credentials again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+import structlog
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.config import ConfigException
+
+from app.errors import ApiError, UsageError
+from app.kube.answers import cut, error_of_answer, error_of_transport
+from app.kube.credentials import Credentials
+from app.wire import JSON, decode_json
+
+log = structlog.get_logger(__name__)
+
+TRANSPORT_FAULTS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, ConfigException)
+_ERROR_BODY_LIMIT = 64 * 1024
+_RETIRED_CLIENTS = 2
+_TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
+
+
+class Session:
+    """`deadline` bounds each request in seconds, its answer's body included.
+
+    `reload_interval` is the least time in seconds between two reloads that refused credentials force, so that an
+    exec plugin does not run for every request.
+    """
+
+    def __init__(
+        self,
+        credentials: Credentials,
+        *,
+        deadline: float,
+        reload_interval: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._credentials = credentials
+        self.deadline = deadline
+        self._reload_interval = reload_interval
+        self._clock = clock
+        self._refreshing: asyncio.Task[None] | None = None
+        self._reloaded_at = float("-inf")
+        self._generation = 0
+        self._identity = _tls_identity(credentials.configuration)
+        self._api = _api_client(credentials.configuration)
+        self._retired: deque[Any] = deque()
+        self._closed = False
+
+    async def close(self) -> None:
+        """Close every connection; watches under way end with an `ApiError`."""
+        self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        for api in (self._api, *self._retired):
+            await api.close()
+
+    @property
+    def server(self) -> str:
+        """The API server's URL."""
+        return str(self._credentials.configuration.host)
+
+    async def open(self, method: str, path: str, *, query: dict[str, str], what: str) -> aiohttp.ClientResponse:
+        """The response of a success within the deadline; its body is the caller's, who closes it."""
+        try:
+            async with asyncio.timeout(self.deadline):
+                return await self._send(method, path, query=query, what=what)
+        except TimeoutError as error:
+            raise error_of_transport(what, error) from error
+
+    async def json(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: JSON | list[JSON] | None = None,
+        content_type: str = "application/json",
+    ) -> JSON:
+        what = f"{method} {path}"
+        try:
+            async with asyncio.timeout(self.deadline):
+                response = await self._send(
+                    method, path, query=query or {}, body=body, content_type=content_type, what=what
+                )
+                async with response:
+                    raw = await response.read()
+            decoded = decode_json(raw)
+        except msgspec.DecodeError as error:
+            raise ApiError(f"{what}: the answer is not JSON", status=0) from error
+        except TRANSPORT_FAULTS as error:
+            raise error_of_transport(what, error) from error
+        if not isinstance(decoded, dict):
+            raise ApiError(f"{what}: the answer is not a JSON object", status=0)
+        return decoded
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: dict[str, str],
+        what: str,
+        body: JSON | list[JSON] | None = None,
+        content_type: str = "application/json",
+    ) -> aiohttp.ClientResponse:
+        """The response of a success, its body unread; a 401 or an untrusted certificate is tried twice."""
+        for last_try in (False, True):
+            if self._closed:
+                raise ApiError(f"{what}: the client is closed", status=0, reason="Closed")
+            generation = self._generation
+            try:
+                if self._credentials.due:
+                    await self._refresh(self._credentials.renew)
+                response = await self._once(method, path, query=query, body=body, content_type=content_type)
+            except aiohttp.ClientSSLError as error:
+                # The authority or our certificate may have been rotated on disk since the context was made.
+                if last_try or not await self._reload(generation, new_tls=True):
+                    raise error_of_transport(what, error) from error
+                continue
+            except TRANSPORT_FAULTS as error:
+                raise error_of_transport(what, error) from error
+            if 200 <= response.status < 300:
+                return response
+            async with response:
+                if response.status == 401 and not last_try and await self._reload(generation):
+                    continue
+                text = b""
+                with contextlib.suppress(aiohttp.ClientError, OSError):
+                    text = await response.content.read(_ERROR_BODY_LIMIT)
+                raise error_of_answer(what, response.status, text, retry_after=response.headers.get("Retry-After"))
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    async def _once(
+        self, method: str, path: str, *, query: dict[str, str], body: JSON | list[JSON] | None, content_type: str
+    ) -> aiohttp.ClientResponse:
+        headers = {"Accept": "application/json", "User-Agent": "berth", "Content-Type": content_type}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        if token := headers.get("authorization"):
+            headers["authorization"] = token.strip()
+        given = {name: value for name, value in query.items() if value}
+        url = str(self._api.configuration.host) + path + ("?" + urlencode(given) if given else "")
+        # The client reads a falsy timeout as five minutes in total; ours is set around each call instead.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline)
+        answer: Any = await self._api.call_api(method, url, header_params=headers, body=body, _request_timeout=timeout)
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    async def _reload(self, generation: int, *, new_tls: bool = False) -> bool:
+        """Read the credentials again after a refusal; False if that was done just now, or failed."""
+        if generation == self._generation:
+            if self._refreshing is None:
+                if self._clock() - self._reloaded_at < self._reload_interval:
+                    return False
+                self._reloaded_at = self._clock()
+            await self._refresh(self._credentials.reload, new_tls=new_tls)
+        return generation != self._generation
+
+    async def _refresh(self, work: Callable[[], Awaitable[None]], *, new_tls: bool = False) -> None:
+        """Run `work` once for all who ask meanwhile.
+
+        It outlives the request that started it: a plugin slower than a request's deadline must not be started
+        again by every request.
+        """
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refreshed(work, new_tls=new_tls))
+        await asyncio.shield(self._refreshing)
+
+    async def _refreshed(self, work: Callable[[], Awaitable[None]], *, new_tls: bool) -> None:
+        try:
+            await work()
+            await self._adopt(new_tls=new_tls)
+            self._generation += 1
+        except UsageError as error:
+            # What we have may still do; if not, the server's refusal says it better than this.
+            log.warning("credentials not renewed", server=self.server, error=str(error))
+        finally:
+            self._refreshing = None
+
+    async def _adopt(self, *, new_tls: bool) -> None:
+        """Use the current configuration; a new TLS identity needs a new client, since the old holds its context."""
+        configuration = self._credentials.configuration
+        identity = _tls_identity(configuration)
+        if identity == self._identity and not new_tls:
+            self._api.configuration = configuration
+            return
+        self._retired.append(self._api)
+        self._api, self._identity = _api_client(configuration), identity
+        # Requests under way finish on the client that they began with, within reason.
+        while len(self._retired) > _RETIRED_CLIENTS:
+            await self._retired.popleft().close()
+
+
+def _tls_identity(configuration: Any) -> tuple[object, ...]:
+    """What a TLS context is made from: the settings, and the state of the files that they name."""
+    values = [getattr(configuration, name, None) for name in _TLS_FIELDS]
+    stamps = []
+    for path in (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file):
+        with contextlib.suppress(OSError):
+            stat = Path(path).stat() if path else None
+            stamps.append((stat.st_mtime_ns, stat.st_size) if stat else None)
+    return (*values, *stamps)
+
+
+def _api_client(configuration: Any) -> Any:
+    try:
+        return ApiClient(configuration=configuration)
+    except (OSError, ValueError) as error:  # unreadable or malformed certificates
+        raise UsageError(cut(f"TLS files of {configuration.host}: {error}")) from error

@@ -1,0 +1,127 @@
+"""The work queue: one key once, never twice at a time, later and later after failures."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.kube.queue import QueueClosed, WorkQueue
+
+
+async def test_key_waits_once_and_in_order() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    for key in "abab":
+        queue.add(key)
+    assert len(queue) == 2
+    assert [await queue.get(), await queue.get()] == ["a", "b"]
+    assert len(queue) == 0
+
+
+async def test_key_added_during_work_runs_once_more_after_it() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add("a")
+    key = await queue.get()
+    queue.add("a")
+    queue.add("a")
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    queue.done(key)
+    assert await asyncio.wait_for(waiting, 1) == "a"
+    queue.done("a")
+    assert len(queue) == 0
+
+
+async def test_never_in_two_workers() -> None:
+    queue: WorkQueue[int] = WorkQueue()
+    active: set[int] = set()
+    runs = 0
+
+    async def work() -> None:
+        nonlocal runs
+        while True:
+            key = await queue.get()
+            assert key not in active
+            active.add(key)
+            await asyncio.sleep(0.001)
+            active.discard(key)
+            runs += 1
+            queue.done(key)
+
+    workers = [asyncio.create_task(work()) for _ in range(4)]
+    for _ in range(20):
+        for key in range(3):
+            queue.add(key)
+        await asyncio.sleep(0.0007)
+    await asyncio.sleep(0.05)
+    queue.close()
+    results = await asyncio.gather(*workers, return_exceptions=True)
+    assert all(isinstance(result, QueueClosed) for result in results)
+    assert runs >= 6
+
+
+async def test_delayed_key_comes_when_its_time_is_there() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("late", 0.06)
+    queue.add_after("soon", 0.02)
+    queue.add_after("late", 0.5)
+    queue.add_after("now", 0)
+    assert len(queue) == 1
+    assert [await asyncio.wait_for(queue.get(), 0.4) for _ in range(3)] == ["now", "soon", "late"]
+
+
+async def test_earlier_delay_replaces_a_later_one() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 60)
+    queue.add_after("a", 0.01)
+    assert await asyncio.wait_for(queue.get(), 1) == "a"
+
+
+async def test_backoff_grows_per_key_and_is_forgotten() -> None:
+    queue: WorkQueue[str] = WorkQueue(random=lambda: 1.0)
+    assert [queue.retry("a") for _ in range(4)] == [0.005, 0.01, 0.02, 0.04]
+    assert queue.retry("b") == 0.005
+    assert queue.retry("b", at_least=2) == 2
+    for _ in range(100):
+        longest = queue.retry("a")
+    assert longest == 300
+    queue.forget("a")
+    assert queue.retry("a") == 0.005
+    queue.close()
+
+
+async def test_forget_drops_a_delay_under_way() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    queue.add_after("a", 0.01)
+    queue.forget("a")
+    await asyncio.sleep(0.03)
+    assert len(queue) == 0
+
+
+async def test_cancelled_getter_loses_no_wake_up() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    first, second = asyncio.create_task(queue.get()), asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add("a")
+    first.cancel()
+    assert await asyncio.wait_for(second, 1) == "a"
+    with pytest.raises(asyncio.CancelledError):
+        await first
+
+
+async def test_closed_queue_gives_and_takes_nothing() -> None:
+    queue: WorkQueue[str] = WorkQueue()
+    waiting = asyncio.create_task(queue.get())
+    await asyncio.sleep(0)
+    queue.add_after("later", 0.01)
+    queue.close()
+    queue.add("a")
+    queue.add_after("b", 0.01)
+    with pytest.raises(QueueClosed):
+        await waiting
+    with pytest.raises(QueueClosed):
+        await queue.get()
+    await asyncio.sleep(0.02)
+    assert len(queue) == 0
+    assert queue.closed

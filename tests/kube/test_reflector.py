@@ -1,0 +1,249 @@
+"""What a reflector does with good and odd answers of a sound server."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.kube.backoff import Backoff
+from app.kube.reflector import Reflector
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.kube.store import Store
+from app.kube.transport import AioKubeClient
+from tests.kube.apiserver import ApiServer, config_map, eventually, running, status
+
+
+class Observed:
+    def __init__(self) -> None:
+        self.poisoned = 0
+        self.count = -1
+        self.restarts: list[str] = []
+
+    def restart(self, kind: str, reason: str) -> None:
+        self.restarts.append(reason)
+
+    def objects(self, kind: str, count: int) -> None:
+        self.count = count
+
+    def poison(self, kind: str) -> None:
+        self.poisoned += 1
+
+
+def value(obj: dict[str, Any]) -> str | None:
+    found = obj["data"]["value"]
+    return None if found == "hidden" else str(found)
+
+
+def fast() -> Backoff:
+    return Backoff(base=0.01, cap=0.05)
+
+
+async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: AioKubeClient) -> None:
+    for number in range(25):
+        server.put(config_map(f"m{number}", value=str(number)))
+    observed, store = Observed(), Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, page_size=10, observer=observed).run()):
+        await asyncio.wait_for(store.wait_synced(), 5)
+        assert len(store) == 25
+        assert [r.split("?")[0] for r in server.requests[:3]] == ["GET /api/v1/configmaps"] * 3
+        await eventually(lambda: bool(server.watches))
+        server.put(config_map("m0", value="changed"))
+        server.remove("m1")
+        server.put(config_map("new", value="x"))
+        await eventually(lambda: store.get("default", "new") == "x")
+        assert store.get("default", "m0") == "changed"
+        assert store.get("default", "m1") is None
+        assert observed.count == 25
+        assert store.age is not None
+        assert store.age < 5
+
+
+async def test_watch_asks_for_bookmarks_and_a_jittered_end(server: ApiServer, client: AioKubeClient) -> None:
+    store = Store(value)
+    for draw, seconds in ((0.0, 240), (0.999, 299)):
+        async with running(Reflector(client, CONFIG_MAPS, store, random=lambda draw=draw: draw).run()):
+            await eventually(lambda seconds=seconds: any(f"timeoutSeconds={seconds}" in r for r in server.requests))
+    assert all("allowWatchBookmarks=true" in r for r in server.requests if r.startswith("WATCH"))
+
+
+async def test_selectors_and_namespace_travel_with_list_and_watch(server: ApiServer, client: AioKubeClient) -> None:
+    reflector = Reflector(
+        client,
+        CONFIG_MAPS,
+        Store(value),
+        namespace="kube-system",
+        label_selector="a=b",
+        field_selector="metadata.name=x",
+    )
+    async with running(reflector.run()):
+        await eventually(lambda: bool(server.watches))
+    for request in server.requests:
+        assert "/namespaces/kube-system/configmaps" in request
+        assert "labelSelector=a%3Db" in request or "labelSelector=a=b" in request
+        assert "metadata.name" in request
+
+
+async def test_resumes_from_the_last_version_after_a_clean_end(server: ApiServer, client: AioKubeClient) -> None:
+    server.put(config_map("a", value="1"))
+    store = Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+        await eventually(lambda: bool(server.watches))
+        version = server.put(config_map("b", value="2"))["metadata"]["resourceVersion"]
+        await eventually(lambda: ("default", "b") in store)
+        server.drop_watches()
+        await eventually(lambda: len([r for r in server.requests if r.startswith("WATCH")]) == 2)
+        lists = [r for r in server.requests if r.startswith("GET")]
+    assert len(lists) == 1
+    assert f"resourceVersion={version}&" in server.requests[-1]
+
+
+async def test_poison_is_skipped_and_its_version_still_advances(server: ApiServer, client: AioKubeClient) -> None:
+    """In the list and in the watch: the others arrive, the last good version stays, the watch goes on behind it."""
+    server.put(config_map("good", value="1"))
+    server.put({**config_map("bad"), "data": None})
+    observed, store = Observed(), Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, observer=observed, backoff=fast()).run()):
+        await eventually(lambda: bool(server.watches))
+        assert store.keys() == [("default", "good")]
+        assert observed.poisoned == 1
+        poison = server.put({**config_map("good"), "data": {"other": "x"}})
+        await eventually(lambda: observed.poisoned == 2)
+        assert store.get("default", "good") == "1"
+        server.drop_watches()
+        await eventually(lambda: len([r for r in server.requests if r.startswith("WATCH")]) == 2)
+        assert f"resourceVersion={poison['metadata']['resourceVersion']}&" in server.requests[-1]
+        server.put(config_map("after", value="3"))
+        await eventually(lambda: ("default", "after") in store)
+        server.remove("good")
+        await eventually(lambda: ("default", "good") not in store)
+
+
+async def test_line_of_300_kilobytes_and_more(server: ApiServer, client: AioKubeClient) -> None:
+    store = Store(lambda obj: len(obj["data"]["value"]))
+    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+        await eventually(lambda: bool(server.watches))
+        server.put(config_map("large", value="x" * 300_000))
+        server.put(config_map("huge", value="x" * 5_000_000))
+        await eventually(lambda: store.get("default", "huge") == 5_000_000)
+    assert store.get("default", "large") == 300_000
+    assert len([r for r in server.requests if r.startswith("WATCH")]) == 1
+
+
+async def test_object_projected_away_is_deleted(server: ApiServer, client: AioKubeClient) -> None:
+    server.put(config_map("a", value="1"))
+    events: list[Any] = []
+    store = Store(value)
+    store.subscribe(lambda *event: events.append(event))
+    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+        await eventually(lambda: bool(server.watches))
+        server.put(config_map("a", value="hidden"))
+        await eventually(lambda: len(events) == 2)
+    assert events == [("ADDED", ("default", "a"), None, "1"), ("DELETED", ("default", "a"), "1", None)]
+
+
+async def test_relist_tells_what_changed_meanwhile(server: ApiServer, client: AioKubeClient) -> None:
+    for name in ("same", "changed", "deleted"):
+        server.put(config_map(name, value="1"))
+    events: list[tuple[str, str]] = []
+    store = Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+        await eventually(lambda: bool(server.watches))
+        store.subscribe(lambda event, key, old, new: events.append((event, key[1])))
+        server.fault = _unavailable
+        server.drop_watches()
+        server.watches.clear()
+        server.put(config_map("changed", value="2"))
+        server.put(config_map("added", value="1"))
+        server.remove("deleted")
+        server.forget_history()
+        server.fault = None
+        await eventually(lambda: len(events) == 3)
+    assert events == [("DELETED", "deleted"), ("ADDED", "added"), ("MODIFIED", "changed")]
+
+
+async def _unavailable(server: ApiServer, request: web.Request) -> web.Response:
+    return web.json_response(status(503, "ServiceUnavailable", "starting"), status=503)
+
+
+async def test_expired_page_token_falls_back_to_one_page(server: ApiServer, client: AioKubeClient) -> None:
+    """A collection that is too slow to page through is still listed."""
+    for number in range(5):
+        server.put(config_map(f"m{number}", value="1"))
+
+    async def expire(server: ApiServer, request: web.Request) -> web.Response | None:
+        if not request.query.get("continue"):
+            return None
+        return web.json_response(status(410, "Expired", "continue token expired"), status=410)
+
+    server.fault = expire
+    store = Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, page_size=2, backoff=fast()).run()):
+        await asyncio.wait_for(store.wait_synced(), 5)
+    assert len(store) == 5
+
+
+async def test_unreadable_version_leads_to_a_new_list(server: ApiServer, client: AioKubeClient) -> None:
+    """After a restore the server may answer 400 to a version that it never gave."""
+    refuse = True
+
+    async def fault(server: ApiServer, request: web.Request) -> web.Response | None:
+        nonlocal refuse
+        if not refuse or "watch" not in request.query:
+            return None
+        refuse = False
+        return web.json_response(status(400, "BadRequest", "invalid resource version"), status=400)
+
+    server.fault = fault
+    async with running(Reflector(client, CONFIG_MAPS, Store(value), backoff=fast()).run()):
+        await eventually(lambda: bool(server.watches))
+    assert [r.split(" ")[0] for r in server.requests] == ["GET", "WATCH", "GET", "WATCH"]
+
+
+async def test_not_healthy_before_the_first_full_list(server: ApiServer, client: AioKubeClient) -> None:
+    server.fault = _unavailable
+    reflector = Reflector(client, CONFIG_MAPS, Store(value), backoff=fast())
+    async with running(reflector.run()):
+        await eventually(lambda: len(server.requests) > 1)
+        assert not reflector.healthy
+        assert "503" in reflector.reason
+        server.fault = None
+        await eventually(lambda: reflector.healthy)
+
+
+async def test_reason_names_a_definition_that_is_not_installed(server: ApiServer, client: AioKubeClient) -> None:
+    async def fault(server: ApiServer, request: web.Request) -> web.Response:
+        return web.Response(status=404, text="404 page not found")
+
+    server.fault = fault
+    reflector = Reflector(client, NETWORK_ATTACHMENTS, Store(value), backoff=fast())
+    async with running(reflector.run()):
+        await eventually(lambda: len(server.requests) > 1)
+        assert "is the definition of network-attachment-definitions.k8s.cni.cncf.io installed?" in reflector.reason
+        server.fault = None
+        await eventually(lambda: reflector.healthy)
+
+
+def test_default_backoff_keeps_to_the_limit() -> None:
+    """Two requests a try (list and watch) stay under ten in three seconds, but for one seed in hundreds."""
+    over = 0
+    for seed in range(2000):
+        backoff, elapsed, tries = Backoff(random=random.Random(seed).random), 0.0, 0
+        while elapsed < 3:
+            tries += 1
+            elapsed += backoff.next()
+        over += tries > 5
+    assert over <= 20
+
+
+@pytest.mark.parametrize("attempt", [0, 3, 2000])
+def test_backoff_grows_to_its_cap_and_resets(attempt: int) -> None:
+    backoff = Backoff(base=1, cap=30, random=lambda: 1.0)
+    delays = [backoff.next() for _ in range(attempt + 1)]
+    assert delays[-1] == min(30, 2**attempt)
+    assert backoff.next(at_least=99) == 99
+    backoff.reset()
+    assert backoff.next() == 1

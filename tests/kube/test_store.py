@@ -1,0 +1,194 @@
+"""The cache: projection, indices, differences, listeners."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.kube.lines import LineSplitter
+from app.kube.store import Diff, PoisonError, Store
+
+JSON = dict[str, Any]
+
+
+def obj(name: str, value: Any = "1", *, namespace: str = "ns", color: str = "red") -> JSON:
+    return {"metadata": {"name": name, "namespace": namespace}, "value": value, "color": color}
+
+
+def pair(source: JSON) -> tuple[str, str] | None:
+    if source["value"] == "hidden":
+        return None
+    return source["value"], source["color"]
+
+
+def colors(value: tuple[str, str]) -> list[str]:
+    if value[1] == "broken":
+        raise LookupError
+    return [value[1]]
+
+
+def store_with(*objects: JSON) -> Store[tuple[str, str]]:
+    store = Store(pair, indices={"color": colors})
+    store.replace_all(objects)
+    return store
+
+
+def test_keeps_what_the_projection_returns() -> None:
+    store = store_with(obj("a", "1"), obj("b", "hidden"))
+    assert store.get("ns", "a") == ("1", "red")
+    assert store.get("ns", "b") is None
+    assert store.values() == [("1", "red")]
+    assert store.keys() == [("ns", "a")]
+    assert len(store) == 1
+    assert ("ns", "a") in store
+
+
+def test_cluster_scoped_objects_have_an_empty_namespace() -> None:
+    store = Store(lambda source: source["metadata"]["name"])
+    store.upsert({"metadata": {"name": "node-1"}})
+    assert store.get("", "node-1") == "node-1"
+
+
+def test_index_follows_changes_and_is_ordered() -> None:
+    store = store_with(obj("b"), obj("a", "2"), obj("c", color="blue"))
+    assert store.by_index("color", "red") == [("2", "red"), ("1", "red")]
+    store.upsert(obj("a", "2", color="blue"))
+    assert store.by_index("color", "red") == [("1", "red")]
+    store.remove("ns", "b")
+    assert store.by_index("color", "red") == []
+    assert store.by_index("color", "green") == []
+    with pytest.raises(KeyError):
+        store.by_index("size", "x")
+
+
+def test_replacement_tells_the_difference() -> None:
+    store = store_with(obj("same"), obj("changed"), obj("gone"), obj("hides"))
+    events: list[tuple[Any, ...]] = []
+    store.subscribe(lambda *event: events.append(event))
+    diff = store.replace_all([obj("same"), obj("changed", "2"), obj("new"), obj("hides", "hidden")])
+    assert diff == Diff(added=[("ns", "new")], modified=[("ns", "changed")], deleted=[("ns", "gone"), ("ns", "hides")])
+    assert events == [
+        ("DELETED", ("ns", "gone"), ("1", "red"), None),
+        ("DELETED", ("ns", "hides"), ("1", "red"), None),
+        ("MODIFIED", ("ns", "changed"), ("1", "red"), ("2", "red")),
+        ("ADDED", ("ns", "new"), None, ("1", "red")),
+    ]
+    assert not store.replace_all([obj("same"), obj("changed", "2"), obj("new")])
+
+
+def test_unchanged_projection_is_no_event() -> None:
+    store = store_with(obj("a"))
+    events: list[Any] = []
+    store.subscribe(lambda *event: events.append(event))
+    store.upsert({**obj("a"), "status": "noise"})
+    assert store.remove("ns", "absent") is False
+    assert events == []
+
+
+@pytest.mark.parametrize(
+    "bad", [{}, {"metadata": None}, {"metadata": {"name": ""}}, {"metadata": {"name": 1}}, None, "x"]
+)
+def test_nameless_object_is_poison(bad: Any) -> None:
+    with pytest.raises(PoisonError):
+        Store(pair).upsert(bad)
+
+
+@pytest.mark.parametrize("bad", [{"metadata": {"name": "a", "namespace": "ns"}}, obj("a", color="broken")])
+def test_poison_leaves_the_last_good_version(bad: JSON) -> None:
+    """Whether the projection or an index raised, by event and by replacement."""
+    store = store_with(obj("a"))
+    with pytest.raises(PoisonError):
+        store.upsert(bad)
+    replacement = store.replacement()
+    with pytest.raises(PoisonError):
+        replacement.add(bad)
+    assert not replacement.commit()
+    assert store.get("ns", "a") == ("1", "red")
+    with pytest.raises(PoisonError):
+        store.replace_all([obj("b"), bad])
+    assert store.keys() == [("ns", "a")]
+
+
+def test_listener_that_raises_stops_nobody() -> None:
+    store = store_with()
+    heard: list[str] = []
+
+    def broken(*event: Any) -> None:
+        raise RuntimeError
+
+    store.subscribe(broken)
+    end = store.subscribe(lambda event, key, old, new: heard.append(event))
+    store.upsert(obj("a"))
+    end()
+    end()
+    store.upsert(obj("b"))
+    assert heard == ["ADDED"]
+    assert len(store) == 2
+
+
+async def test_synced_once_is_synced() -> None:
+    store = Store(pair)
+    waiter = asyncio.create_task(store.wait_synced())
+    await asyncio.sleep(0)
+    assert not store.synced
+    assert not waiter.done()
+    store.mark_synced()
+    await asyncio.wait_for(waiter, 1)
+    assert store.synced
+
+
+def test_age_counts_from_the_last_contact() -> None:
+    now = 100.0
+    store = Store(pair, clock=lambda: now)
+    assert store.age is None
+    store.touch()
+    now = 107.0
+    assert store.age == 7
+    assert store.last_contact == 100
+
+
+names = st.sampled_from(["a", "b", "c", "d"])
+contents = st.dictionaries(names, st.tuples(st.sampled_from(["1", "2", "hidden"]), st.sampled_from(["red", "blue"])))
+
+
+@given(st.lists(contents, max_size=5))
+def test_any_sequence_of_replacements_keeps_the_indices_right(sequence: list[dict[str, tuple[str, str]]]) -> None:
+    """Replaying the events gives the content, and the index equals a search of the content."""
+    store, mirror = store_with(), {}
+
+    def replay(event: str, key: Any, old: Any, new: Any) -> None:
+        assert mirror.get(key) == old
+        if new is None:
+            del mirror[key]
+        else:
+            mirror[key] = new
+
+    store.subscribe(replay)
+    for content in sequence:
+        store.replace_all(obj(name, value, color=color) for name, (value, color) in content.items())
+        assert mirror == dict(zip(store.keys(), store.values(), strict=True))
+        for color in ("red", "blue"):
+            assert sorted(store.by_index("color", color)) == sorted(v for v in store.values() if v[1] == color)
+
+
+@given(st.lists(st.binary(max_size=8)), st.data())
+def test_lines_do_not_depend_on_how_chunks_fall(lines: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(line.replace(b"\n", b"") + b"\n" for line in lines)
+    splitter, found, at = LineSplitter(), [], 0
+    while at < len(stream):
+        size = data.draw(st.integers(1, 10))
+        found += splitter.feed(stream[at : at + size])
+        at += size
+    assert found == [line for line in stream.split(b"\n") if line.strip()]
+    assert splitter.rest() == b""
+
+
+def test_unfinished_line_is_the_rest() -> None:
+    splitter = LineSplitter()
+    assert list(splitter.feed(b"a\nb")) == [b"a"]
+    assert splitter.rest() == b"b"
+    assert splitter.rest() == b""
