@@ -26,6 +26,9 @@ from kubernetes.aio.config import (
 
 from app.errors import UsageError
 from app.kube.answers import cut
+from app.kube.oidc import verify_identity_providers
+
+verify_identity_providers()
 
 log = structlog.get_logger(__name__)
 

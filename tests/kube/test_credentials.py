@@ -287,16 +287,19 @@ def id_token(name: str, *, left: float) -> str:
 
 
 # The official loader opens its connection to the provider in ways that aiohttp deprecates.
-@pytest.mark.filterwarnings("ignore:verify_ssl is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:BasicAuth is deprecated:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:The 'auth' parameter is deprecated:DeprecationWarning")
 async def test_oidc_token_is_renewed_and_its_refresh_token_kept(secure: tuple[ApiServer, Path], tmp_path: Path) -> None:
-    """A provider that takes each refresh token once: after a refusal the newest one is used, not the file's."""
+    """A provider that takes each refresh token once: after a refusal the newest one is used, not the file's.
+
+    It is reached over TLS and verified: nothing is sent to one that the kubeconfig does not vouch for.
+    """
     server, ca = secure
+    issuer_ca, issuer_tls = issue(tmp_path / "issuer")
     grants: list[str] = []
 
     async def metadata(request: web.Request) -> web.Response:
-        return web.json_response({"token_endpoint": f"http://{request.host}/token"})
+        return web.json_response({"token_endpoint": f"https://{request.host}/token"})
 
     async def grant(request: web.Request) -> web.Response:
         form = await request.post()
@@ -307,15 +310,21 @@ async def test_oidc_token_is_renewed_and_its_refresh_token_kept(secure: tuple[Ap
 
     app = web.Application()
     app.add_routes([web.get("/.well-known/openid-configuration", metadata), web.post("/token", grant)])
-    async with TestServer(app) as issuer:
+    issuer = TestServer(app, scheme="https", host="127.0.0.1")
+    await issuer.start_server(ssl=issuer_tls)
+    try:
         config = {
             "client-id": "berth",
             "client-secret": "s",
             "id-token": id_token("old", left=-60),
-            "idp-issuer-url": f"http://127.0.0.1:{issuer.port}",
+            "idp-issuer-url": f"https://127.0.0.1:{issuer.port}",
             "refresh-token": "refresh-0",
         }
         user = {"auth-provider": {"name": "oidc", "config": config}}
+        with pytest.raises(UsageError, match="certificate"):
+            await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", server.url, ca=ca, user=user)))
+        assert grants == []
+        config["idp-certificate-authority-data"] = base64.b64encode(issuer_ca.read_bytes()).decode()
         kubeconfig = str(write_kubeconfig(tmp_path / "k", server.url, ca=ca, user=user))
         async with await connect(kubeconfig=kubeconfig) as client:
             assert grants == ["refresh-0"]
@@ -327,3 +336,5 @@ async def test_oidc_token_is_renewed_and_its_refresh_token_kept(secure: tuple[Ap
             server.tokens.add(server.seen_tokens[-1])
             assert await read(client) == "a"
         assert server.seen_tokens[-1].endswith("granted-2")
+    finally:
+        await issuer.close()
