@@ -1,0 +1,155 @@
+"""Checks NetworkAttachmentDefinitions when they are written, so that a broken one is not found by a Pod.
+
+What Multus and the CNI library would refuse later is refused here, all of it in one message with the field paths.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.errors import Denied
+from app.kube.names import check_dns_subdomain
+from app.kube.resources import NETWORK_ATTACHMENTS
+from app.networks.model import NODE_SELECTOR
+from app.networks.naming import resource_name, shown
+from app.networks.nodeselector import parse_node_selector
+from app.wire import JSON, decode_json
+
+# The name of a CNI network, as the CNI library accepts it.
+_NETWORK_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]*", re.ASCII)
+
+
+class AttachmentCheck:
+    """Refuses broken NetworkAttachmentDefinitions on CREATE and UPDATE; neutral to everything else.
+
+    An attachment that is being deleted is left alone, so that its finalizers can be removed.
+    """
+
+    name = "attachments"
+
+    def __init__(self, resource_name_keys: Sequence[str]) -> None:
+        self._keys = tuple(resource_name_keys)
+
+    async def check(self, request: Request, plan: Plan) -> None:
+        """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
+        kind = request.kind
+        if (kind.group, kind.kind) != (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.kind):
+            return
+        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
+            return
+        obj = _decode(request)
+        metadata = obj.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
+            return
+        problems = attachment_problems(obj, self._keys)
+        if problems:
+            raise Denied("; ".join(problems), reason="BrokenAttachment")
+        if isinstance(metadata, dict) and "." in str(metadata.get("name") or ""):
+            plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")
+
+
+def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
+    """What is wrong with a NetworkAttachmentDefinition, one line each, beginning with the field's path."""
+    metadata = obj.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return [*_name_problems(metadata), *_annotation_problems(metadata, keys), *_spec_problems(obj.get("spec"))]
+
+
+def _decode(request: Request) -> JSON:
+    try:
+        obj = decode_json(request.object)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Denied(f"the object cannot be read: {error}", reason="UnreadableAttachment", code=400) from error
+    if not isinstance(obj, dict):
+        raise Denied("the object cannot be read: want a JSON object", reason="UnreadableAttachment", code=400)
+    return obj
+
+
+def _name_problems(metadata: JSON) -> Iterator[str]:
+    name = metadata.get("name")
+    if not name:
+        return  # generateName; the API server makes the name
+    try:
+        check_dns_subdomain(str(name))
+    except ValueError as error:
+        yield f"metadata.name: {error}"
+
+
+def _annotation_problems(metadata: JSON, keys: Sequence[str]) -> Iterator[str]:
+    annotations = metadata.get("annotations")
+    if not isinstance(annotations, dict):
+        return
+    for key in keys:
+        value = annotations.get(key)
+        if value is not None:
+            try:
+                resource_name(str(value))
+            except ValueError as error:
+                yield f"metadata.annotations[{key}]: {error}"
+    selector = annotations.get(NODE_SELECTOR)
+    if selector is not None:
+        try:
+            parse_node_selector(str(selector))
+        except ValueError as error:
+            yield f"metadata.annotations[{NODE_SELECTOR}]: {error}"
+
+
+def _spec_problems(spec: object) -> Iterator[str]:
+    """An empty config is right: Multus then reads the network's configuration from the node's files."""
+    if spec is None:
+        return
+    if not isinstance(spec, dict):
+        yield "spec: want an object"
+        return
+    config = spec.get("config")
+    if config is None or config == "":
+        return
+    if not isinstance(config, str):
+        yield "spec.config: want JSON in a string"
+        return
+    try:
+        network = decode_json(config)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        yield f"spec.config: not valid JSON: {error}"
+        return
+    if not isinstance(network, dict):
+        yield "spec.config: want a JSON object"
+        return
+    yield from _network_problems(network)
+
+
+def _network_problems(network: dict[str, Any]) -> Iterator[str]:
+    version = network.get("cniVersion")
+    if version is not None and not isinstance(version, str):
+        yield 'spec.config.cniVersion: want a string such as "1.0.0"'
+    name = network.get("name")
+    if name is not None and not (isinstance(name, str) and (not name or _NETWORK_NAME.fullmatch(name))):
+        yield (
+            f"spec.config.name: {shown(str(name))} is no network name: use letters, digits, '_', '.' and '-', "
+            "beginning with a letter or digit"
+        )
+    plugins = network.get("plugins")
+    if plugins is None:
+        yield from _type_problems(network, "spec.config")
+    elif not isinstance(plugins, list) or not plugins:
+        yield "spec.config.plugins: want a list of at least one plugin"
+    else:
+        for index, plugin in enumerate(plugins):
+            where = f"spec.config.plugins[{index}]"
+            if isinstance(plugin, dict):
+                yield from _type_problems(plugin, where)
+            else:
+                yield f"{where}: want an object"
+
+
+def _type_problems(plugin: dict[str, Any], where: str) -> Iterator[str]:
+    kind = plugin.get("type")
+    if not isinstance(kind, str) or not kind:
+        wanted = "a plugin's name, or a list of plugins" if where == "spec.config" else "a plugin's name"
+        yield f"{where}.type: want {wanted}"

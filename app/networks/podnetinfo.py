@@ -1,0 +1,93 @@
+"""The downward-API volume `podnetinfo`, mounted at /etc/podnetinfo in every app container. Pure.
+
+It shows the Pod its labels, its annotations (with the network status) and its huge pages. What the Pod brings itself
+is never replaced: a clash is left as it is, and the user is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.admission.chain import Plan
+from app.networks.model import Container, Pod, Volume
+from app.networks.naming import shown
+from app.wire import JSON
+
+VOLUME = "podnetinfo"
+MOUNT_PATH = "/etc/podnetinfo"
+
+
+Found = tuple[int, Volume] | None
+
+
+def find_volume(pod: Pod) -> Found:
+    """The Pod's own volume of our name, with its index."""
+    for index, volume in enumerate(pod.spec.volumes):
+        if volume.name == VOLUME:
+            return index, volume
+    return None
+
+
+def is_foreign(found: Found) -> bool:
+    """Whether the Pod's volume of our name is no downward-API volume, so that nothing can be shown in it."""
+    return found is not None and found[1].downward_api is None
+
+
+def plan_podnetinfo(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, *, reason: str) -> int:
+    """Plan the volume with `files` for huge pages, and its mounts; `found` is the Pod's own volume.
+
+    Returns the number of volumes and mounts touched.
+    """
+    if is_foreign(found):
+        plan.warnings.append(
+            f"volume {VOLUME} is no downward API volume: it is left as it is, and network information is not mounted; "
+            "rename it to get that"
+        )
+        return 0
+    touched = sum(_plan_mount(index, container, plan, reason) for index, container in enumerate(pod.spec.containers))
+    touched += _plan_volume(pod, found, files, plan, reason)
+    if touched:
+        plan.count("volume", touched)
+    return touched
+
+
+def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> int:
+    for mount in container.volume_mounts:
+        if mount.name == VOLUME:
+            return 0
+        # The API server compares paths as text; the node would also let one mount hide the other.
+        if mount.mount_path.rstrip("/") == MOUNT_PATH:
+            return _warn_clash(container, f"volume {shown(mount.name)}", plan)
+    for device in container.volume_devices:
+        if device.device_path.rstrip("/") == MOUNT_PATH:
+            return _warn_clash(container, f"block device {shown(device.name)}", plan)
+    path = f"/spec/containers/{index}/volumeMounts"
+    plan.patch.ensure(path, [], present=bool(container.volume_mounts), reason=reason)
+    plan.patch.add(f"{path}/-", {"name": VOLUME, "readOnly": True, "mountPath": MOUNT_PATH}, reason=reason)
+    return 1
+
+
+def _warn_clash(container: Container, what: str, plan: Plan) -> int:
+    plan.warnings.append(
+        f"container {shown(container.name)} has {what} at {MOUNT_PATH}: network information is not mounted there"
+    )
+    return 0
+
+
+def _plan_volume(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, reason: str) -> int:
+    items: list[JSON] = [{"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}, *files]
+    if pod.metadata.labels:
+        items.insert(0, {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}})
+    if found is None:
+        plan.patch.ensure("/spec/volumes", [], present=bool(pod.spec.volumes), reason=reason)
+        plan.patch.add("/spec/volumes/-", {"name": VOLUME, "downwardAPI": {"items": items}}, reason=reason)
+        return 1
+    index, volume = found
+    existing = volume.downward_api.items if volume.downward_api is not None else []
+    paths = {item.path for item in existing}
+    missing = [item for item in items if item["path"] not in paths]
+    base = f"/spec/volumes/{index}/downwardAPI/items"
+    for item in missing:
+        plan.patch.ensure(base, [], present=bool(existing), reason=reason)
+        plan.patch.add(f"{base}/-", item, reason=reason)
+    return 1 if missing else 0

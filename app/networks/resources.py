@@ -1,0 +1,193 @@
+"""Counts the device resources that a Pod's networks need and plans them into its containers. Pure.
+
+What counts as asked for already: the app containers, and init containers that restart (sidecars), because their
+devices stay with the Pod. Devices of an ordinary init container are free again when it ends, and the scheduler takes
+the larger of both phases, not the sum; so they neither serve a network nor add to the Pod's request.
+
+Requests and limits of a device resource must be equal. The amount of a container is the larger of its two sides,
+and the other side is brought to it wherever a needed resource stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.patch import escape, pointer
+from app.errors import Denied
+from app.kube import quantity
+from app.networks.model import (
+    INJECTED_RESOURCES,
+    RESOURCES_CONTAINER,
+    Attachment,
+    Container,
+    Pod,
+    Quantity,
+    Resources,
+)
+from app.networks.naming import resource_name, shown
+from app.wire import encode_json
+
+Mode = Literal["top-up", "skip", "add"]
+"""What becomes of amounts that the Pod asks for itself:
+
+- top-up: they count; the target gets what is missing;
+- skip: a resource that any app container names already is left alone;
+- add: the target gets all that is needed on top. `berth.dev/injected-resources` records by container what was
+  added, so that a second injection adds nothing; of a record only what the container still holds is believed.
+"""
+
+_NOTHING = Resources()
+
+
+class Need(msgspec.Struct):
+    """How many of a resource the networks need; `sources` counts (annotation, attachment) pairs that need it."""
+
+    count: int
+    sources: dict[tuple[str, str], int]
+
+    def reason(self, resource: str) -> str:
+        """Why, for whoever reads the patch."""
+        parts = [
+            f"annotation {annotation} selects {attachment}{f' {times} times' if times > 1 else ''}"
+            for (annotation, attachment), times in self.sources.items()
+        ]
+        return f"{' and '.join(parts)}, which needs {resource}"
+
+
+_Record = dict[str, dict[str, int]]
+_decode_record = msgspec.json.Decoder(_Record).decode
+
+
+def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
+    """The resources of (annotation, attachment) pairs, duplicates counted. Raises Denied for a broken resource name."""
+    needs: dict[str, Need] = {}
+    for annotation, attachment in networks:
+        for text in attachment.resources:
+            try:
+                name = resource_name(text)
+            except ValueError as error:
+                raise Denied(
+                    f"network attachment definition '{attachment.key}' has a broken resource name: {error}",
+                    reason="BadResourceName",
+                ) from error
+            need = needs.get(name)
+            if need is None:
+                needs[name] = need = Need(0, {})
+            need.count += 1
+            source = (annotation, attachment.key)
+            need.sources[source] = need.sources.get(source, 0) + 1
+    return needs
+
+
+def plan_resources(
+    pod: Pod, needs: Mapping[str, Need], plan: Plan, *, mode: Mode, annotations: Mapping[str, str]
+) -> dict[str, int]:
+    """Plan what the containers lack; returns the amounts added to the target by resource.
+
+    The target is the container named by `berth.dev/resources-container`, else the first. Raises Denied for an
+    unknown one, and where an amount in the Pod is no whole number.
+    """
+    target = _target(pod, annotations)
+    record = _read_record(annotations) if mode == "add" else {}
+    mine = record.setdefault(pod.spec.containers[target].name, {})
+    added: dict[str, int] = {}
+    changed = 0
+    for resource, need in sorted(needs.items()) if len(needs) > 1 else needs.items():
+        held = _holders(pod, resource)
+        present = held.get(("containers", target), 0)
+        if mode == "top-up":
+            missing = max(0, need.count - sum(held.values()))
+        elif mode == "skip":
+            missing = 0 if any(kind == "containers" for kind, _ in held) else need.count
+        else:
+            missing = need.count - min(max(0, mine.get(resource, 0)), present)
+            missing = max(0, missing)
+        if missing:
+            held["containers", target] = present + missing
+            added[resource] = missing
+            mine[resource] = need.count
+        reason = need.reason(resource)
+        operations = len(plan.patch.operations)
+        for (kind, index), amount in held.items():
+            _plan_sides(pod, kind, index, resource, amount, plan, reason)
+        changed += len(plan.patch.operations) > operations
+    if added and mode == "add":
+        reason = "what was added, so that a second injection adds nothing"
+        plan.patch.ensure("/metadata/annotations", {}, present=bool(pod.metadata.annotations), reason=reason)
+        path = pointer("metadata", "annotations", INJECTED_RESOURCES)
+        plan.patch.add(path, encode_json({name: record[name] for name in sorted(record)}).decode(), reason=reason)
+        plan.count("annotation")
+    if changed:
+        plan.count("resource", changed)
+    return added
+
+
+def _target(pod: Pod, annotations: Mapping[str, str]) -> int:
+    containers = pod.spec.containers
+    name = annotations.get(RESOURCES_CONTAINER)
+    if name is None:
+        return 0
+    for index, container in enumerate(containers):
+        if container.name == name:
+            return index
+    names = ", ".join(shown(container.name)[1:-1] for container in containers[:20])
+    raise Denied(
+        f"annotation {RESOURCES_CONTAINER}: the Pod has no container {shown(name)}; want one of: {names}",
+        reason="UnknownContainer",
+    )
+
+
+def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
+    """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
+    held: dict[tuple[str, int], int] = {}
+    for index, container in enumerate(pod.spec.containers):
+        if container.resources is not None:
+            _hold(held, "containers", index, container, resource)
+    for index, container in enumerate(pod.spec.init_containers):
+        if container.restart_policy == "Always":
+            _hold(held, "initContainers", index, container, resource)
+    return held
+
+
+def _hold(held: dict[tuple[str, int], int], kind: str, index: int, container: Container, resource: str) -> None:
+    resources = container.resources or _NOTHING
+    sides = [side[resource] for side in (resources.requests, resources.limits) if resource in side]
+    if sides:
+        held[kind, index] = max(_amount(value, container, resource) for value in sides)
+
+
+def _amount(value: Quantity, container: Container, resource: str) -> int:
+    if isinstance(value, str) and len(value) < 10 and value.isascii() and value.isdigit():
+        return int(value)
+    try:
+        return quantity.parse_integer(value)
+    except ValueError as error:
+        raise Denied(
+            f"container {shown(container.name)} asks for {resource}: {error}", reason="BadResourceAmount"
+        ) from error
+
+
+def _plan_sides(pod: Pod, kind: str, index: int, resource: str, amount: int, plan: Plan, reason: str) -> None:
+    containers = pod.spec.containers if kind == "containers" else pod.spec.init_containers
+    container = containers[index]
+    resources = container.resources or _NOTHING
+    base = f"/spec/{kind}/{index}/resources"
+    for name, side in (("requests", resources.requests), ("limits", resources.limits)):
+        current = side.get(resource)
+        if current is not None and _amount(current, container, resource) == amount:
+            continue
+        plan.patch.ensure(base, {}, present=container.resources is not None, reason=reason)
+        plan.patch.ensure(f"{base}/{name}", {}, present=bool(side), reason=reason)
+        plan.patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason=reason)
+
+
+def _read_record(annotations: Mapping[str, str]) -> _Record:
+    """The record of earlier injections; an unreadable one counts as none."""
+    try:
+        return _decode_record(annotations.get(INJECTED_RESOURCES, "{}"))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}

@@ -1,0 +1,207 @@
+"""The wing's part in the chain: gathers what one Pod needs and hands it to the planner.
+
+Only Pod CREATE is looked at. Names are checked by the parser before an attachment is looked up; the namespace of the
+Pod is the request's, which the API server vouches for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.errors import Denied
+from app.kube.names import check_dns_label
+from app.networks import selection
+from app.networks.checking import AttachmentCheck
+from app.networks.model import (
+    DEFAULT_NETWORK,
+    INJECT,
+    MIRROR,
+    NETWORKS,
+    RESOURCE_NAME,
+    Attachment,
+    Pod,
+    decode_pod,
+)
+from app.networks.plan import Inputs
+from app.networks.plan import plan as plan_injection
+from app.networks.resources import Mode
+from app.networks.switches import Switches
+from app.networks.userdefined import Merged, matching, merge
+
+__all__ = ["AttachmentCheck", "AttachmentLookup", "NetworksInjector", "NetworksOptions"]
+
+_NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
+
+
+class AttachmentLookup(Protocol):
+    """Where attachments come from; see `app.networks.attachments.Attachments`."""
+
+    @property
+    def cached(self) -> Callable[[str, str], Attachment | None]: ...
+
+    async def find(self, namespace: str, name: str) -> Attachment | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class NetworksOptions:
+    """The settings of the wing; the control switches may override `existing_resources` (see `_mode`)."""
+
+    resource_name_keys: tuple[str, ...] = (RESOURCE_NAME,)
+    existing_resources: Mode = "top-up"
+    node_selector_conflict: Literal["override", "deny"] = "override"
+    default_network_namespace: str = "kube-system"
+
+
+class NetworksInjector:
+    """Injects what a Pod's networks need. Holds no state of its own."""
+
+    name = "networks"
+
+    def __init__(
+        self, lookup: AttachmentLookup, *, switches: Callable[[], Switches], options: NetworksOptions | None = None
+    ) -> None:
+        self._lookup = lookup
+        self._cached = lookup.cached
+        self._switches = switches
+        self._options = options or NetworksOptions()
+
+    async def inject(self, request: Request, plan: Plan) -> None:
+        """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request."""
+        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
+            return
+        pod = decode_pod(request.object)
+        await self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
+
+    async def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> None:
+        """Plan the injection for a Pod that is to be created in `namespace` ("" where that is not known).
+
+        Raises Denied where its author must act, Transient where an attachment or the switches cannot be read.
+        """
+        skip = _skip(pod)
+        if skip is not None:
+            plan.skip(*skip)
+            return
+        labels, annotations = pod.metadata.labels, pod.metadata.annotations
+        if not labels and NETWORKS not in annotations and DEFAULT_NETWORK not in annotations:
+            plan.skip(*_NO_NETWORKS)
+            return
+        switches = self._switches()
+        entries = matching(switches.injections, labels) if switches.injections else []
+        _check_namespace(namespace)
+        merged = merge(annotations, entries, namespace=namespace)
+        networks = await self._networks(merged, namespace, plan)
+        if networks is None:
+            plan.skip("NoNamespace", "the namespace of the Pod is not known: its networks cannot be looked up")
+            return
+        if not networks and not merged.sources:
+            plan.skip(*_NO_NETWORKS)
+            return
+        plan_injection(
+            Inputs(
+                pod,
+                merged,
+                tuple(networks),
+                self._mode(switches),
+                self._options.node_selector_conflict,
+                switches.hugepage_down_api,
+            ),
+            plan,
+        )
+
+    def _mode(self, switches: Switches) -> Mode:
+        """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
+        configured = self._options.existing_resources
+        if switches.honor_existing is None:
+            return configured
+        if switches.honor_existing:
+            return "add"
+        return "top-up" if configured == "add" else configured
+
+    async def _networks(self, merged: Merged, namespace: str, plan: Plan) -> list[tuple[str, Attachment]] | None:
+        """The attachments, the default network first; None where an element needs the Pod's namespace and it is ""."""
+        networks: list[tuple[str, Attachment]] = []
+        text = merged.annotations.get(DEFAULT_NETWORK)
+        if text is not None:
+            default = await self._default_network(text, namespace, plan)
+            if default is not None:
+                networks.append((DEFAULT_NETWORK, default))
+        text = merged.annotations.get(NETWORKS)
+        if text:
+            cached = self._cached
+            for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
+                if not selected.namespace:
+                    return None
+                attachment = cached(selected.namespace, selected.name)
+                if attachment is None:
+                    attachment = await self._find(selected.namespace, selected.name, NETWORKS)
+                networks.append((NETWORKS, attachment))
+        return networks
+
+    async def _default_network(self, text: str, namespace: str, plan: Plan) -> Attachment | None:
+        """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
+        selected = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
+        if selected is None:
+            plan.warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
+            return None
+        if selected.namespace:
+            return await self._find(selected.namespace, selected.name, DEFAULT_NETWORK)
+        home = self._options.default_network_namespace
+        attachment = await self._lookup.find(home, selected.name)
+        if attachment is None and namespace and namespace != home:
+            attachment = await self._lookup.find(namespace, selected.name)
+            if attachment is not None:
+                plan.warnings.append(
+                    f"annotation {DEFAULT_NETWORK}: {selected.name} is not in namespace {home}, where Multus looks for "
+                    f"it; the one in {namespace} is used: write {namespace}/{selected.name}"
+                )
+        if attachment is None:
+            raise _not_found(home, selected.name, DEFAULT_NETWORK)
+        return attachment
+
+    async def _find(self, namespace: str, name: str, annotation: str) -> Attachment:
+        attachment = await self._lookup.find(namespace, name)
+        if attachment is None:
+            raise _not_found(namespace, name, annotation)
+        return attachment
+
+
+def _is_pod(request: Request) -> bool:
+    """Whether the request is about a Pod; a hand-written review may name the resource alone."""
+    kind = request.kind
+    if kind.kind:
+        return kind.kind == "Pod" and not kind.group
+    return request.resource.resource == "pods" and not request.resource.group
+
+
+def _skip(pod: Pod) -> tuple[str, str] | None:
+    labels, annotations = pod.metadata.labels, pod.metadata.annotations
+    if pod.spec.host_network:
+        return "HostNetwork", "the Pod uses the host's network: Multus attaches nothing to it"
+    if MIRROR in annotations:
+        return "MirrorPod", "the Pod mirrors a static Pod: it runs already"
+    for where, values in (("label", labels), ("annotation", annotations)):
+        if values.get(INJECT, "").lower() == "false":
+            return "OptedOut", f'{where} {INJECT} is "false"'
+    return None
+
+
+def _check_namespace(namespace: str) -> None:
+    if not namespace:
+        return
+    try:
+        check_dns_label(namespace)
+    except ValueError as error:
+        raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
+
+
+def _not_found(namespace: str, name: str, annotation: str) -> Denied:
+    key = f"{namespace}/{name}"
+    return Denied(
+        f"could not find network attachment definition '{key}': could not get Network Attachment Definition {key}: "
+        f"the server could not find the requested resource (selected by annotation {annotation})",
+        reason="AttachmentNotFound",
+    )

@@ -1,0 +1,85 @@
+"""What the tests of the networks wing share: a lookup over plain attachments, and one run of the injector."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jsonpatch
+import msgspec
+import pytest
+
+from app.admission.chain import Chain, Plan
+from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, Request
+from app.kube.store import Store
+from app.networks.attachments import Attachments
+from app.networks.model import RESOURCE_NAME, Attachment, project
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksInjector, NetworksOptions
+
+POD_KIND = GroupVersionKind("", "v1", "Pod")
+POD_RESOURCE = GroupVersionResource("", "v1", "pods")
+
+
+def request_for(obj: Any, *, namespace: str = "default", **fields: Any) -> Request:
+    """A CREATE review of a Pod, unless `fields` say otherwise."""
+    defaults = {"uid": "1", "kind": POD_KIND, "resource": POD_RESOURCE, "namespace": namespace}
+    return Request(**(defaults | {"object": msgspec.Raw(json.dumps(obj).encode())} | fields))
+
+
+def lookup_for(
+    attachments: Iterable[dict[str, Any]], *, client: Any = None, keys: tuple[str, ...] = (RESOURCE_NAME,)
+) -> Attachments:
+    """The real lookup over the real store; without a client, what is not listed does not exist."""
+    store: Store[Attachment] = Store(lambda obj: project(obj, keys))
+    for attachment in attachments:
+        store.upsert(attachment)
+    return Attachments(store, client=lambda: client, resource_name_keys=keys)
+
+
+def attachment(name: str, resource: str | None = None, *, namespace: str = "default", **annotations: str) -> Any:
+    """A NetworkAttachmentDefinition."""
+    values = dict(annotations) | ({RESOURCE_NAME: resource} if resource is not None else {})
+    return {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": namespace, "annotations": values},
+    }
+
+
+@dataclass
+class Run:
+    """One review through the chain: the decision, the plan, and the Pod with the patch applied."""
+
+    decision: Decision
+    plan: Plan
+    pod: Any
+
+
+@dataclass
+class Injection:
+    """Runs the injector as the webhook does."""
+
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+    options: NetworksOptions = field(default_factory=NetworksOptions)
+    switches: Switches = field(default_factory=Switches)
+    client: Any = None
+
+    def injector(self) -> NetworksInjector:
+        lookup = lookup_for(self.attachments, client=self.client, keys=self.options.resource_name_keys)
+        return NetworksInjector(lookup, switches=lambda: self.switches, options=self.options)
+
+    async def run(self, pod: Any, **fields: Any) -> Run:
+        before = copy.deepcopy(pod)
+        decision, plan = await Chain(injectors=[self.injector()]).review(request_for(pod, **fields))
+        patched = jsonpatch.apply_patch(pod, json.loads(plan.patch.encode())) if decision.allowed else pod
+        assert pod == before
+        return Run(decision, plan, patched)
+
+
+@pytest.fixture
+def injection() -> Injection:
+    return Injection([attachment("foo", "example.com/foo"), attachment("bar", "example.com/bar")])
