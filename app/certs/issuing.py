@@ -1,0 +1,274 @@
+"""Issues certificates: a CA, serving and client certificates, and the bridge from an old CA to its successor.
+
+Pure but for the randomness of keys and serial numbers: no files, no clock (`now` is passed in, aware and UTC), no
+cluster. Extensions follow RFC 5280 as strict verifiers read it (Go, OpenSSL's X509_STRICT): critical basic
+constraints, key usages, subject and authority key identifiers on everything below a root.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from app.errors import UsageError
+
+Algorithm = Literal["ecdsa", "rsa"]
+PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
+
+CLOCK_SKEW = timedelta(minutes=5)
+"""How far a certificate's validity starts in the past: the verifier's clock may be behind ours."""
+
+_DNS = re.compile(r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+_COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A certificate, its private key, and what a server sends after it (`chain`) so that old trust still reaches it."""
+
+    certificate: x509.Certificate
+    key: PrivateKey
+    chain: tuple[x509.Certificate, ...] = ()
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate followed by its chain."""
+        return b"".join(encode_certificate(certificate) for certificate in (self.certificate, *self.chain))
+
+    @property
+    def key_pem(self) -> bytes:
+        """The private key, PKCS #8, not encrypted."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """What a serving certificate answers to. Build it with `serving_names`, which checks every part."""
+
+    dns: tuple[str, ...] = ()
+    addresses: tuple[ipaddress.IPv4Address | ipaddress.IPv6Address, ...] = ()
+
+    @property
+    def common_name(self) -> str:
+        """The most telling name that fits into a common name; verifiers read the SANs alone."""
+        in_cluster = [name for name in self.dns if name.endswith(".svc")]
+        candidates = [*in_cluster, *self.dns, *map(str, self.addresses)]
+        return next((name for name in candidates if len(name) <= _COMMON_NAME_LIMIT), "berth")
+
+
+def serving_names(
+    *, service: str = "", namespace: str = "default", dns: Sequence[str] = (), addresses: Sequence[str] = ()
+) -> Names:
+    """The SANs of a Service (`s`, `s.ns`, `s.ns.svc`, `s.ns.svc.cluster.local`) and of extra names, each once.
+
+    Without any name at all: the loopback names. Raises UsageError for what is no DNS name or IP address.
+    """
+    names = []
+    if service:
+        names = [service, f"{service}.{namespace}", f"{service}.{namespace}.svc"]
+        names.append(f"{service}.{namespace}.svc.cluster.local")
+    names += dns
+    if not names and not addresses:
+        names, addresses = ["localhost"], ["127.0.0.1", "::1"]
+    for name in names:
+        if len(name) > 253 or not _DNS.match(name) or any(len(label) > 63 for label in name.split(".")):
+            raise UsageError(f"{name!r} is no DNS name (lower-case letters, digits, '-' and '.', at most 63 a label)")
+    parsed = []
+    for address in addresses:
+        try:
+            parsed.append(ipaddress.ip_address(address))
+        except ValueError as error:
+            raise UsageError(f"{address!r} is no IP address") from error
+    return Names(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(parsed)))
+
+
+def issue_authority(*, common_name: str, now: datetime, days: int, algorithm: Algorithm = "ecdsa") -> Issued:
+    """A self-signed CA. A part of its key's fingerprint is in the subject, so no two CAs share one."""
+    key = _new_key(algorithm)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    subject = _subject(f"{common_name} {identifier.digest.hex()[:8]}")
+    builder = _builder(subject, subject, key, *_span(now, days))
+    return Issued(_as_authority(builder).sign(key, hashes.SHA256()), key)
+
+
+def issue_serving(
+    authority: Issued, *, names: Names, now: datetime, days: int, algorithm: Algorithm = "ecdsa"
+) -> Issued:
+    """A certificate for a TLS server; it never outlives its CA."""
+    alternatives = x509.SubjectAlternativeName(
+        [*(x509.DNSName(name) for name in names.dns), *(x509.IPAddress(address) for address in names.addresses)]
+    )
+    return issue_leaf(
+        authority,
+        subject=_subject(names.common_name),
+        alternatives=alternatives,
+        usage=ExtendedKeyUsageOID.SERVER_AUTH,
+        span=_span(now, days),
+        algorithm=algorithm,
+    )
+
+
+def issue_client(
+    authority: Issued,
+    *,
+    common_name: str,
+    organizations: Sequence[str] = (),
+    now: datetime,
+    days: int,
+    algorithm: Algorithm = "ecdsa",
+) -> Issued:
+    """A certificate for a TLS client; Kubernetes reads CN as the user and O as its groups."""
+    return issue_leaf(
+        authority,
+        subject=_subject(common_name, organizations),
+        alternatives=None,
+        usage=ExtendedKeyUsageOID.CLIENT_AUTH,
+        span=_span(now, days),
+        algorithm=algorithm,
+    )
+
+
+def issue_leaf(
+    authority: Issued,
+    *,
+    subject: x509.Name,
+    alternatives: x509.SubjectAlternativeName | None,
+    usage: x509.ObjectIdentifier,
+    span: tuple[datetime, datetime],
+    algorithm: Algorithm,
+) -> Issued:
+    """An end-entity certificate with a key of its own, clipped to the CA's validity; carries the CA's chain."""
+    key = _new_key(algorithm)
+    start = max(span[0], authority.certificate.not_valid_before_utc)
+    end = min(span[1], authority.certificate.not_valid_after_utc)
+    if end <= start:
+        raise UsageError(f"the CA {common_name_of(authority.certificate)!r} is not valid at that time; renew it first")
+    builder = _builder(subject, authority.certificate.subject, key, start, end)
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    # RSA key exchange (TLS 1.2) enciphers with the certificate's key; ECDSA keys only sign.
+    builder = builder.add_extension(_key_usage(enciphers=algorithm == "rsa"), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
+    builder = builder.add_extension(_issuer_identifier(authority), critical=False)
+    if alternatives is not None:
+        builder = builder.add_extension(alternatives, critical=False)
+    return Issued(builder.sign(authority.key, hashes.SHA256()), key, authority.chain)
+
+
+def bridge(old: Issued, new: Issued) -> x509.Certificate:
+    """The new CA's name and key, signed by the old CA.
+
+    Sent along with certificates of the new CA, it lets a client that still trusts the old one alone verify them,
+    so the order in which servers and caBundles change does not matter.
+    """
+    start = max(old.certificate.not_valid_before_utc, new.certificate.not_valid_before_utc)
+    end = min(old.certificate.not_valid_after_utc, new.certificate.not_valid_after_utc)
+    builder = _builder(new.certificate.subject, old.certificate.subject, new.key, start, end)
+    builder = _as_authority(builder).add_extension(_issuer_identifier(old), critical=False)
+    return builder.sign(old.key, hashes.SHA256())
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """Its SANs that are DNS names or IP addresses, as text, in order."""
+    try:
+        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [str(name.value) for name in alternatives if isinstance(name, x509.DNSName | x509.IPAddress)]
+
+
+def answers_to(certificate: x509.Certificate, names: Names) -> bool:
+    """Whether the certificate carries every one of `names`."""
+    return {*names.dns, *map(str, names.addresses)} <= set(names_of(certificate))
+
+
+def algorithm_of(key: PrivateKey) -> Algorithm:
+    return "rsa" if isinstance(key, rsa.RSAPrivateKey) else "ecdsa"
+
+
+def common_name_of(certificate: x509.Certificate) -> str:
+    """The subject's CN, or the whole subject where it has none."""
+    attributes = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    return str(attributes[0].value) if attributes else certificate.subject.rfc4514_string()
+
+
+def encode_certificate(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _new_key(algorithm: Algorithm) -> PrivateKey:
+    if algorithm == "rsa":
+        return rsa.generate_private_key(public_exponent=65537, key_size=3072)
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _subject(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
+    try:
+        return x509.Name(
+            [
+                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations),
+                x509.NameAttribute(NameOID.COMMON_NAME, common_name),
+            ]
+        )
+    except ValueError as error:
+        raise UsageError(f"{common_name!r} cannot be the subject of a certificate: {error}") from error
+
+
+def _span(now: datetime, days: int) -> tuple[datetime, datetime]:
+    if days < 1:
+        raise UsageError(f"a certificate is valid for at least one day, got {days}")
+    try:
+        return now - CLOCK_SKEW, now + timedelta(days=days)
+    except OverflowError as error:
+        raise UsageError(f"{days} days from now is past the calendar's end") from error
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, key: PrivateKey, start: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(start)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
+    # No path length: a bridge stands between an old CA and the leaf of the new one.
+    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).add_extension(
+        _key_usage(authority=True), critical=True
+    )
+
+
+def _issuer_identifier(authority: Issued) -> x509.AuthorityKeyIdentifier:
+    extension = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
+    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(extension.value)
+
+
+def _key_usage(*, authority: bool = False, enciphers: bool = False) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=enciphers,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,134 @@
+"""Puts a CA bundle into webhook configurations, and touches nothing else in them.
+
+What the configuration trusted before stays beside the new CA until it expires, so servers may follow later. Writes
+are conditional on the version that was read and repeated on conflict.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cryptography import x509
+
+from app.certs.bundles import encode_bundle, overlap, parse_bundle
+from app.errors import ApiError, Terminal, UsageError
+from app.kube.backoff import Backoff
+from app.kube.client import KubeClient
+from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.wire import JSON
+
+CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+ATTEMPTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceName:
+    """The Service that a webhook calls."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """One configuration: how many of its webhooks were meant, and how many had another bundle before."""
+
+    kind: str
+    name: str
+    webhooks: int
+    changed: int
+
+
+async def patch_bundle(
+    client: KubeClient,
+    name: str,
+    *,
+    authorities: Sequence[x509.Certificate],
+    service: ServiceName | None,
+    now: datetime,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> list[Patched]:
+    """Make the mutating and the validating configuration called `name` trust `authorities`.
+
+    With `service`, only webhooks that call it; else every webhook of the configuration. Raises Terminal where neither
+    configuration exists or none of its webhooks is meant, and ApiError where the API server does not let us.
+    """
+    results = []
+    for resource in CONFIGURATIONS:
+        try:
+            results.append(await _patch_one(client, resource, name, authorities, service=service, now=now, sleep=sleep))
+        except ApiError as error:
+            if not error.not_found:
+                raise
+    if not results:
+        raise Terminal(f"there is no MutatingWebhookConfiguration or ValidatingWebhookConfiguration named {name!r}")
+    if not any(result.webhooks for result in results):
+        wanted = f" that calls Service {service.namespace}/{service.name}" if service else ""
+        raise Terminal(f"webhook configuration {name!r} has no webhook{wanted}")
+    return results
+
+
+def merged_bundle(present: str, authorities: Sequence[x509.Certificate], *, now: datetime) -> str:
+    """The value for `caBundle`: `authorities`, then what `present` (base64 of PEM) trusted and has not expired.
+
+    A present value that cannot be read is worth nothing to the API server either, and is replaced.
+    """
+    try:
+        earlier = parse_bundle(base64.b64decode(present), source="caBundle")
+    except (binascii.Error, ValueError, UsageError):
+        earlier = []
+    return base64.b64encode(encode_bundle(overlap(authorities, earlier, now=now))).decode("ascii")
+
+
+async def _patch_one(
+    client: KubeClient,
+    resource: Resource,
+    name: str,
+    authorities: Sequence[x509.Certificate],
+    *,
+    service: ServiceName | None,
+    now: datetime,
+    sleep: Callable[[float], Awaitable[None]],
+) -> Patched:
+    backoff = Backoff(base=0.05, cap=2.0)
+    while True:
+        configuration = await client.get(resource, name)
+        meant, operations = _operations(configuration, authorities, service=service, now=now)
+        result = Patched(resource.kind, name, meant, len(operations))
+        if not operations:
+            return result
+        version = configuration["metadata"]["resourceVersion"]
+        test: JSON = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
+        try:
+            await client.patch(resource, name, [test, *operations], patch_type="json")
+        except ApiError as error:
+            # A test that fails is 422 at a real API server; a write that came between is 409.
+            if not (error.conflict or error.status == 422) or backoff.attempts + 1 >= ATTEMPTS:
+                raise
+            await sleep(backoff.next(at_least=error.delay))
+        else:
+            return result
+
+
+def _operations(
+    configuration: JSON, authorities: Sequence[x509.Certificate], *, service: ServiceName | None, now: datetime
+) -> tuple[int, list[JSON]]:
+    """How many webhooks are meant, and one operation for each whose bundle changes."""
+    meant, operations = 0, []
+    for index, webhook in enumerate(configuration.get("webhooks") or []):
+        target = webhook.get("clientConfig") or {}
+        called = target.get("service") or {}
+        if service and (called.get("namespace"), called.get("name")) != (service.namespace, service.name):
+            continue
+        meant += 1
+        present = target.get("caBundle") or ""
+        wanted = merged_bundle(present, authorities, now=now)
+        if wanted != present:
+            # "add" sets a member whether or not it is there.
+            operations.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted})
+    return meant, operations
