@@ -1,0 +1,41 @@
+"""Which resources a cluster serves, read from its discovery documents; for the stand-ins that treat all kinds alike."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.wire import JSON
+
+_NEEDED = frozenset({"list", "watch", "delete"})
+
+
+class DiscoveringClient(KubeClient, Protocol):
+    """A client that can also read discovery documents."""
+
+    async def get_path(self, path: str) -> JSON: ...
+
+
+async def deletable_resources(client: DiscoveringClient) -> list[Resource]:
+    """Every resource that can be listed, watched and deleted, each in its group's preferred version.
+
+    A group whose document cannot be read now (an aggregated API that is down) is left out.
+    """
+    documents = [("", "v1", await client.get_path("/api/v1"))]
+    for group in (await client.get_path("/apis")).get("groups") or []:
+        preferred: JSON = group.get("preferredVersion") or (group.get("versions") or [{}])[0]
+        try:
+            document = await client.get_path(f"/apis/{preferred['groupVersion']}")
+        except ApiError as error:
+            if error.status in (404, 503):
+                continue
+            raise
+        documents.append((group["name"], preferred["version"], document))
+    return [
+        Resource(group, version, entry["name"], entry["kind"], bool(entry.get("namespaced")))
+        for group, version, document in documents
+        for entry in document.get("resources") or []
+        if "/" not in entry["name"] and set(entry.get("verbs") or ()) >= _NEEDED
+    ]

@@ -1,0 +1,152 @@
+"""Writes through real webhooks over TLS: what they see, what they change, how a refusal reads."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.sandbox.pki import Authority, server_context
+
+PODS = "/api/v1/namespaces/{}/pods"
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "b"}]}}
+BASE = "/apis/admissionregistration.k8s.io/v1"
+
+
+class Hook:
+    """A webhook server in the cluster's loop; `answer` decides, `reviews` keeps what came."""
+
+    def __init__(self) -> None:
+        self.reviews: list[dict[str, Any]] = []
+        self.answer: Any = lambda _request: {"allowed": True}
+        self.authority = Authority("hook-ca")
+        self.port = 0
+
+    async def start(self) -> web.AppRunner:
+        app = web.Application()
+        app.router.add_post("/{path}", self._serve)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        pair = self.authority.serving(["hook.test.svc", "127.0.0.1"])
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=server_context(pair, self.authority.pem))
+        await site.start()
+        self.port = runner.addresses[0][1]
+        return runner
+
+    async def _serve(self, request: web.Request) -> web.Response:
+        review = await request.json()
+        self.reviews.append(review["request"])
+        response = {"uid": review["request"]["uid"], **self.answer(review["request"])}
+        return web.json_response({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": response})
+
+
+def patching(*operations: Any) -> dict[str, Any]:
+    patch = base64.b64encode(json.dumps(operations).encode()).decode()
+    return {"allowed": True, "patchType": "JSONPatch", "patch": patch}
+
+
+@pytest.fixture
+def hook(served: Any) -> Iterator[Hook]:
+    hook = Hook()
+    runner = asyncio.run_coroutine_threadsafe(hook.start(), served.loop).result(10)
+    served.cluster.services[("test", "hook", 443)] = ("127.0.0.1", hook.port)
+    yield hook
+    for kind in ("mutating", "validating"):
+        served.request("DELETE", f"{BASE}/{kind}webhookconfigurations")
+    asyncio.run_coroutine_threadsafe(runner.cleanup(), served.loop).result(10)
+
+
+def register(served: Any, hook: Hook, kind: str, namespace: str, *operations: str) -> None:
+    configuration = {
+        "metadata": {"name": f"{kind}-hook"},
+        "webhooks": [
+            {
+                "name": "pods.hook.test",
+                "clientConfig": {
+                    "service": {"name": "hook", "namespace": "test", "path": "/review"},
+                    "caBundle": base64.b64encode(hook.authority.pem).decode(),
+                },
+                "rules": [
+                    {"operations": list(operations), "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+                ],
+                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+    answer = served.request("POST", f"{BASE}/{kind}webhookconfigurations", configuration)
+    assert answer.status == 201, answer.body
+    assert answer.body["webhooks"][0]["failurePolicy"] == "Fail"
+
+
+def test_mutation_is_stored_completed_and_warned_about(served: Any, hook: Hook, namespace: str) -> None:
+    register(served, hook, "mutating", namespace, "CREATE")
+    limits = {"limits": {"example.com/foo": 2}}
+    hook.answer = lambda _request: {
+        **patching({"op": "add", "path": "/spec/containers/0/resources", "value": limits}),
+        "warnings": ["injected"],
+    }
+    made = served.request("POST", PODS.format(namespace), POD)
+    assert made.body["spec"]["containers"][0]["resources"] == {
+        "limits": {"example.com/foo": "2"},
+        "requests": {"example.com/foo": "2"},
+    }
+    assert made.headers["Warning"] == '299 - "injected"'
+    (seen,) = hook.reviews
+    assert (seen["operation"], seen["name"], seen["namespace"]) == ("CREATE", "p", namespace)
+    assert "uid" not in seen["object"]["metadata"]
+    assert seen["object"]["status"] == {}
+    assert seen["oldObject"] is None
+    assert seen["userInfo"]["groups"] == ["system:masters", "system:authenticated"]
+
+
+def test_what_a_webhook_breaks_is_refused(served: Any, hook: Hook, namespace: str) -> None:
+    register(served, hook, "mutating", namespace, "CREATE")
+    mount = [{"name": "nope", "mountPath": "/x"}]
+    hook.answer = lambda _request: patching({"op": "add", "path": "/spec/containers/0/volumeMounts", "value": mount})
+    refused = served.request("POST", PODS.format(namespace), POD)
+    assert refused.status == 422
+    assert 'spec.containers[0].volumeMounts[0].name: Not found: "nope"' in refused.body["message"]
+
+
+def test_validation_sees_the_complete_object_and_can_refuse(served: Any, hook: Hook, namespace: str) -> None:
+    register(served, hook, "validating", namespace, "CREATE")
+    hook.answer = lambda _request: {"allowed": False, "status": {"message": "not today", "code": 403}}
+    refused = served.request("POST", PODS.format(namespace), POD)
+    assert refused.status == 403
+    assert refused.body["message"] == 'admission webhook "pods.hook.test" denied the request: not today'
+    assert hook.reviews[0]["object"]["metadata"]["uid"]
+    assert hook.reviews[0]["object"]["status"]["phase"] == "Pending"
+    assert served.request("GET", PODS.format(namespace) + "/p").status == 404
+
+
+def test_dry_run_is_told_and_generated_names_are_not_known_yet(served: Any, hook: Hook, namespace: str) -> None:
+    register(served, hook, "mutating", namespace, "CREATE")
+    body = {**POD, "metadata": {"generateName": "gen-"}}
+    served.request("POST", PODS.format(namespace) + "?dryRun=All&fieldManager=me", body)
+    (seen,) = hook.reviews
+    assert seen["dryRun"] is True
+    assert seen["options"]["dryRun"] == ["All"]
+    assert seen["options"]["fieldManager"] == "me"
+    assert "name" not in seen["object"]["metadata"]
+    assert seen["object"]["metadata"]["generateName"] == "gen-"
+
+
+def test_update_and_delete_carry_the_old_object(served: Any, hook: Hook, namespace: str) -> None:
+    served.request("POST", PODS.format(namespace), POD)
+    register(served, hook, "validating", namespace, "UPDATE", "DELETE")
+    path = PODS.format(namespace) + "/p"
+    patch = {"metadata": {"labels": {"a": "b"}}}
+    served.request("PATCH", path, patch, content_type="application/merge-patch+json")
+    served.request("DELETE", path)
+    update, delete = hook.reviews
+    assert update["object"]["metadata"]["labels"] == {"a": "b"}
+    assert "labels" not in update["oldObject"]["metadata"]
+    assert (delete["operation"], delete["object"]) == ("DELETE", None)
+    assert delete["oldObject"]["metadata"]["labels"] == {"a": "b"}

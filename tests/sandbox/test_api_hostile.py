@@ -1,0 +1,171 @@
+"""Hostile and broken requests: every one is answered with a Status, none with a 500."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+PODS = "/api/v1/namespaces/default/pods"
+DEEP = b'{"metadata":' + b'{"a":' * 5000 + b"1" + b"}" * 5001
+DEEPISH = b'{"metadata":{"name":"x"},"spec":' + b"[" * 400 + b"]" * 400 + b"}"
+BODIES = {
+    "empty": (b"", 400),
+    "not json": (b"<html>", 400),
+    "not utf-8": (b"\xff\xfe{}", 400),
+    "cut": (b'{"metadata": {"name": "x"', 400),
+    "list": (b"[]", 400),
+    "number": (b"17", 400),
+    "null": (b"null", 400),
+    "deep": (DEEP, 400),
+    "deep lists": (DEEPISH, 400),
+    "huge": (b'{"a": "' + b"x" * (3 * 1024 * 1024) + b'"}', 413),
+    "wrong kind": (b'{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "x"}}', 400),
+    "wrong version": (b'{"kind": "Pod", "apiVersion": "v2", "metadata": {"name": "x"}}', 400),
+    "kind is a list": (b'{"kind": ["Pod"], "metadata": {"name": "x"}}', 400),
+    "metadata is a text": (b'{"metadata": "x", "spec": {}}', 400),
+    "metadata is null": (b'{"metadata": null, "spec": {"containers": []}}', 422),
+    "spec is a text": (b'{"metadata": {"name": "x"}, "spec": "y"}', 400),
+    "spec is null": (b'{"metadata": {"name": "x"}, "spec": null}', 422),
+    "nulls in lists": (b'{"metadata": {"name": "x"}, "spec": {"containers": [null], "volumes": [null]}}', 422),
+    "other namespace": (b'{"metadata": {"name": "x", "namespace": "kube-system"}}', 400),
+    "version given": (b'{"metadata": {"name": "x", "resourceVersion": "1"}, "spec": {"containers": []}}', 400),
+    "number too large": (b'{"metadata": {"name": "x"}, "spec": {"priority": 99999999999999999999999}}', 400),
+    "surrogate": (b'{"metadata": {"name": "\\ud800"}, "spec": {"containers": []}}', 400),
+}
+
+
+def assert_status(answer: Any, code: int) -> None:
+    assert answer.status == code, answer.body
+    assert answer.body["kind"] == "Status"
+    assert (answer.body["status"], answer.body["code"]) == ("Failure", code)
+    assert answer.body["message"]
+    assert answer.body["reason"]
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_broken_bodies_get_a_status(served: Any, name: str) -> None:
+    body, code = BODIES[name]
+    assert_status(served.request("POST", PODS, body), code)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "code"),
+    [
+        (b"{}", "text/plain", 415),
+        (b"\x00\x01", "application/vnd.kubernetes.protobuf", 400),
+        (b"k8s\x00\xff\xff\xff\xff", "application/vnd.kubernetes.protobuf", 400),
+        (b"a: &a [x]\nb: [*a, *a]\n", "application/yaml", 400),
+        (b"a: [", "application/yaml", 400),
+        (b"? {a: b}\n: c\n", "application/yaml", 400),
+    ],
+)
+def test_other_encodings_get_a_status(served: Any, body: bytes, content_type: str, code: int) -> None:
+    assert_status(served.request("POST", PODS, body, content_type=content_type), code)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        ("GET", "/nope", 404),
+        ("GET", "/api/v2/pods", 404),
+        ("GET", "/apis/nope.example.com/v1/things", 404),
+        ("GET", "/api/v1/nosuch", 404),
+        ("GET", "/api/v1/namespaces/default/pods/x/y/z/w", 404),
+        ("GET", "/api/v1/namespaces/default/pods/x/nosuch", 404),
+        ("GET", "/api/v1/namespaces/default/nodes", 404),
+        ("GET", "/api/v1/namespaces/default/pods/..%2F..%2Fx", 404),
+        ("GET", "/api/v1/pods?limit=minus", 400),
+        ("GET", "/api/v1/pods?continue=%21%21", 400),
+        ("GET", "/api/v1/pods?resourceVersion=abc", 400),
+        ("GET", "/api/v1/pods?labelSelector=%3D%3D%3D", 400),
+        ("PUT", "/api/v1/namespaces/default/pods", 405),
+        ("POST", "/api/v1/pods", 405),
+        ("TRACE", "/api/v1/pods", 405),
+        ("POST", "/version", 405),
+        ("DELETE", "/api/v1/namespaces/default", 403),
+    ],
+)
+def test_odd_paths_get_a_status(served: Any, method: str, path: str, code: int) -> None:
+    assert_status(served.request(method, path, {} if method in ("PUT", "POST") else None), code)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"propagationPolicy": "Sometimes"},
+        {"gracePeriodSeconds": "soon"},
+        {"preconditions": []},
+        {"kind": "Pod"},
+        [],
+    ],
+)
+def test_odd_deletions_get_a_status(served: Any, namespace: str, options: Any) -> None:
+    body = {"metadata": {"name": "m"}}
+    served.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", body)
+    answer = served.request("DELETE", f"/api/v1/namespaces/{namespace}/configmaps/m", options)
+    assert answer.body["kind"] == "Status"
+    assert 400 <= answer.status < 500
+    assert served.request("GET", f"/api/v1/namespaces/{namespace}/configmaps/m").status == 200
+
+
+VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**70), 2**70)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["name", "image", "containers", "resources", "limits", "env", "valueFrom", "fieldRef", "x"]
+            ),
+            inner,
+            max_size=4,
+        )
+    ),
+    max_leaves=12,
+)
+SPECS = st.dictionaries(
+    st.sampled_from(
+        [
+            "containers",
+            "initContainers",
+            "volumes",
+            "tolerations",
+            "affinity",
+            "nodeSelector",
+            "securityContext",
+            "overhead",
+            "nodeName",
+        ]
+    ),
+    VALUES,
+    max_size=4,
+)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(spec=SPECS, metadata=st.dictionaries(st.sampled_from(["labels", "annotations", "finalizers"]), VALUES))
+def test_arbitrary_pods_are_never_an_internal_error(served: Any, spec: Any, metadata: Any) -> None:
+    body = json.dumps({"metadata": {**metadata, "name": "fuzz"}, "spec": spec}).encode()
+    answer = served.request("POST", PODS + "?dryRun=All", body)
+    assert answer.status < 500, answer.body
+
+
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    patch=VALUES | st.fixed_dictionaries({"spec": SPECS}) | st.fixed_dictionaries({"metadata": VALUES}),
+    kind=st.sampled_from(["json-patch+json", "merge-patch+json", "strategic-merge-patch+json", "apply-patch+yaml"]),
+)
+def test_arbitrary_patches_are_never_an_internal_error(served: Any, patch: Any, kind: str) -> None:
+    pod = {"metadata": {"name": "target"}, "spec": {"containers": [{"name": "c", "image": "b"}]}}
+    served.request("POST", PODS, pod)
+    body = json.dumps(patch).encode()
+    path = f"{PODS}/target?dryRun=All&fieldManager=fuzz&force=true"
+    answer = served.request("PATCH", path, body, content_type=f"application/{kind}")
+    assert answer.status < 500, answer.body

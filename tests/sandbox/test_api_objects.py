@@ -1,0 +1,189 @@
+"""Storing and serving objects over TLS: versions, conflicts, names, dry run, deletion."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "busybox"}]}}
+
+
+def pods(namespace: str, name: str = "", query: str = "") -> str:
+    return f"/api/v1/namespaces/{namespace}/pods{'/' + name if name else ''}{query}"
+
+
+def maps(namespace: str, name: str = "", query: str = "") -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps{'/' + name if name else ''}{query}"
+
+
+def make_map(served: Any, namespace: str, name: str = "m", **metadata: Any) -> dict[str, Any]:
+    answer = served.request("POST", maps(namespace), {"metadata": {"name": name, **metadata}, "data": {"a": "1"}})
+    assert answer.status == 201, answer.body
+    return answer.body
+
+
+def test_created_object_has_identity_and_version(served: Any, namespace: str) -> None:
+    created = make_map(served, namespace)
+    metadata = created["metadata"]
+    assert metadata["uid"]
+    assert int(metadata["resourceVersion"]) > 0
+    assert metadata["creationTimestamp"].endswith("Z")
+    assert metadata["managedFields"][0]["operation"] == "Update"
+    assert served.request("GET", maps(namespace, "m")).body == created
+
+
+def test_second_create_is_already_exists(served: Any, namespace: str) -> None:
+    make_map(served, namespace)
+    answer = served.request("POST", maps(namespace), {"metadata": {"name": "m"}})
+    assert (answer.status, answer.body["reason"]) == (409, "AlreadyExists")
+    assert answer.body["details"] == {"name": "m", "kind": "configmaps"}
+
+
+def test_update_of_an_old_version_is_a_conflict(served: Any, namespace: str) -> None:
+    first = make_map(served, namespace)
+    second = served.request("PUT", maps(namespace, "m"), {**first, "data": {"a": "2"}})
+    assert second.status == 200
+    answer = served.request("PUT", maps(namespace, "m"), {**first, "data": {"a": "3"}})
+    assert (answer.status, answer.body["reason"]) == (409, "Conflict")
+    assert "the object has been modified" in answer.body["message"]
+    assert served.request("GET", maps(namespace, "m")).body["data"] == {"a": "2"}
+
+
+def test_update_that_changes_nothing_writes_nothing(served: Any, namespace: str) -> None:
+    first = make_map(served, namespace)
+    again = served.request("PUT", maps(namespace, "m"), first).body
+    assert again["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+
+
+def test_generate_name_makes_distinct_names(served: Any, namespace: str) -> None:
+    names = {
+        served.request("POST", maps(namespace), {"metadata": {"generateName": "gen-"}}).body["metadata"]["name"]
+        for _ in range(5)
+    }
+    assert len(names) == 5
+    assert all(name.startswith("gen-") and len(name) == 9 for name in names)
+
+
+@pytest.mark.parametrize("verb", ["create", "update", "patch", "delete"])
+def test_dry_run_answers_as_if_and_stores_nothing(served: Any, namespace: str, verb: str) -> None:
+    before = make_map(served, namespace)
+    query = "?dryRun=All"
+    if verb == "create":
+        answer = served.request("POST", maps(namespace, "", query), {"metadata": {"name": "other"}})
+        assert answer.body["metadata"]["uid"]
+    elif verb == "update":
+        answer = served.request("PUT", maps(namespace, "m", query), {**before, "data": {"a": "2"}})
+        assert answer.body["data"] == {"a": "2"}
+    elif verb == "patch":
+        answer = served.request(
+            "PATCH", maps(namespace, "m", query), {"data": {"a": "2"}}, content_type="application/merge-patch+json"
+        )
+        assert answer.body["data"] == {"a": "2"}
+    else:
+        answer = served.request("DELETE", maps(namespace, "m", query))
+    assert answer.status < 300
+    listed = served.request("GET", maps(namespace)).body["items"]
+    assert [item["metadata"] for item in listed] == [before["metadata"]]
+
+
+def test_object_with_finalizer_waits_for_it(served: Any, namespace: str) -> None:
+    make_map(served, namespace, finalizers=["example.com/hold"])
+    waiting = served.request("DELETE", maps(namespace, "m"))
+    assert waiting.status == 200
+    held = served.request("GET", maps(namespace, "m")).body
+    assert held["metadata"]["deletionTimestamp"]
+    added = {**held, "metadata": {**held["metadata"], "finalizers": ["example.com/hold", "example.com/late"]}}
+    refused = served.request("PUT", maps(namespace, "m"), added)
+    assert refused.status == 422
+    assert "no new finalizers can be added if the object is being deleted" in refused.body["message"]
+    released = served.request("PUT", maps(namespace, "m"), {**held, "metadata": {**held["metadata"], "finalizers": []}})
+    assert released.status == 200
+    assert served.request("GET", maps(namespace, "m")).status == 404
+
+
+def test_unbound_pod_goes_at_once(served: Any, namespace: str) -> None:
+    served.request("POST", pods(namespace), POD)
+    assert served.request("DELETE", pods(namespace, "p")).body["kind"] == "Pod"
+    assert served.request("GET", pods(namespace, "p")).status == 404
+
+
+def test_bound_pod_stays_until_its_node_confirms(served: Any, namespace: str) -> None:
+    served.request("POST", pods(namespace), POD)
+    target = {"target": {"kind": "Node", "name": "n1"}}
+    assert served.request("POST", pods(namespace, "p") + "/binding", target).status == 201
+    bound = served.request("GET", pods(namespace, "p")).body
+    assert bound["spec"]["nodeName"] == "n1"
+    assert bound["status"]["conditions"][0]["type"] == "PodScheduled"
+    assert served.request("POST", pods(namespace, "p") + "/binding", target).status == 409
+    served.request("DELETE", pods(namespace, "p"))
+    waiting = served.request("GET", pods(namespace, "p")).body["metadata"]
+    assert waiting["deletionGracePeriodSeconds"] == 30
+    assert waiting["deletionTimestamp"] > waiting["creationTimestamp"]
+    served.request("DELETE", pods(namespace, "p", "?gracePeriodSeconds=0"))
+    assert served.request("GET", pods(namespace, "p")).status == 404
+
+
+def test_preconditions_of_a_deletion(served: Any, namespace: str) -> None:
+    created = make_map(served, namespace)
+    wrong = served.request("DELETE", maps(namespace, "m"), {"preconditions": {"uid": "another"}})
+    assert (wrong.status, wrong.body["reason"]) == (409, "Conflict")
+    assert "Precondition failed: UID in precondition: another" in wrong.body["message"]
+    right = served.request("DELETE", maps(namespace, "m"), {"preconditions": {"uid": created["metadata"]["uid"]}})
+    assert right.body["status"] == "Success"
+
+
+@pytest.mark.parametrize(("policy", "finalizer"), [("Foreground", "foregroundDeletion"), ("Orphan", "orphan")])
+def test_propagation_policy_is_left_to_the_collector(served: Any, namespace: str, policy: str, finalizer: str) -> None:
+    make_map(served, namespace)
+    answer = served.request("DELETE", maps(namespace, "m"), {"propagationPolicy": policy})
+    assert answer.body["metadata"]["finalizers"] == [finalizer]
+
+
+def test_delete_collection_follows_the_selector(served: Any, namespace: str) -> None:
+    make_map(served, namespace, "a", labels={"x": "1"})
+    make_map(served, namespace, "b", labels={"x": "2"})
+    assert served.request("DELETE", maps(namespace, "", "?labelSelector=x%3D1")).status == 200
+    assert [item["metadata"]["name"] for item in served.request("GET", maps(namespace)).body["items"]] == ["b"]
+
+
+def test_namespace_lives_until_it_is_finalized(served: Any, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    assert served.request("DELETE", path).body["status"]["phase"] == "Terminating"
+    refused = served.request("POST", maps(namespace), {"metadata": {"name": "late"}})
+    assert refused.status == 403
+    assert refused.body["details"]["causes"][0]["reason"] == "NamespaceTerminating"
+    current = served.request("GET", path).body
+    assert current["spec"]["finalizers"] == ["kubernetes"]
+    current["spec"]["finalizers"] = []
+    assert served.request("PUT", path + "/finalize", current).status == 200
+    assert served.request("DELETE", path).status in (200, 404)
+    assert served.request("GET", path).status == 404
+
+
+def test_missing_namespace_is_not_found(served: Any) -> None:
+    answer = served.request("POST", maps("nowhere"), {"metadata": {"name": "m"}})
+    assert (answer.status, answer.body["message"]) == (404, 'namespaces "nowhere" not found')
+
+
+def test_generation_counts_the_desired_state_only(served: Any, namespace: str) -> None:
+    served.request("POST", pods(namespace), POD)
+    path = pods(namespace, "p")
+    patched = served.request(
+        "PATCH", path + "/status", {"status": {"phase": "Running"}}, content_type="application/merge-patch+json"
+    )
+    assert (patched.body["metadata"]["generation"], patched.body["status"]["phase"]) == (1, "Running")
+    changed = served.request(
+        "PATCH",
+        path,
+        {"spec": {"containers": [{"name": "c", "image": "other"}]}, "status": {"phase": "Failed"}},
+        content_type="application/strategic-merge-patch+json",
+    )
+    assert (changed.body["metadata"]["generation"], changed.body["status"]["phase"]) == (2, "Running")
+
+
+def test_stored_secret_holds_base64(served: Any, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets"
+    created = served.request("POST", path, {"metadata": {"name": "s"}, "stringData": {"a": "b"}}).body
+    assert (created["data"], created["type"]) == ({"a": "Yg=="}, "Opaque")
+    assert "stringData" not in created

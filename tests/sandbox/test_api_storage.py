@@ -1,0 +1,99 @@
+"""Storage on its own: versions, the kept window, states of the past."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.sandbox.builtin import PODS
+from app.sandbox.selection import EVERYTHING
+from app.sandbox.storage import AlreadyExistsError, CompactedError, ConflictError, MissingError, Storage
+from app.sandbox.watch import WatchOptions, watch_lines
+from app.wire import decode_json
+
+KEY = PODS.key
+
+
+def pod(name: str, **more: Any) -> dict[str, Any]:
+    return {"kind": "Pod", "apiVersion": "v1", "metadata": {"name": name, "namespace": "n"}, **more}
+
+
+def test_versions_only_grow_and_conflicts_are_found() -> None:
+    storage = Storage()
+    first = storage.create(KEY, pod("a"))
+    second = storage.update(KEY, pod("a", spec={}), expected=first["metadata"]["resourceVersion"])
+    assert int(second["metadata"]["resourceVersion"]) > int(first["metadata"]["resourceVersion"])
+    with pytest.raises(ConflictError):
+        storage.update(KEY, pod("a"), expected=first["metadata"]["resourceVersion"])
+    with pytest.raises(AlreadyExistsError):
+        storage.create(KEY, pod("a"))
+    assert int(storage.delete(KEY, "n", "a")["metadata"]["resourceVersion"]) == storage.version
+    with pytest.raises(MissingError):
+        storage.delete(KEY, "n", "a")
+    with pytest.raises(MissingError):
+        storage.update(KEY, pod("a"))
+
+
+def test_a_past_state_is_rebuilt_from_the_window() -> None:
+    storage = Storage(window=4)
+    storage.create(KEY, pod("a", spec={"v": 1}))
+    storage.create(KEY, pod("b"))
+    past = storage.version
+    storage.update(KEY, pod("a", spec={"v": 2}))
+    storage.delete(KEY, "n", "b")
+    storage.create(KEY, pod("c"))
+    then = storage.list_at(KEY, past)
+    assert sorted(then) == [("n", "a"), ("n", "b")]
+    assert then["n", "a"]["spec"] == {"v": 1}
+    storage.create(KEY, pod("d"))
+    storage.create(KEY, pod("e"))
+    with pytest.raises(CompactedError):
+        storage.list_at(KEY, past)
+
+
+def test_the_window_is_per_resource() -> None:
+    storage = Storage(window=2)
+    start = storage.version
+    storage.create(KEY, pod("a"))
+    for number in range(10):
+        storage.create(("", "nodes"), {"kind": "Node", "apiVersion": "v1", "metadata": {"name": f"n{number}"}})
+    assert storage.position(KEY, start) == 0
+    with pytest.raises(CompactedError):
+        storage.position(("", "nodes"), start)
+
+
+async def test_a_watcher_that_falls_behind_is_told_and_ends() -> None:
+    storage = Storage(window=2)
+    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=False, timeout=5, bookmark_interval=60)
+    lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
+    storage.create(KEY, pod("a"))
+    assert decode_json(await anext(lines))["type"] == "ADDED"
+    for name in "bcd":
+        storage.create(KEY, pod(name))
+    last = decode_json(await anext(lines))
+    assert (last["type"], last["object"]["code"]) == ("ERROR", 410)
+    with pytest.raises(StopAsyncIteration):
+        await anext(lines)
+
+
+async def test_changes_during_a_slow_send_are_not_lost() -> None:
+    storage = Storage()
+    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=True, timeout=5, bookmark_interval=0)
+    lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
+    storage.create(KEY, pod("a"))
+    seen = [decode_json(await anext(lines))]
+    storage.create(KEY, pod("b"))  # while the line of the first is on its way
+    seen.append(decode_json(await anext(lines)))
+    assert [event["object"]["metadata"]["name"] for event in seen] == ["a", "b"]
+    bookmark = decode_json(await anext(lines))
+    assert bookmark["object"]["metadata"]["resourceVersion"] == str(storage.version)
+    storage.close()
+
+
+async def test_closing_ends_a_watch() -> None:
+    storage = Storage()
+    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=False, timeout=60, bookmark_interval=60)
+    lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
+    storage.close()
+    assert [line async for line in lines] == []
