@@ -93,6 +93,7 @@ class Reflector:
         self._moved = False
         self._fruitless = 0
         self._refused = False
+        self._missing = False
         self.reason = "not listed yet"
 
     @property
@@ -106,6 +107,11 @@ class Reflector:
     @property
     def healthy(self) -> bool:
         return self._store.synced and not self._refused
+
+    @property
+    def missing(self) -> bool:
+        """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
+        return self._missing
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -133,7 +139,8 @@ class Reflector:
         self.reason = str(error)
         if error.status in (401, 403, 404):
             self._refused = True
-        if error.status == 404 and self._resource.group:
+        self._missing = error.status == 404 and bool(self._resource.group)
+        if self._missing:
             self.reason += f" (is the definition of {self._resource.plural}.{self._resource.group} installed?)"
         if error.expired or (error.status == 400 and self._version):
             # 400 is how a server answers a version that it cannot read, as after a restore.
@@ -221,7 +228,7 @@ class Reflector:
             async for line in lines:
                 idle.reschedule(loop.time() + self._idle_timeout)
                 self._store.touch()
-                self._refused, self.reason = False, ""
+                self._refused, self._missing, self.reason = False, False, ""
                 if line:
                     self._event(line)
 

@@ -1,0 +1,113 @@
+"""Runs injectors and checks over one request and folds what they plan into one `Decision`.
+
+Injectors come first and share one `Plan`; checks come after and see the request as it came. The first denial
+ends the chain: an object that is refused is not changed. The chain knows no feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from app.admission.patch import Patch
+from app.admission.review import Decision, Request
+from app.errors import Denied
+
+
+@dataclass(slots=True)
+class Plan:
+    """What the injectors of one review want: operations, warnings for the user, notes for the audit log.
+
+    `injected` counts what was injected by kind ("resource", "node-selector", "volume" …) for the metric; `reason`
+    is the CamelCase word of the outcome, set by whoever has something to say ("OptedOut", "Injected").
+    """
+
+    patch: Patch = field(default_factory=Patch)
+    warnings: list[str] = field(default_factory=list)
+    audit: dict[str, str] = field(default_factory=dict)
+    injected: dict[str, int] = field(default_factory=dict)
+    reason: str = ""
+    message: str = ""
+
+    def skip(self, reason: str, message: str) -> None:
+        """Nothing is injected, for this reason; an earlier outcome keeps its word."""
+        self.reason = self.reason or reason
+        self.message = self.message or message
+
+    def count(self, kind: str, amount: int = 1) -> None:
+        self.injected[kind] = self.injected.get(kind, 0) + amount
+
+
+class Injector(Protocol):
+    """Plans a mutation. Raises Denied where the user must act, Transient where Berth cannot decide."""
+
+    name: str
+
+    async def inject(self, request: Request, plan: Plan) -> None: ...
+
+
+class Check(Protocol):
+    """Finds violations. Raises Denied with all of them in one message; may add warnings to the plan."""
+
+    name: str
+
+    async def check(self, request: Request, plan: Plan) -> None: ...
+
+
+class Chain:
+    """The injectors and checks behind one path.
+
+    Requests for `exempt_namespaces` (kube-system, our own) are allowed untouched, whatever the selectors of the
+    webhook configuration say: a webhook must never stop the cluster from healing itself.
+    """
+
+    def __init__(
+        self,
+        *,
+        injectors: Sequence[Injector] = (),
+        checks: Sequence[Check] = (),
+        exempt_namespaces: frozenset[str] = frozenset(),
+    ) -> None:
+        self._injectors = tuple(injectors)
+        self._checks = tuple(checks)
+        self._exempt = exempt_namespaces
+
+    async def review(self, request: Request) -> tuple[Decision, Plan]:
+        """Decide one request. Raises Transient (and only that) where no decision can be made."""
+        plan = Plan()
+        if request.namespace in self._exempt:
+            plan.skip("ExemptNamespace", f"namespace {request.namespace} is exempt from injection")
+            return _allow(plan), plan
+        try:
+            for injector in self._injectors:
+                await injector.inject(request, plan)
+            for check in self._checks:
+                await check.check(request, plan)
+        except Denied as denial:
+            return _deny(denial, plan), plan
+        return _allow(plan), plan
+
+
+def _allow(plan: Plan) -> Decision:
+    reason = plan.reason or "Allowed"
+    audit = plan.audit if plan.audit or not plan.reason else {"decision": reason}
+    return Decision(
+        allowed=True,
+        reason=reason,
+        message=plan.message,
+        operations=plan.patch.operations,
+        warnings=plan.warnings,
+        audit_annotations=audit,
+    )
+
+
+def _deny(denial: Denied, plan: Plan) -> Decision:
+    return Decision(
+        allowed=False,
+        reason=denial.reason,
+        message=str(denial),
+        code=denial.code,
+        warnings=plan.warnings,
+        audit_annotations={"decision": denial.reason},
+    )

@@ -1,0 +1,75 @@
+"""Deadlines for very many short tasks: one timer for all of them instead of one each.
+
+`asyncio.timeout` arms and disarms a timer for every review, which costs as much as decoding one. Here a review
+costs a dictionary entry; a sweep every `RESOLUTION` seconds, for as long as anything is in flight, cancels what is
+overdue. A deadline is therefore late by up to `RESOLUTION`, never early.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+
+RESOLUTION = 0.05
+"""Seconds between sweeps."""
+
+
+class Deadlines:
+    """The deadlines of one event loop; `limit(seconds)` is a block that raises TimeoutError when it takes longer."""
+
+    __slots__ = ("_due", "_timer")
+
+    def __init__(self) -> None:
+        self._due: dict[Limit, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def limit(self, seconds: float) -> Limit:
+        """A block for the current task, to be entered at once."""
+        return Limit(self, seconds)
+
+    def enter(self, limit: Limit, seconds: float) -> None:
+        loop = asyncio.get_running_loop()
+        self._due[limit] = loop.time() + seconds
+        if self._timer is None:
+            self._timer = loop.call_later(RESOLUTION, self._sweep, loop)
+
+    def leave(self, limit: Limit) -> None:
+        self._due.pop(limit, None)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for limit in [limit for limit, due in self._due.items() if due <= now]:
+            del self._due[limit]
+            limit.expire()
+        self._timer = loop.call_later(RESOLUTION, self._sweep, loop) if self._due else None
+
+
+class Limit:
+    """One block under a deadline. Cancellation from elsewhere passes through as what it is."""
+
+    __slots__ = ("_deadlines", "_expired", "_seconds", "_task")
+
+    def __init__(self, deadlines: Deadlines, seconds: float) -> None:
+        self._deadlines = deadlines
+        self._seconds = seconds
+        self._expired = False
+        self._task: asyncio.Task[object] | None = None
+
+    def expire(self) -> None:
+        if self._task is not None:
+            self._expired = True
+            self._task.cancel()
+
+    def __enter__(self) -> None:
+        self._task = asyncio.current_task()
+        self._deadlines.enter(self, self._seconds)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
+    ) -> None:
+        self._deadlines.leave(self)
+        if not self._expired or self._task is None:
+            return
+        # Ours is taken back; what is left was asked for by somebody else, who shall have it.
+        if self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+            raise TimeoutError from error

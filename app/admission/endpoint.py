@@ -1,0 +1,201 @@
+"""One admission path over HTTP: bounds the request, runs the chain within a deadline, answers and reports.
+
+Raw ASGI on purpose: this is the hot path, and a framework's request object costs more than the decision.
+The three walls of an answer (see docs/adr/0001-denied-or-failed.md):
+- a decision, allowed or denied, is HTTP 200;
+- a request that is no review is HTTP 4xx;
+- what cannot be decided (a transient fault, a deadline, a bug) is HTTP 500, so that failurePolicy decides.
+Every answer is an AdmissionReview that echoes apiVersion and, where it could be read, the uid.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import lru_cache
+from typing import Any, Protocol
+
+import msgspec
+
+from app.admission.chain import Chain, Plan
+from app.admission.deadlines import Deadlines
+from app.admission.review import Decision, Request, decode, encode, identify
+from app.errors import BadReview, Transient
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+
+BODY_LIMIT = 7 * 1024 * 1024
+"""Bytes. An object is at most 3 MiB in a request; an update carries it twice, and JSON escapes make it grow."""
+
+DEADLINE = 8.0
+"""Seconds for one decision; the API server waits 10 unless the webhook configuration says otherwise."""
+
+_JSON_TYPE = (b"content-type", b"application/json")
+_DISCARD = 4
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """One answered review, as log and metrics see it; `request` is None where none could be read."""
+
+    webhook: str
+    status: int
+    decision: Decision
+    seconds: float
+    request: Request | None = None
+    plan: Plan | None = None
+    error: BaseException | None = None
+
+
+class Observer(Protocol):
+    """Told of every review, after its answer was sent."""
+
+    def started(self, webhook: str) -> None: ...
+
+    def finished(self, outcome: Outcome) -> None: ...
+
+
+class ReviewEndpoint:
+    """The ASGI application behind one path. `draining()` makes each answer ask the client to close."""
+
+    def __init__(
+        self,
+        name: str,
+        chain: Chain,
+        *,
+        observer: Observer,
+        deadline: float = DEADLINE,
+        body_limit: int = BODY_LIMIT,
+        draining: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._name = name
+        self._chain = chain
+        self._observer = observer
+        self._deadline = deadline
+        self._body_limit = body_limit
+        self._draining = draining
+        self._deadlines = Deadlines()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request; only a vanished client leaves it without an answer."""
+        begin = time.perf_counter()
+        self._observer.started(self._name)
+        body, review, plan, error = _Body(), None, None, None
+        try:
+            with self._deadlines.limit(_deadline_of(scope["query_string"], self._deadline)):
+                # Read even where the headers are wrong already: the uid is in the body, and who writes all of it
+                # before reading would otherwise find the connection reset instead of the answer.
+                content = await body.read(receive, limit=self._body_limit)
+                _check_headers(scope)
+                review = decode(content)
+                found = self._chain.review(review.request)
+                # Most reviews are decided from the caches, without waiting for anything.
+                decision, plan = found if isinstance(found, tuple) else await found
+            payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
+            status = 200
+        except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
+            error = caught
+            status, decision = _failed(caught)
+            api_version, uid = identify(b"".join(body.chunks))
+            payload = encode(decision, api_version=api_version, uid=uid)
+        try:
+            await self._respond(send, status, payload, close=not body.complete)
+        finally:
+            self._observer.finished(
+                Outcome(
+                    webhook=self._name,
+                    status=status,
+                    decision=decision,
+                    seconds=time.perf_counter() - begin,
+                    request=review.request if review is not None else None,
+                    plan=plan,
+                    error=error,
+                )
+            )
+
+    async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
+        headers = [_JSON_TYPE, (b"content-length", b"%d" % len(payload))]
+        # A body that was not read to its end is still on its way in; the connection cannot carry another request.
+        if close or self._draining():
+            headers.append((b"connection", b"close"))
+        if status == 405:
+            headers.append((b"allow", b"POST"))
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": payload})
+
+
+def _failed(error: Exception) -> tuple[int, Decision]:
+    """The HTTP status and the answer for what is no decision."""
+    match error:
+        case BadReview():
+            return error.status, Decision(allowed=False, reason="BadReview", message=str(error), code=error.status)
+        case TimeoutError():
+            reason, message = "DeadlineExceeded", "berth could not decide within the deadline; try again"
+        case Transient():
+            reason, message = "Unavailable", f"berth could not decide: {error}; try again"
+        case _:
+            # The text of an unexpected error may carry pieces of the object: it goes to the log, not to the user.
+            reason, message = "InternalError", "berth failed to decide because of an internal error; see its log"
+    # What comes from elsewhere may hold lone surrogates, which have no form in UTF-8.
+    message = message.encode(errors="replace").decode()
+    return 500, Decision(allowed=False, reason=reason, message=message, code=500)
+
+
+def _check_headers(scope: Scope) -> None:
+    if scope["method"] != "POST":
+        raise BadReview(f"method: want POST, got {scope['method']}", status=405)
+    for name, value in scope["headers"]:
+        if name == b"content-type":
+            if value == b"application/json" or value.split(b";", 1)[0].strip().lower() == b"application/json":
+                return
+            raise BadReview(f"Content-Type: want application/json, got {value[:100].decode('latin-1')!r}", status=415)
+    raise BadReview("Content-Type: want application/json, got none", status=415)
+
+
+class _Body:
+    """The body of one request: the chunks that were kept, and whether all of it came in."""
+
+    __slots__ = ("chunks", "complete")
+
+    def __init__(self) -> None:
+        self.chunks: list[bytes] = []
+        self.complete = False
+
+    async def read(self, receive: Receive, *, limit: int) -> bytes:
+        """The whole body, read in chunks under a running limit, for Content-Length may lie or be absent.
+
+        What is over the limit is read on and thrown away, up to `_DISCARD` limits, so that the client gets to the
+        answer; raises BadReview then (413), and where the client went away.
+        """
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise BadReview("the client closed the connection before the body was complete")
+            chunk: bytes = message.get("body", b"")
+            size += len(chunk)
+            if size <= limit:
+                self.chunks.append(chunk)
+            if not message.get("more_body", False):
+                self.complete = True
+                break
+            if size > limit * _DISCARD:
+                break
+        if size > limit:
+            raise BadReview(f"body: want at most {limit} bytes", status=413)
+        return self.chunks[0] if len(self.chunks) == 1 else b"".join(self.chunks)
+
+
+@lru_cache(maxsize=64)
+def _deadline_of(query: bytes, default: float) -> float:
+    """The deadline in seconds: the API server says in `?timeout=` how long it waits, and wants the answer sooner."""
+    for pair in query.split(b"&"):
+        if pair.startswith(b"timeout=") and pair.endswith(b"s"):
+            try:
+                asked = float(pair[8:-1])
+            except ValueError:
+                return default
+            # A tenth is kept for the way back; not a number, zero or less says nothing about patience.
+            return min(default, asked * 0.9) if asked > 0 else default
+    return default

@@ -1,0 +1,70 @@
+"""JSON Patch (RFC 6902) operations, planned explicitly and in a fixed order.
+
+A `Patch` collects operations against the object as it came in. Several injectors share one, so a parent that two
+of them need (`/spec/volumes`) is created once. It applies nothing and knows no feature.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from app.wire import encode_json
+
+
+class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One operation as it travels; a `remove` has no value."""
+
+    op: Literal["add", "replace", "remove"]
+    path: str
+    value: object = msgspec.UNSET
+
+
+def pointer(*segments: str | int) -> str:
+    """A JSON Pointer (RFC 6901): `~` becomes `~0`, `/` becomes `~1`."""
+    return "".join(f"/{escape(segment)}" if isinstance(segment, str) else f"/{segment}" for segment in segments)
+
+
+def escape(segment: str) -> str:
+    """One segment of a pointer, escaped."""
+    if "~" in segment or "/" in segment:
+        return segment.replace("~", "~0").replace("/", "~1")
+    return segment
+
+
+class Patch:
+    """Operations in the order in which they were planned, each with the reason for it."""
+
+    __slots__ = ("_ensured", "operations", "reasons")
+
+    def __init__(self) -> None:
+        self.operations: list[Operation] = []
+        self.reasons: list[str] = []
+        self._ensured: set[str] = set()
+
+    def add(self, path: str, value: object, *, reason: str) -> None:
+        """Set the member at `path`, or append where it ends in `/-`."""
+        self.operations.append(Operation("add", path, value))
+        self.reasons.append(reason)
+
+    def replace(self, path: str, value: object, *, reason: str) -> None:
+        """Replace what is at `path`; it must exist."""
+        self.operations.append(Operation("replace", path, value))
+        self.reasons.append(reason)
+
+    def remove(self, path: str, *, reason: str) -> None:
+        """Remove what is at `path`; it must exist."""
+        self.operations.append(Operation("remove", path))
+        self.reasons.append(reason)
+
+    def ensure(self, path: str, empty: object, *, present: bool, reason: str) -> None:
+        """Create the container at `path` as `empty` ({} or []) unless it is `present` or was ensured before."""
+        if present or path in self._ensured:
+            return
+        self._ensured.add(path)
+        self.add(path, empty, reason=reason)
+
+    def encode(self) -> bytes:
+        """The JSON Patch document."""
+        return encode_json(self.operations)

@@ -1,0 +1,184 @@
+"""The AdmissionReview codec: bytes to `Review`, `Decision` to bytes. Pure; knows no feature and no HTTP.
+
+Only the envelope is decoded; the object stays raw until an injector reads the fields that it needs.
+Shapes: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ (admission.k8s.io
+v1, and v1beta1, which differs in nothing that is read here).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import msgspec
+
+from app.admission.patch import Operation
+from app.errors import BadReview
+from app.wire import encode_json
+
+GROUP = "admission.k8s.io"
+VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
+KIND = "AdmissionReview"
+_NULL = msgspec.Raw(b"null")
+
+
+class GroupVersionKind(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class GroupVersionResource(msgspec.Struct, frozen=True):
+    group: str = ""
+    version: str = ""
+    resource: str = ""
+
+
+class UserInfo(msgspec.Struct, frozen=True):
+    username: str = ""
+    groups: list[str] = []
+
+
+class Request(msgspec.Struct, frozen=True, rename="camel"):
+    """What the API server asks. `object` is raw JSON, `null` for DELETE and CONNECT without options."""
+
+    uid: str
+    kind: GroupVersionKind = GroupVersionKind()
+    resource: GroupVersionResource = GroupVersionResource()
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"] = "CREATE"
+    name: str = ""
+    namespace: str = ""
+    sub_resource: str = ""
+    dry_run: bool | None = None
+    user_info: UserInfo = UserInfo()
+    object: msgspec.Raw = _NULL
+    old_object: msgspec.Raw = _NULL
+
+    @property
+    def has_object(self) -> bool:
+        return bytes(self.object) != b"null"
+
+
+class Review(msgspec.Struct, frozen=True, rename="camel"):
+    """One decoded AdmissionReview."""
+
+    api_version: str
+    kind: str
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a review.
+
+    `reason` is a short CamelCase word for log and metrics; `message` is for the user, in the Status of a denial.
+    `code` is the HTTP-like code inside that Status, never the HTTP status of the answer.
+    """
+
+    allowed: bool
+    reason: str
+    message: str = ""
+    code: int = 0
+    operations: Sequence[Operation] = ()
+    warnings: Sequence[str] = ()
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class _Status(msgspec.Struct, omit_defaults=True):
+    status: str = ""
+    message: str = ""
+    reason: str = ""
+    code: int = 0
+
+
+class _Response(msgspec.Struct, omit_defaults=True, rename="camel"):
+    uid: str | msgspec.UnsetType
+    allowed: bool | msgspec.UnsetType
+    status: _Status | msgspec.UnsetType = msgspec.UNSET
+    patch_type: str | msgspec.UnsetType = msgspec.UNSET
+    patch: bytes | msgspec.UnsetType = msgspec.UNSET  # msgspec writes bytes as base64, as the API wants them
+    warnings: Sequence[str] | msgspec.UnsetType = msgspec.UNSET
+    audit_annotations: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
+
+
+class _Answer(msgspec.Struct, rename="camel"):
+    api_version: str
+    kind: str
+    response: _Response
+
+
+class _Loose(msgspec.Struct, rename="camel"):
+    """Reads whatever an error answer can still echo."""
+
+    api_version: object = None
+    request: object = None
+
+
+_HEAD_BYTES = 1024
+_HEAD = re.compile(
+    rb'\s*\{\s*(?:"kind"\s*:\s*"AdmissionReview"\s*,\s*)?'
+    rb'"apiVersion"\s*:\s*"(?P<version>admission\.k8s\.io/v1(?:beta1)?)"\s*,\s*'
+    rb'(?:"kind"\s*:\s*"AdmissionReview"\s*,\s*)?"request"\s*:\s*\{\s*"uid"\s*:\s*"(?P<uid>[\w.-]+)"',
+    re.ASCII,
+)
+_decode_review = msgspec.json.Decoder(Review).decode
+_decode_loose = msgspec.json.Decoder(_Loose).decode
+
+
+def decode(body: bytes) -> Review:
+    """Decode one review.
+
+    Raises BadReview with what is wrong and where: not JSON, not an AdmissionReview, a version other than v1
+    and v1beta1, no request, an empty uid.
+    """
+    if not body:
+        raise BadReview("body: want an AdmissionReview, got nothing")
+    try:
+        review = _decode_review(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadReview(f"the body is not an AdmissionReview: {error}") from error
+    if review.kind != KIND:
+        raise BadReview(f"kind: want {KIND}, got {review.kind!r}")
+    if review.api_version not in VERSIONS:
+        raise BadReview(f"apiVersion: want {' or '.join(VERSIONS)}, got {review.api_version!r}")
+    if not review.request.uid:
+        raise BadReview("request.uid: want the uid of the request, got an empty string")
+    return review
+
+
+def identify(body: bytes) -> tuple[str, str]:
+    """The (apiVersion, uid) that an answer to a broken review can still echo; v1 and "" where they cannot be read.
+
+    A document that breaks off or is no JSON further on (too large, nested too deeply) is looked at from its beginning:
+    API servers write kind and apiVersion first, then the request, and its uid before everything else.
+    """
+    try:
+        loose = _decode_loose(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        found = _HEAD.match(body[:_HEAD_BYTES])
+        return (found["version"].decode(), found["uid"].decode()) if found else (VERSIONS[0], "")
+    uid = loose.request.get("uid") if isinstance(loose.request, dict) else None
+    version = loose.api_version if loose.api_version in VERSIONS else VERSIONS[0]
+    return str(version), uid if isinstance(uid, str) else ""
+
+
+def encode(decision: Decision, *, api_version: str, uid: str) -> bytes:
+    """The answering AdmissionReview, of the version that asked.
+
+    A patch is present only where there are operations, a status only for denials and messages.
+    """
+    response = _Response(uid, decision.allowed)
+    if not decision.allowed:
+        response.status = _Status("Failure", decision.message, decision.reason, decision.code)
+    elif decision.message:
+        response.status = _Status(message=decision.message)
+    if decision.operations:
+        response.patch_type = "JSONPatch"
+        response.patch = encode_json(decision.operations)
+    if decision.warnings:
+        response.warnings = decision.warnings
+    if decision.audit_annotations:
+        response.audit_annotations = decision.audit_annotations
+    return encode_json(_Answer(api_version, KIND, response))

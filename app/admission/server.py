@@ -1,0 +1,116 @@
+"""The FastAPI applications (reviews over TLS; health, readiness and metrics over plain HTTP) and the server under them.
+
+uvicorn serves both in one event loop. Signals belong to the runtime, which drains before it stops.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+
+import uvicorn
+from fastapi import FastAPI, Response
+from fastapi.responses import JSONResponse
+
+from app.admission.connection import BoundedProtocol
+from app.admission.endpoint import Receive, ReviewEndpoint, Scope, Send
+
+KEEP_ALIVE = 120
+"""Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
+
+
+ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class ReviewApp:
+    """The ASGI application on the TLS port: one endpoint a path ("/mutate", "/validate"), FastAPI for whatever else.
+
+    The endpoints stand before FastAPI and not inside it: its middleware costs a review as much as its decision does.
+    """
+
+    def __init__(self, endpoints: Mapping[str, ReviewEndpoint]) -> None:
+        self._endpoints = dict(endpoints)
+        self._rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        if endpoint is not None:
+            await endpoint(scope, receive, send)
+        else:
+            await self._rest(scope, receive, send)
+
+
+def health_app(
+    *, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]], healthy: Callable[[], bool]
+) -> FastAPI:
+    """The application on the plain port.
+
+    `readiness()` lists what is not ready, empty when all is; `metrics()` gives the exposition and its content
+    type; `healthy()` is false where only a restart helps.
+    """
+    api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+
+    @api.get("/healthz")
+    async def healthz() -> Response:
+        return Response("ok") if healthy() else Response("unhealthy", status_code=503)
+
+    @api.get("/readyz")
+    async def readyz() -> Response:
+        missing = readiness()
+        return JSONResponse({"ready": not missing, "waitingFor": missing}, status_code=503 if missing else 200)
+
+    @api.get("/metrics")
+    async def exposition() -> Response:
+        body, content_type = metrics()
+        return Response(body, media_type=content_type)
+
+    return api
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: two servers share a process, and the runtime decides when to stop."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def make_server(
+    app: ASGIApplication, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10, backlog: int = 2048
+) -> uvicorn.Server:
+    """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`."""
+    config = uvicorn.Config(
+        app,
+        http=BoundedProtocol,
+        lifespan="off",
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        backlog=backlog,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=grace_seconds,
+        ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
+    )
+    return _Server(config)
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound TCP socket; port 0 takes a free one. Raises OSError where the address is taken.
+
+    `shared` sockets may be bound several times to one port; the kernel spreads connections over them.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    sock.set_inheritable(True)
+    return sock

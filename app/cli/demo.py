@@ -1,0 +1,16 @@
+"""`berth demo`: the injection example, step by step, against a sandbox of its own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+
+def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
+    """Start a sandbox and play the injection example; exits 0 only if every step holds."""
+    from app.runtime.demo import run_demo  # noqa: PLC0415  brings the servers with it
+
+    return asyncio.run(run_demo(Console(), log_level=log_level))

@@ -1,0 +1,193 @@
+"""`berth explain`: parses the flags, reads the manifests, prints what the webhook would do with them."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from app import settings
+from app.errors import Transient, UsageError
+from app.explain.documents import read_documents
+from app.explain.explaining import Explanation, Surroundings
+from app.explain.explaining import explain as explain_manifests
+from app.explain.manifests import Manifests, sort_documents
+from app.explain.rendering import Form, Line, asides, render
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksOptions
+
+SWITCHES = ("honor-resources", "injectHugepageDownApi")
+
+DENIED, CLUSTER = 1, 3
+
+_INJECTION = "Injection (as berth webhook)"
+
+
+def explain(
+    *,
+    files: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-f",
+            "--filename",
+            metavar="FILE",
+            help="File or directory of YAML or JSON manifests, - for standard input; repeatable",
+            show_default=False,
+        ),
+    ] = None,
+    namespace: Annotated[
+        str,
+        typer.Option(
+            "-n", "--namespace", help="Namespace of objects that name none (default: default)", show_default=False
+        ),
+    ] = "",
+    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    kubeconfig: Annotated[
+        str | None, typer.Option("--kubeconfig", help="Cluster to read what the files lack", show_default=False)
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig")] = None,
+    own_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--webhook-namespace",
+            help="Namespace the webhook runs in (default: $NAMESPACE or kube-system)",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    existing_resources: Annotated[
+        str | None,
+        typer.Option(
+            "--existing-resources",
+            help="top-up, skip or add what Pods ask for (default: top-up)",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    honor_resources: Annotated[
+        bool | None,
+        typer.Option(
+            "--honor-resources/--no-honor-resources",
+            help="Same as --existing-resources=add",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    node_selector_conflict: Annotated[
+        str | None,
+        typer.Option(
+            "--node-selector-conflict",
+            help="override (with a warning) or deny a Pod whose own value differs (default: override)",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    default_network_namespace: Annotated[
+        str | None,
+        typer.Option(
+            "--default-network-namespace",
+            help="Where default networks without a namespace are looked up (default: kube-system)",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    network_resource_name_keys: Annotated[
+        str | None,
+        typer.Option(
+            "--network-resource-name-keys",
+            help="Annotation keys on attachments that name a resource (default: k8s.v1.cni.cncf.io/resourceName)",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+    inject_hugepage_down_api: Annotated[
+        bool | None,
+        typer.Option(
+            "--injectHugepageDownApi/--no-injectHugepageDownApi",
+            help="Publish hugepage requests and limits in /etc/podnetinfo",
+            rich_help_panel=_INJECTION,
+        ),
+    ] = None,
+) -> int:
+    """Show what would be injected into Pods and everything that makes Pods, field by field and why.
+
+    Examples:
+
+      berth explain -f pod.yaml -f nads.yaml
+
+      berth explain -f deployment.yaml --kubeconfig ~/.kube/config -o diff
+
+      kubectl get deployment web -o yaml | berth explain -f - -f nads.yaml -o json
+
+    Exit status:
+
+      0  every Pod would be admitted, with or without an injection
+
+      1  at least one Pod would be denied
+
+      2  a flag or a file is wrong
+
+      3  the cluster could not be asked
+
+    Attachments and the ConfigMap nri-control-switches come from the files; with --kubeconfig, what the files
+    lack is read from the cluster. Nothing is ever written.
+    """  # noqa: D412  Typer's help joins lines that no empty line parts
+    if not files:
+        raise UsageError("missing option -f: want at least one file of manifests, or - for standard input")
+    flags = {
+        "namespace": own_namespace,
+        "existing_resources": existing_resources,
+        "honor_resources": honor_resources,
+        "node_selector_conflict": node_selector_conflict,
+        "default_network_namespace": default_network_namespace,
+        "network_resource_name_keys": network_resource_name_keys,
+        "inject_hugepage_down_api": inject_hugepage_down_api,
+    }
+    chosen = settings.load({name: value for name, value in flags.items() if value is not None})
+    manifests = sort_documents(read_documents(files), namespace=namespace)
+    if not manifests.pods:
+        raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
+    try:
+        explanation = asyncio.run(_explain(manifests, chosen, kubeconfig=kubeconfig, context=context))
+    except Transient as error:
+        print(f"Error: the cluster could not be asked: {error}", file=sys.stderr)
+        return CLUSTER
+    _print(explanation, output)
+    return DENIED if any(result.denied for result in explanation.results) else 0
+
+
+async def _explain(
+    manifests: Manifests, chosen: settings.WebhookSettings, *, kubeconfig: str | None, context: str | None
+) -> Explanation:
+    surroundings = Surroundings(
+        options=NetworksOptions(
+            resource_name_keys=chosen.resource_name_keys,
+            existing_resources=chosen.existing_mode,
+            node_selector_conflict=chosen.node_selector_conflict,
+            default_network_namespace=chosen.default_network_namespace,
+        ),
+        initial=Switches(
+            hugepage_down_api=chosen.inject_hugepage_down_api, honor_existing=chosen.existing_mode == "add"
+        ),
+        namespace=chosen.namespace,
+    )
+    if kubeconfig is None and context is None:
+        return await explain_manifests(manifests, surroundings)
+    # Imported late: without a cluster there is no need for its client.
+    from app.kube.transport import connect  # noqa: PLC0415
+
+    async with await connect(kubeconfig=kubeconfig, context=context) as client:
+        return await explain_manifests(manifests, replace(surroundings, client=client))
+
+
+def _print(explanation: Explanation, form: Form) -> None:
+    out, aside = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
+    for note in explanation.notes:
+        _line(aside, Line(f"note: {note}"))
+    for line in render(explanation.results, form):
+        _line(out, line)
+    for line in asides(explanation.results, form):
+        _line(aside, line)
+
+
+def _line(console: Console, line: Line) -> None:
+    console.print(Text(line.text, line.style))

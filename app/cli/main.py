@@ -1,0 +1,85 @@
+"""The root of the command line: registers the commands and is the wall where errors become one line.
+
+Exit statuses: 0 done, 1 a fault while running, 2 the command line or a file the user wrote is wrong, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+from typer.exceptions import Abort, TyperException
+
+from app.cli.certs import SWITCHES as CERTS_SWITCHES
+from app.cli.certs import certs_app
+from app.cli.demo import demo
+from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
+from app.cli.explain import explain
+from app.cli.goflags import normalize
+from app.cli.sandbox import sandbox
+from app.cli.webhook import EPILOG as WEBHOOK_EPILOG
+from app.cli.webhook import SWITCHES as WEBHOOK_SWITCHES
+from app.cli.webhook import WebhookCommand, webhook
+from app.errors import BerthError, UsageError
+
+cli = typer.Typer(
+    name="berth",
+    help="Puts every Pod beside the network hardware that it needs.",
+    no_args_is_help=False,
+    add_completion=True,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+cli.command("webhook", cls=WebhookCommand, epilog=WEBHOOK_EPILOG)(webhook)
+cli.command("explain")(explain)
+cli.command("sandbox")(sandbox)
+cli.command("demo")(demo)
+cli.add_typer(certs_app, name="certs")
+
+_SWITCHES = frozenset(WEBHOOK_SWITCHES) | frozenset(EXPLAIN_SWITCHES) | frozenset(CERTS_SWITCHES)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"berth {version('berth')}")
+        raise typer.Exit
+
+
+@cli.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    _show: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Puts every Pod beside the network hardware that it needs."""
+    if context.invoked_subcommand is None:
+        raise UsageError("missing command: want one of webhook, explain, certs, sandbox, demo; see berth --help")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line and return its exit status; a user's mistake is one line on standard error."""
+    try:
+        status = cli(args=normalize(arguments, switches=_SWITCHES), prog_name="berth", standalone_mode=False)
+    except TyperException as error:
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        return _fail(" ".join(message.split()), status=2)
+    except UsageError as error:
+        return _fail(str(error), status=2)
+    except BerthError as error:
+        return _fail(str(error), status=1)
+    except (Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # The reader (head, less) has what it wanted; say nothing, as other tools do.
+        sys.stderr.close()
+        return 0
+    return status if isinstance(status, int) else 0
+
+
+def _fail(message: str, *, status: int) -> int:
+    print(f"Error: {message}", file=sys.stderr)
+    return status

@@ -1,0 +1,63 @@
+"""`berth sandbox`: a development control plane in the foreground, with Berth wired up."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from app.errors import UsageError
+
+_EPILOG = """Examples:
+
+  berth sandbox
+
+  berth sandbox --dir /tmp/berth
+
+  berth sandbox --kubeconfig icp=real.kubeconfig"""
+
+
+def sandbox(
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where kubeconfigs and certificates are written.", show_default=True)
+    ] = Path(".sandbox"),
+    kubeconfig: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kubeconfig",
+            metavar="NAME=FILE",
+            help="Use this API server as cluster NAME (icp, tenant1, tenant2) instead of stand-ins; repeatable.",
+        ),
+    ] = None,
+    stand_ins: Annotated[
+        bool, typer.Option(help="Stand in for scheduler, kubelets and garbage collector; off for a whole cluster.")
+    ] = True,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> int:
+    """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
+    from app.runtime.sandboxing import run_sandbox  # noqa: PLC0415  brings the servers with it
+
+    return asyncio.run(
+        run_sandbox(
+            directory=directory,
+            kubeconfigs=_by_name(kubeconfig or []),
+            stand_ins=stand_ins,
+            log_level=log_level,
+            console=Console(),
+        )
+    )
+
+
+def _by_name(pairs: list[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not equals or not name or not path:
+            raise UsageError(f"--kubeconfig: want NAME=FILE, got {pair!r}")
+        if not Path(path).is_file():
+            raise UsageError(f"--kubeconfig {name}: no such file: {path}")
+        found[name] = Path(path)
+    return found

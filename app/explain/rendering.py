@@ -1,0 +1,163 @@
+"""Writes what was explained in the five forms of `berth explain`. Pure: results in, styled lines out.
+
+A line is text and a style ("" for none); whether styles show is decided by whoever prints.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, cast
+
+import yaml
+
+from app.admission.patch import Operation
+from app.admission.review import Decision
+from app.explain.manifests import PodManifest
+from app.wire import JSON, encode_json
+
+Form = Literal["text", "diff", "json", "patch", "pod"]
+
+
+class Line(NamedTuple):
+    text: str
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """One Pod, what was decided about it, the reason for each operation, and the Pod as it would be stored."""
+
+    manifest: PodManifest
+    decision: Decision
+    reasons: Sequence[str]
+    pod: JSON
+
+    @property
+    def denied(self) -> bool:
+        return not self.decision.allowed
+
+    @property
+    def verdict(self) -> str:
+        """One sentence without its subject."""
+        if self.denied:
+            return f"would be denied: {self.decision.message}"
+        if not self.decision.operations:
+            return f"nothing would be injected{_because(self.decision.message)}"
+        return "would be injected"
+
+
+def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
+    """The answer for standard output; what it leaves out for the sake of its form is in `asides`."""
+    match form:
+        case "text":
+            for result in results:
+                yield from _text(result)
+        case "diff":
+            for result in results:
+                yield from _diff(result)
+        case "json":
+            document = json.dumps([_object(result) for result in results], indent=2, ensure_ascii=False)
+            yield from map(Line, document.split("\n"))
+        case "patch":
+            for result in results:
+                yield Line(encode_json([] if result.denied else list(result.decision.operations)).decode())
+        case "pod":
+            admitted = [dump(result.pod) for result in results if not result.denied]
+            yield from map(Line, "---\n".join(admitted).splitlines())
+
+
+def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
+    """Denials and warnings, for standard error, where the form has no place for them."""
+    if form in ("text", "json"):
+        return
+    for result in results:
+        if result.denied or (form == "diff" and not result.decision.operations):
+            yield Line(f"{_subject(result)}: {result.verdict}", "red" if result.denied else "")
+        for warning in result.decision.warnings:
+            yield Line(f"{_subject(result)}: warning: {warning}", "yellow")
+
+
+def dump(obj: JSON) -> str:
+    """An object as YAML, in its own order, lines not folded."""
+    return yaml.safe_dump(obj, sort_keys=False, width=2**31, allow_unicode=True)
+
+
+def _text(result: Explained) -> Iterator[Line]:
+    style = "red" if result.denied else "green" if result.decision.operations else ""
+    yield Line(f"{_subject(result)}: {result.verdict}", style)
+    if not result.denied:
+        last = ""
+        for operation, reason in zip(result.decision.operations, result.reasons, strict=True):
+            if operation.value in ({}, []):  # only makes room for what follows
+                continue
+            if reason != last:
+                yield Line(f"  {reason}")
+            yield Line(f"    {field_of(operation, result.pod)}: {_value(operation)}", "cyan")
+            last = reason
+    for warning in result.decision.warnings:
+        yield Line(f"  warning: {warning}", "yellow")
+
+
+def _diff(result: Explained) -> Iterator[Line]:
+    if result.denied or not result.decision.operations:
+        return
+    before, after = dump(result.manifest.pod).splitlines(), dump(result.pod).splitlines()
+    label = _subject(result)
+    for line in difflib.unified_diff(before, after, f"{label}, as written", f"{label}, as injected", lineterm=""):
+        style = "cyan" if line.startswith("@@") else {"+": "green", "-": "red"}.get(line[0], "")
+        yield Line(line, style)
+
+
+def _object(result: Explained) -> JSON:
+    manifest, decision = result.manifest, result.decision
+    operations = [] if result.denied else decision.operations
+    return {
+        "source": manifest.place,
+        "kind": manifest.kind,
+        "namespace": manifest.namespace,
+        "name": manifest.name,
+        "allowed": decision.allowed,
+        "reason": decision.reason,
+        "message": decision.message,
+        "warnings": list(decision.warnings),
+        "operations": [
+            {**json.loads(encode_json(operation)), "reason": reason}
+            for operation, reason in zip(operations, result.reasons, strict=False)
+        ],
+        "pod": None if result.denied else result.pod,
+    }
+
+
+def _subject(result: Explained) -> str:
+    return f"{result.manifest.title} ({result.manifest.place})"
+
+
+def field_of(operation: Operation, pod: JSON) -> str:
+    """The path as people write it: `spec.containers[web].resources.limits[example.com/foo]`.
+
+    Elements of lists go by their names where they have one; `pod` is the object with the operation applied.
+    """
+    text, value = "", cast("object", pod)
+    for escaped in operation.path.split("/")[1:]:
+        segment = escaped.replace("~1", "/").replace("~0", "~")
+        if isinstance(value, list):
+            appended = segment == "-"
+            index = int(segment) if segment.isdecimal() else len(value)
+            value = operation.value if appended else value[index] if index < len(value) else None
+            name = value.get("name") if isinstance(value, dict) else None
+            text += f"[{name or ('+' if appended else segment)}]"
+        else:
+            value = value.get(segment) if isinstance(value, dict) else None
+            text += f".{segment}" if segment.isalnum() else f"[{segment}]"
+    return text.removeprefix(".")
+
+
+def _value(operation: Operation) -> str:
+    return "removed" if operation.op == "remove" else json.dumps(operation.value, ensure_ascii=False)
+
+
+def _because(message: str) -> str:
+    return f": {message}" if message else ""

@@ -1,0 +1,77 @@
+"""Starts the webhook role: one process, or a parent with workers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+
+import structlog
+import uvloop
+
+from app import logs
+from app.admission.server import bind
+from app.errors import UsageError
+from app.settings import WebhookSettings
+from app.tls_options import server_context
+
+_log = structlog.get_logger(__name__)
+
+
+def run_webhook(settings: WebhookSettings) -> int:
+    """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    logs.configure(settings.log_level)
+    _warn(settings)
+    health = _bind("--health-check-port", settings.bind_address, settings.health_check_port)
+    listeners = [_bind("--port", settings.bind_address, settings.port, shared=settings.workers > 1)]
+    for _ in range(settings.workers - 1):
+        port = listeners[0].getsockname()[1]
+        listeners.append(_bind("--port", settings.bind_address, port, shared=True))
+    _log.info(
+        "listening",
+        reviews=_address(listeners[0], "https"),
+        health=_address(health, "http"),
+        workers=settings.workers,
+    )
+    try:
+        if settings.workers == 1:
+            from app.runtime.serving import Serving, serve_until_signal  # noqa: PLC0415
+
+            uvloop.run(serve_until_signal(Serving(settings, listener=listeners[0], health=health)))
+        else:
+            from app.runtime.workers import supervise  # noqa: PLC0415
+
+            if not uvloop.run(supervise(settings, listeners=listeners, health=health)):
+                _log.warning("stopped before everything was drained")
+                return 1
+    except asyncio.CancelledError:
+        _log.warning("stopped before everything was drained")
+        return 1
+    finally:
+        sys.stderr.flush()
+    return 0
+
+
+def _warn(settings: WebhookSettings) -> None:
+    """Say what of the settings is accepted and has no effect; raises UsageError for TLS choices that are wrong."""
+    _, warnings = server_context(
+        min_version=settings.tls_min_version,
+        ciphers=settings.tls_cipher_suites,
+        curves=settings.tls_curve_preferences,
+    )
+    if settings.enable_http2:
+        warnings.append("--enable-http2: Berth speaks HTTP/1.1 only")
+    for warning in warnings:
+        _log.warning(warning)
+
+
+def _bind(flag: str, host: str, port: int, *, shared: bool = False) -> socket.socket:
+    try:
+        return bind(host, port, shared=shared)
+    except OSError as error:
+        raise UsageError(f"{flag} {port}: cannot listen on {host}: {error.strerror or error}") from error
+
+
+def _address(listener: socket.socket, scheme: str) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

@@ -1,0 +1,203 @@
+"""One webhook process: health, then reviews, then caches; stopped in the reverse order, after draining.
+
+Draining: on the first signal readiness turns false and every answer asks its client to close, while reviews go
+on being answered; after `drain_seconds` (the time in which a cluster stops sending) the listeners close.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import math
+import socket
+import ssl
+from collections.abc import Callable
+
+import structlog
+import uvicorn
+
+from app import metrics
+from app.admission.chain import Chain
+from app.admission.endpoint import ReviewEndpoint
+from app.admission.server import ReviewApp, health_app, make_server
+from app.errors import BerthError
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.networks.attachments import Attachments
+from app.networks.webhook import AttachmentCheck, NetworksInjector, NetworksOptions
+from app.runtime.observing import ReviewObserver, measure_lag
+from app.runtime.sources import Sources
+from app.runtime.stopping import on_stop
+from app.settings import WebhookSettings
+from app.tls import ServingCertificate
+from app.tls_options import server_context
+
+_log = structlog.get_logger(__name__)
+
+WEBHOOKS = ("mutate", "validate")
+
+
+class Serving:
+    """Builds everything in the constructor (which raises UsageError), runs it in `run()`."""
+
+    def __init__(
+        self,
+        settings: WebhookSettings,
+        *,
+        listener: socket.socket,
+        health: socket.socket | None,
+        report: Callable[[list[str]], None] = lambda _waiting: None,
+    ) -> None:
+        self._settings = settings
+        self._listener, self._health = listener, health
+        self._report = report
+        self._stopping = False
+        self._certificate = serving_certificate(settings)
+        self._sources = Sources(settings)
+        self._observer = ReviewObserver(WEBHOOKS, level=settings.log_level)
+        metrics.create_series(webhooks=WEBHOOKS, kinds=(NETWORK_ATTACHMENTS.kind, CONFIG_MAPS.kind))
+        self._reviews = make_server(
+            ReviewApp(self._endpoints()),
+            context=self._certificate.context,
+            # A review that began must be able to use up its deadline.
+            grace_seconds=math.ceil(settings.deadline_seconds) + 2,
+        )
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for; empty when reviews can be answered well."""
+        if self._stopping:
+            return ["stopping"]
+        problem = self._certificate.problem()
+        listening = [] if self._reviews.started else ["TLS listener: not started"]
+        return listening + ([problem] if problem else []) + self._sources.waiting()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set, then drain. Raises what a part died of."""
+        health = self._health_server()
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [
+                    tasks.create_task(self._sources.run()),
+                    tasks.create_task(self._certificate.watch(poll_seconds=self._settings.certificate_poll_seconds)),
+                    tasks.create_task(self._report_readiness()),
+                    tasks.create_task(measure_lag()),
+                ]
+                if health is not None and self._health is not None:
+                    tasks.create_task(health.serve(sockets=[self._health]))
+                reviews = tasks.create_task(self._reviews.serve(sockets=[self._listener]))
+                await stop.wait()
+                await self._drain(reviews)
+                for task in background:
+                    task.cancel()
+                if health is not None:
+                    health.should_exit = True
+        except* BerthError as group:
+            raise _first(group) from None
+
+    async def _drain(self, reviews: asyncio.Task[None]) -> None:
+        self._stopping = True
+        self._report(self.waiting())
+        _log.info("draining", seconds=self._settings.drain_seconds)
+        await asyncio.sleep(self._settings.drain_seconds)
+        self._reviews.should_exit = True
+        await reviews
+        self._observer.flush()
+        _log.info("drained")
+
+    async def _report_readiness(self) -> None:
+        """Log each change of readiness, tell the parent, and keep the gauges that are ages and dates."""
+        known: list[str] | None = None
+        while True:
+            waiting = self.waiting()
+            if waiting != known:
+                if not waiting:
+                    _leave_out_of_collections()
+                _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
+                known = waiting
+            self._report(waiting)
+            metrics.refresh(last_contacts=self._sources.ages(), not_after=self._certificate.not_after)
+            await asyncio.sleep(0.25)
+
+    def _health_server(self) -> uvicorn.Server | None:
+        if self._health is None:
+            return None
+        app = health_app(readiness=self.waiting, metrics=metrics.exposition, healthy=lambda: True)
+        return make_server(app, grace_seconds=1)
+
+    def _endpoints(self) -> dict[str, ReviewEndpoint]:
+        settings = self._settings
+        options = NetworksOptions(
+            resource_name_keys=settings.resource_name_keys,
+            existing_resources=settings.existing_mode,
+            node_selector_conflict=settings.node_selector_conflict,
+            default_network_namespace=settings.default_network_namespace,
+        )
+        lookup = Attachments(
+            self._sources.attachments,
+            client=lambda: self._sources.client,
+            resource_name_keys=settings.resource_name_keys,
+        )
+        exempt = frozenset({"kube-system", settings.namespace})
+        chains = {
+            "mutate": Chain(
+                injectors=[NetworksInjector(lookup, switches=self._sources.switches, options=options)],
+                exempt_namespaces=exempt,
+            ),
+            "validate": Chain(checks=[AttachmentCheck(settings.resource_name_keys)]),
+        }
+        observer = self._observer
+        return {
+            f"/{name}": ReviewEndpoint(
+                name,
+                chain,
+                observer=observer,
+                deadline=settings.deadline_seconds,
+                draining=lambda: self._stopping,
+            )
+            for name, chain in chains.items()
+        }
+
+
+def serving_certificate(settings: WebhookSettings) -> ServingCertificate:
+    """The certificate of these settings; raises UsageError where it cannot be served."""
+
+    def new_context() -> ssl.SSLContext:
+        return server_context(
+            min_version=settings.tls_min_version,
+            ciphers=settings.tls_cipher_suites,
+            curves=settings.tls_curve_preferences,
+            require_client_certificate=not settings.insecure,
+        )[0]
+
+    return ServingCertificate(
+        settings.tls_cert_file,
+        settings.tls_private_key_file,
+        new_context=new_context,
+        client_cas=() if settings.insecure else settings.client_ca,
+    )
+
+
+def _first(group: BaseExceptionGroup[BerthError]) -> BerthError:
+    """One cause is enough for whoever reads the message."""
+    cause = group.exceptions[0]
+    return _first(cause) if isinstance(cause, BaseExceptionGroup) else cause
+
+
+def _leave_out_of_collections() -> None:
+    """Tell the garbage collector what will stay: modules and caches, which it would walk through again and again.
+
+    What a review leaves behind is freed by reference counts; collections are for the rare cycle.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+
+
+async def serve_until_signal(serving: Serving) -> None:
+    """Run until SIGTERM or SIGINT; a second signal ends the drain at once, with CancelledError."""
+    task = asyncio.current_task()
+
+    def hurry() -> None:
+        if task is not None:
+            task.cancel()
+
+    await serving.run(on_stop(hurry))

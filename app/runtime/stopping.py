@@ -1,0 +1,32 @@
+"""The signals that stop a role: the first one asks it to drain, a later one not to wait for that.
+
+It only listens; what draining means is the role's own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable
+
+ECHO_SECONDS = 0.25
+"""A signal so soon after the first is the same wish: process groups and wrappers deliver one twice."""
+
+
+def on_stop(hurry: Callable[[], None]) -> asyncio.Event:
+    """An event that SIGTERM or SIGINT sets; each later signal calls `hurry`. Call it in the running loop."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    asked_at = 0.0
+
+    def on_signal() -> None:
+        nonlocal asked_at
+        if not stop.is_set():
+            asked_at = loop.time()
+            stop.set()
+        elif loop.time() - asked_at >= ECHO_SECONDS:
+            hurry()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    return stop

@@ -1,0 +1,171 @@
+"""The serving side of TLS: an `SSLContext` whose certificate follows the files on disk while the server runs.
+
+New handshakes get the new certificate; connections that are open keep theirs. A pair that does not match or cannot
+be read is never loaded: the old one stays in service and `problem()` says why, which makes readiness false.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import ssl
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
+
+from app.errors import UsageError
+
+POLL_SECONDS = 10.0
+"""How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate chain and its key as read from disk, checked against each other."""
+
+    certificate: bytes
+    key: bytes
+    leaf: x509.Certificate
+
+    @classmethod
+    def read(cls, cert_file: Path, key_file: Path) -> Pair:
+        """Raises ValueError or OSError, with the file in the text, where the pair cannot serve."""
+        certificate, key = cert_file.read_bytes(), key_file.read_bytes()
+        try:
+            leaf = x509.load_pem_x509_certificates(certificate)[0]
+        except ValueError as error:
+            raise ValueError(f"{cert_file}: no PEM certificate: {error}") from error
+        try:
+            private = load_pem_private_key(key, password=None)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{key_file}: no PEM private key without a passphrase: {error}") from error
+        form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+        if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
+            raise ValueError(f"{key_file} is not the key of {cert_file}")
+        return cls(certificate, key, leaf)
+
+
+class ServingCertificate:
+    """Owns the certificate that is served. `problem()` is "" while it is sound; `watch()` runs until cancelled.
+
+    `context` is the one to listen with. A reload builds a context anew and hands each later handshake over to it: a
+    pair is served whole or not at all, nothing of the old one stays (a certificate of another key type would), and a
+    client CA that was removed is trusted no more.
+    """
+
+    def __init__(
+        self,
+        cert_file: str,
+        key_file: str,
+        *,
+        new_context: Callable[[], ssl.SSLContext],
+        client_cas: Sequence[str] = (),
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._cert_file, self._key_file = Path(cert_file), Path(key_file)
+        self._client_cas = [Path(path) for path in client_cas]
+        self._new_context = new_context
+        self._now = now
+        self._problem = ""
+        try:
+            self._served, self._trusted = self._read()
+            self.context = self._current = self._build(self._served, self._trusted)
+        except (OSError, ValueError) as error:
+            raise UsageError(f"TLS: {_text(error)}") from error
+        self.context.sni_callback = self._hand_over
+
+    @property
+    def not_after(self) -> datetime:
+        return self._served.leaf.not_valid_after_utc
+
+    def problem(self) -> str:
+        """Why readiness must be false: files that cannot serve, a certificate out of its validity; else ""."""
+        if self._problem:
+            return self._problem
+        now, leaf = self._now(), self._served.leaf
+        if now >= leaf.not_valid_after_utc:
+            return f"certificate {self._cert_file} expired at {leaf.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+        if now < leaf.not_valid_before_utc:
+            return f"certificate {self._cert_file} is valid only from {leaf.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
+        return ""
+
+    def reload(self) -> bool:
+        """Look at the files once; True where a new certificate is served from now on."""
+        try:
+            found, trusted = self._read()
+            changed = (found.certificate, found.key) != (self._served.certificate, self._served.key)
+            if changed or trusted != self._trusted:
+                self._current = self._build(found, trusted)
+                self._served, self._trusted = found, trusted
+        except (OSError, ValueError) as error:
+            if self._problem != _text(error):
+                _log.warning("certificate on disk cannot be served; the old one stays", problem=_text(error))
+            self._problem = _text(error)
+            return False
+        self._problem = ""
+        return changed
+
+    async def watch(self, *, poll_seconds: float = POLL_SECONDS) -> None:
+        """Follow the files until cancelled."""
+        while True:
+            await asyncio.sleep(poll_seconds)
+            if self.reload():
+                _log.info("certificate reloaded", not_after=self.not_after.isoformat())
+
+    def _read(self) -> tuple[Pair, list[bytes]]:
+        """What is on disk now: the pair, and the client CAs."""
+        return Pair.read(self._cert_file, self._key_file), [path.read_bytes() for path in self._client_cas]
+
+    def _build(self, pair: Pair, trusted: list[bytes]) -> ssl.SSLContext:
+        """A context that serves exactly these bytes; raises ValueError or OSError where it cannot."""
+        context = self._new_context()
+        for path, pem in zip(self._client_cas, trusted, strict=True):
+            try:
+                context.load_verify_locations(cadata=pem.decode("ascii"))
+            except (ssl.SSLError, UnicodeDecodeError) as error:
+                raise ValueError(f"client CA {path}: no PEM certificate: {error}") from error
+        try:
+            _load(context, pair)
+        except ssl.SSLError as error:
+            raise ValueError(f"{self._cert_file} cannot be served: {error}") from error
+        return context
+
+    def _hand_over(self, handshake: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
+        """Called in every handshake, whether the client names a server or not."""
+        handshake.context = self._current
+
+
+def _text(error: Exception) -> str:
+    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
+
+
+def _load(context: ssl.SSLContext, pair: Pair) -> None:
+    """Load exactly the bytes that were checked: the files may change between the check and the load."""
+    with _readable(pair.certificate) as certificate, _readable(pair.key) as key:
+        context.load_cert_chain(certificate, key)
+
+
+@contextlib.contextmanager
+def _readable(content: bytes) -> Iterator[str]:
+    """A path that reads as `content`, in memory where the system can, so that a key is not written to disk."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("berth-tls", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, content)
+            yield f"/proc/self/fd/{descriptor}"
+        finally:
+            os.close(descriptor)
+        return
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+        yield file.name

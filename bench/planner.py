@@ -1,0 +1,94 @@
+"""`python -m bench.planner`: how dear a decision is without any server, as multiples of `json.loads` of the same bytes.
+
+Three stages of the real chain (decode the review, plan the injection, encode the answer), attachments from a cache.
+"""
+
+from __future__ import annotations
+
+import json
+import timeit
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from rich.console import Console
+from rich.table import Table
+
+from app.admission.chain import Chain
+from app.admission.review import decode, encode
+from app.kube.store import Store
+from app.networks.attachments import Attachments
+from app.networks.model import RESOURCE_NAME, Attachment, project
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksInjector
+from bench import reviews
+from bench.surroundings import RESOURCES, attachment
+
+_REPEATS = 9
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Multiples of the time that `json.loads` takes for the review."""
+
+    review: str
+    decode: float
+    plan: float
+    encode: float
+
+    @property
+    def total(self) -> float:
+        return self.decode + self.plan + self.encode
+
+
+def cost(name: str, *, calls: int = 2000) -> Cost:
+    """Time the stages for the review of that name; the best of some repeats, which noise cannot improve."""
+    body = reviews.read(name).body
+    chain = Chain(injectors=[NetworksInjector(_attachments(), switches=Switches)])
+    review = decode(body)
+    decision, _ = _finish(chain.review(review.request))
+    version, uid = review.api_version, review.request.uid
+    unit = _seconds(lambda: json.loads(body), calls)
+    return Cost(
+        name,
+        decode=_seconds(lambda: decode(body), calls) / unit,
+        plan=_seconds(lambda: _finish(chain.review(review.request)), calls) / unit,
+        encode=_seconds(lambda: encode(decision, api_version=version, uid=uid), calls) / unit,
+    )
+
+
+def main() -> None:
+    table = Table(title="A decision without a server, json.loads of the review = 1", title_justify="left")
+    for column in ("review", "decode", "plan", "encode", "together"):
+        table.add_column(column, justify="left" if column == "review" else "right")
+    for found in map(cost, reviews.NAMES):
+        stages = (found.decode, found.plan, found.encode, found.total)
+        table.add_row(found.review, *(f"{value:.2f}" for value in stages))
+    Console().print(table)
+
+
+def _attachments() -> Attachments:
+    store: Store[Attachment] = Store(lambda obj: project(obj, (RESOURCE_NAME,)))
+    for name, resource in RESOURCES.items():
+        store.upsert(attachment("default", name, resource))
+    store.mark_synced()
+    return Attachments(store, client=lambda: None, resource_name_keys=(RESOURCE_NAME,))
+
+
+def _finish(coroutine: Coroutine[Any, Any, _T]) -> _T:
+    """The result of a coroutine that has nothing to wait for, without a loop's share in the time."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: _T = stop.value
+        return result
+    raise RuntimeError("the decision waited for something: an attachment is not in the cache")
+
+
+def _seconds(call: Callable[[], object], calls: int) -> float:
+    return min(timeit.repeat(call, repeat=_REPEATS, number=calls)) / calls
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,59 @@
+"""What the kernel says of processes (CPU time, resident memory, children), and which cores they may use.
+
+Reads /proc; where there is none, figures are 0 and nothing is pinned.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """User and system time of these processes so far; its step is one clock tick (10 ms)."""
+    ticks = 0
+    for pid in pids:
+        stat = _read(pid, "stat")
+        if stat:
+            # The name in parentheses may hold spaces; utime and stime are the 14th and 15th fields.
+            values = stat.rpartition(")")[2].split()
+            ticks += int(values[11]) + int(values[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident_mib(pid: int) -> float:
+    """Resident set of one process in MiB."""
+    for line in _read(pid, "status").splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    return 0.0
+
+
+def serving_pids(pid: int) -> list[int]:
+    """The worker processes under `pid`, or `pid` itself where it has none."""
+    children = [int(word) for word in _read(pid, f"task/{pid}/children").split()]
+    return [child for child in children if "spawn_main" in _read(child, "cmdline")] or [pid]
+
+
+def cores() -> tuple[set[int], set[int]]:
+    """The cores for servers and for the generator, disjoint; both empty (pin nothing) on a single core."""
+    if not hasattr(os, "sched_getaffinity"):
+        return set(), set()
+    available = sorted(os.sched_getaffinity(0))
+    return ({available[0]}, {available[-1]}) if len(available) > 1 else (set(), set())
+
+
+def pin(pid: int, allowed: set[int]) -> None:
+    """Bind a process (its threads to come included) to cores; an empty set binds nothing."""
+    if allowed:
+        os.sched_setaffinity(pid, allowed)
+
+
+def _read(pid: int, name: str) -> str:
+    try:
+        return (_PROC / str(pid) / name).read_text(errors="replace")
+    except OSError:
+        return ""

@@ -1,0 +1,188 @@
+"""Says what a run found: rows with their aims, as a table on the terminal and as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import chain
+from statistics import median
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.rounds import Duel, Run
+
+FLOOR_AIMS = {"webhook-demo": 0.75, "rich": 0.65}
+_KOPF_AIMS = {"webhook-demo": 10.0, "rich": 20.0}
+_MEMORY_AIM = 120.0
+# Rounds of equal servers differ by a few hundredths: less than the first is slower, growth is more than noise.
+_EQUAL, _GROWTH = 0.95, 1.2
+# Above this share of its core the generator, not the server, may set the pace.
+_SATURATED = 0.9
+# Under full load a server that gets less of its core than this has shared it with somebody.
+_STARVED = 0.9
+
+_METHOD = """\
+One run measures everything, on one machine and one after another, so that the ratios hold and the times do not matter.
+
+- **Load**: a process of its own sends recorded reviews (`tests/reviews`) over 16 TLS keep-alive
+  connections, one review in flight on each. Every answer is checked: HTTP 200 and, byte by byte,
+  the first answer, which was parsed.
+- **Cores**: servers that are compared share one core, the generator has another. How busy the
+  generator was is printed; near 100 % it would flatter whatever is slower than itself.
+- **Rounds**: the servers take turns, {rounds} rounds of {seconds:g} s each after a warm-up; a ratio
+  is the median of the ratios within the rounds, and the spread is their least and greatest. "By
+  CPU" is the ratio of reviews by CPU second of the server: where other work took cores away in some
+  rounds, it is the steadier figure.
+- **Berth**: `berth webhook --insecure`, started as an operator starts it, with one worker; log (a
+  line for every review, written to a file) and metrics on.
+- **Floor**: the same uvicorn settings, TLS context and uvloop around an application that reads the
+  body and sends Berth's own answer, made in advance. No webhook on this server can be faster.
+- **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
+  registry and default log, on uvloop as under `kopf run`; without the operator's tasks that need a
+  cluster, which take no part in a review. Its handler makes the same Pod (that is checked before
+  anything is measured) and validates nothing.
+- **Workers**: two against one, 64 connections, bound to no core; the generator needs its share of
+  the same cores. 1.2 counts as growth.
+- **Attachments**: {many} in the cache against {few}, listed and watched from a stand-in for an API
+  server, which is how a worker in a cluster fills its memory. Resident memory is VmRSS of the
+  worker, after the load and, in parentheses, before it. 0.95 counts as no slower.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One finding; `aim` is empty where there is none, `met` then None."""
+
+    what: str
+    value: str
+    spread: str = ""
+    economy: str = ""
+    aim: str = ""
+    met: bool | None = None
+
+
+def rows(run: Run) -> list[Row]:
+    """Every finding, in the order in which it is told."""
+    found = [_throughput(duel, "floor", FLOOR_AIMS) for duel in run.floor]
+    found += [_throughput(duel, "kopf", _KOPF_AIMS) for duel in run.kopf]
+    for duels, load in ((run.floor, "16 connections"), (run.single, "1 connection")):
+        found += [
+            Row(f"{duel.review}: p50, p99 / floor, {load}", f"{duel.latency(50):.2f}, {duel.latency(99):.2f}")
+            for duel in duels
+        ]
+    found.append(_workers(run))
+    ratio = run.attachments.throughput
+    found.append(_duel("5,000 attachments / 2", run.attachments, aim="no slower", met=ratio >= _EQUAL))
+    for memory in run.memory:
+        found.append(
+            Row(
+                f"memory of a worker, {memory.attachments:,} attachments",
+                f"{memory.after_load:.0f} MiB ({memory.at_rest:.0f})",
+                aim=f"< {_MEMORY_AIM:g} MiB",
+                met=memory.after_load < _MEMORY_AIM,
+            )
+        )
+    return found
+
+
+def warnings(run: Run) -> list[str]:
+    """What makes a ratio doubtful."""
+    found = []
+    for duel in run.floor:
+        busy = median(result.generator_busy for result in duel.baseline)
+        if busy > _SATURATED:
+            found.append(f"{duel.review}: the generator was {busy:.0%} busy; the floor may be faster than measured")
+    shares = {f"{duel.review}: berth": _busy(duel) for duel in run.floor}
+    shares |= {"5,000 attachments: berth": _busy(run.attachments), "2 workers and the generator": run.cores_busy}
+    found += [
+        f"{who} got {share:.0%} of the CPU there is; other work on this machine blurs the ratios"
+        for who, share in shares.items()
+        if share < _STARVED
+    ]
+    return found
+
+
+def show(run: Run, console: Console) -> None:
+    """The findings as a table, then how fast this machine is, which is nobody else's business."""
+    table = Table(title="Berth's webhook, as ratios", title_justify="left")
+    for name, justify in (
+        ("measured", "left"),
+        ("ratio", "right"),
+        ("spread", "right"),
+        ("aim", "right"),
+        ("", "left"),
+    ):
+        table.add_column(name, justify="right" if justify == "right" else "left")
+    for row in rows(run):
+        mark = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[row.met]
+        table.add_row(row.what, row.value, row.spread, row.economy, row.aim, mark)
+    console.print(table)
+    speeds = Table(title="Reviews a second here (no measure of anything but this machine)", title_justify="left")
+    for name in ("review", "floor", "berth", "kopf", "generator busy", "berth busy"):
+        speeds.add_column(name, justify="left" if name == "review" else "right")
+    for floor, kopf in zip(run.floor, run.kopf, strict=True):
+        speeds.add_row(
+            floor.review,
+            *(f"{median(result.rate for result in of):,.0f}" for of in (floor.baseline, floor.results, kopf.baseline)),
+            f"{median(result.generator_busy for result in floor.baseline):.0%} (floor)",
+            f"{median(result.server_busy for result in floor.results):.0%}",
+        )
+    console.print(speeds)
+    for warning in warnings(run):
+        console.print(f"[yellow]warning:[/] {warning}")
+
+
+def markdown(run: Run, *, rounds: int, seconds: float) -> str:
+    """The page kept in docs/: findings and method, without absolute times."""
+    lines = ["# Benchmark", "", "`make bench` wrote this page and the picture.", "", "![ratios](bench.svg)", ""]
+    lines += ["| measured | ratio | spread | by CPU | aim | |", "| --- | ---: | ---: | ---: | ---: | --- |"]
+    words = {True: "met", False: "missed", None: ""}
+    lines += [
+        f"| {row.what} | {row.value} | {row.spread} | {row.economy} | {row.aim} | {words[row.met]} |"
+        for row in rows(run)
+    ]
+    lines += [
+        "",
+        *(f"Warning: {text}." for text in warnings(run)),
+        f"Measured with {_versions()}.",
+        "",
+        "## Method",
+        "",
+    ]
+    few, many = (memory.attachments for memory in run.memory)
+    return "\n".join(lines) + "\n" + _METHOD.format(rounds=rounds, seconds=seconds, few=few, many=f"{many:,}")
+
+
+def _busy(duel: Duel) -> float:
+    return median(result.server_busy for result in duel.results)
+
+
+def _throughput(duel: Duel, baseline: str, aims: dict[str, float]) -> Row:
+    aim = aims.get(duel.review)
+    met = None if aim is None else duel.throughput >= aim
+    return _duel(f"{duel.review}: throughput / {baseline}", duel, aim="" if aim is None else f"≥ {aim:g}", met=met)
+
+
+def _workers(run: Run) -> Row:
+    what = f"2 workers / 1 ({run.cores_busy:.0%} of the cores busy)"
+    return _duel(what, run.workers, aim="grows", met=run.workers.throughput >= _GROWTH)
+
+
+def _duel(what: str, duel: Duel, *, aim: str, met: bool | None) -> Row:
+    spread = f"{number(min(duel.ratios))} to {number(max(duel.ratios))}"
+    return Row(what, number(duel.throughput), spread, number(duel.economy), aim, met)
+
+
+def number(value: float) -> str:
+    """Three digits at most: more would be noise."""
+    return f"{value:.2f}" if value < 10 else f"{value:.1f}"
+
+
+def _versions() -> str:
+    packages: Iterable[str] = ("uvicorn", "uvloop", "httptools", "kopf", "aiohttp")
+    named = chain([f"Python {platform.python_version()}"], (f"{name} {version(name)}" for name in packages))
+    return f"{', '.join(named)} on {os.cpu_count()} cores ({platform.system()}, {platform.machine()})"

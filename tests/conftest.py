@@ -1,0 +1,13 @@
+"""Options that every test folder shares."""
+
+from __future__ import annotations
+
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--kubeconfig",
+        default=None,
+        help="run the end-to-end tests against this API server (on loopback, without controllers) instead of the sandbox",
+    )

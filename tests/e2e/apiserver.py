@@ -1,0 +1,110 @@
+"""A real kube-apiserver, where its binaries are given."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import kubernetes
+import urllib3
+import yaml
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from app.certs.issuing import encode_certificate, issue_authority, issue_client, issue_serving, serving_names
+from tests.e2e.processes import Background, free_port
+from tests.e2e.waiting import eventually
+
+
+@contextlib.contextmanager
+def real_api_server(assets: Path, directory: Path) -> Iterator[Path]:
+    """etcd and kube-apiserver from `assets`, as envtest starts them; yields an administrator's kubeconfig."""
+    etcd_port, port = free_port(), free_port()
+    now = datetime.now(UTC)
+    ca = issue_authority(common_name="e2e", now=now, days=2)
+    admin = issue_client(ca, common_name="admin", organizations=["system:masters"], now=now, days=1)
+    serving = issue_serving(ca, names=serving_names(addresses=("127.0.0.1",)), now=now, days=1)
+    files = {
+        "ca.crt": encode_certificate(ca.certificate),
+        "tls.crt": serving.certificate_pem,
+        "tls.key": serving.key_pem,
+        "admin.crt": admin.certificate_pem,
+        "admin.key": admin.key_pem,
+        "sa.key": _service_account_key(),
+    }
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+    urls = f"http://127.0.0.1:{etcd_port}"
+    etcd = Background(
+        [
+            str(assets / "etcd"),
+            f"--data-dir={directory / 'etcd'}",
+            f"--listen-client-urls={urls}",
+            f"--advertise-client-urls={urls}",
+            "--listen-peer-urls=http://127.0.0.1:0",
+            "--unsafe-no-fsync",
+        ]
+    )
+    server = Background(
+        [
+            str(assets / "kube-apiserver"),
+            f"--etcd-servers={urls}",
+            f"--cert-dir={directory / 'apiserver'}",
+            "--bind-address=127.0.0.1",
+            f"--secure-port={port}",
+            f"--tls-cert-file={directory / 'tls.crt'}",
+            f"--tls-private-key-file={directory / 'tls.key'}",
+            f"--client-ca-file={directory / 'ca.crt'}",
+            f"--service-account-issuer=https://127.0.0.1:{port}/",
+            f"--service-account-key-file={directory / 'sa.key'}",
+            f"--service-account-signing-key-file={directory / 'sa.key'}",
+            "--authorization-mode=RBAC",
+            "--disable-admission-plugins=ServiceAccount",
+            "--allow-privileged=true",
+            "--service-cluster-ip-range=10.0.0.0/24",
+        ]
+    )
+    user = {"client-certificate": str(directory / "admin.crt"), "client-key": str(directory / "admin.key")}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "e2e",
+        "clusters": [
+            {
+                "name": "e2e",
+                "cluster": {
+                    "server": f"https://127.0.0.1:{port}",
+                    "certificate-authority": str(directory / "ca.crt"),
+                },
+            }
+        ],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+    }
+    kubeconfig = directory / "admin.kubeconfig"
+    kubeconfig.write_text(yaml.safe_dump(config))
+    try:
+        client = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(kubeconfig)))
+        eventually(lambda: server.process.poll() is not None or _answers(client), seconds=60)
+        assert server.process.poll() is None, "".join(server.lines)[-4000:]
+        yield kubeconfig
+    finally:
+        server.stop()
+        etcd.stop()
+
+
+def _service_account_key() -> bytes:
+    """kube-apiserver wants an RSA key in its traditional form here."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    form = serialization.PrivateFormat.TraditionalOpenSSL
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
+
+
+def _answers(client: kubernetes.client.CoreV1Api) -> bool:
+    try:
+        client.read_namespace("default")
+    except (kubernetes.client.exceptions.ApiException, urllib3.exceptions.HTTPError):
+        return False
+    return True

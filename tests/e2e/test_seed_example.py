@@ -1,0 +1,144 @@
+"""The example of Network Resources Injector's README, typed as it stands there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.processes import Background, free_port
+from tests.e2e.users import Kubectl, PythonClient
+from tests.e2e.waiting import eventually
+
+pytestmark = pytest.mark.e2e
+NODE = "host-a"
+
+ATTACHMENT = """\
+apiVersion: k8s.cni.cncf.io/v1
+kind: NetworkAttachmentDefinition
+metadata:
+  annotations:
+    k8s.v1.cni.cncf.io/resourceName: example.com/foo
+  name: foo-network
+  namespace: default
+spec:
+  config: |
+    {
+      "cniVersion": "0.3.0",
+      "name": "foo-network",
+      "type": "bridge",
+      "bridge": "br0",
+      "isGateway": true,
+      "ipam":
+      {
+        "type": "host-local",
+        "subnet": "172.36.0.0/24",
+        "dataDir": "/mnt/cluster-ipam"
+      }
+    }
+"""
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: webhook-demo
+  annotations:
+    k8s.v1.cni.cncf.io/networks: foo-network, foo-network
+spec:
+  containers:
+  - image: busybox
+    resources:
+    command: ["tail", "-f", "/dev/null"]
+    imagePullPolicy: IfNotPresent
+    name: busybox
+  restartPolicy: Always
+"""
+
+
+def patch_capacity(url: str, patch: list[dict[str, str]]) -> int:
+    """The curl of the example: a JSON patch through `kubectl proxy`."""
+    request = urllib.request.Request(
+        url, json.dumps(patch).encode(), {"Content-Type": "application/json-patch+json"}, method="PATCH"
+    )
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        return answer.status
+
+
+@pytest.fixture
+def proxy(kubeconfig: Path) -> Iterator[str]:
+    port = free_port()
+    process = Background(["kubectl", "--kubeconfig", str(kubeconfig), "proxy", f"--port={port}"])
+    process.wait_for("Starting to serve")
+    yield f"http://127.0.0.1:{port}"
+    process.stop()
+
+
+if shutil.which("kubectl"):
+
+    def test_the_example_with_kubectl(kubeconfig: Path, proxy: str) -> None:
+        kubectl = Kubectl(kubeconfig)
+        status = f"{proxy}/api/v1/nodes/{NODE}/status"
+        path = "/status/capacity/example.com~1foo"
+        assert patch_capacity(status, [{"op": "add", "path": path, "value": "4"}]) == 200
+        kubectl.run("create", "-f", "-", stdin=ATTACHMENT)
+        kubectl.run("create", "-f", "-", stdin=POD)
+        try:
+            shown = kubectl.run("get", "pod", "webhook-demo", "-o", "yaml")
+            block = shown[shown.index("    resources:\n") :].splitlines()[:5]
+            assert block == [
+                "    resources:",
+                "      limits:",
+                '        example.com/foo: "2"',
+                "      requests:",
+                '        example.com/foo: "2"',
+            ]
+            kubectl.run("wait", "--for=condition=Ready", "pod/webhook-demo", "--timeout=20s")
+            assert kubectl.get("pod", "webhook-demo")["spec"]["nodeName"] == NODE
+        finally:
+            assert patch_capacity(status, [{"op": "remove", "path": path}]) == 200
+            kubectl.run("delete", "net-attach-def", "foo-network")
+            kubectl.run("delete", "pod", "webhook-demo", "--grace-period=0", "--force")
+
+    def test_applying_the_example_again_changes_nothing(kubeconfig: Path) -> None:
+        """Without the `resources:` line, which tells a second apply to take away what was injected."""
+        kubectl = Kubectl(kubeconfig)
+        manifest = POD.replace("    resources:\n", "")
+        try:
+            kubectl.run("apply", "-f", "-", stdin=ATTACHMENT)
+            assert "created" in kubectl.run("apply", "-f", "-", stdin=manifest)
+            before = kubectl.get("pod", "webhook-demo")["spec"]["containers"]
+            assert "unchanged" in kubectl.run("apply", "-f", "-", stdin=manifest)
+            assert kubectl.get("pod", "webhook-demo")["spec"]["containers"] == before
+            assert "No resources" not in kubectl.run("get", "net-attach-def")
+        finally:
+            kubectl.delete("pod", "webhook-demo")
+            kubectl.delete("net-attach-def", "foo-network")
+
+
+def test_without_the_resource_the_pod_waits(python: PythonClient) -> None:
+    """The injected request is what the scheduler sees: no node offers it, so the Pod is not placed."""
+    python.create(yaml.safe_load(ATTACHMENT))
+    python.create(yaml.safe_load(POD))
+    try:
+        found = eventually(lambda: (python.get("pod", "webhook-demo").get("status") or {}).get("conditions"))
+        assert found[0]["reason"] == "Unschedulable"
+        assert "Insufficient example.com/foo" in found[0]["message"]
+    finally:
+        python.delete("pod", "webhook-demo")
+        python.delete("net-attach-def", "foo-network")
+
+
+def test_the_demo_holds() -> None:
+    """`berth demo` plays the example and exits 0."""
+    done = subprocess.run(
+        [sys.executable, "-m", "app", "demo"], capture_output=True, text=True, timeout=110, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "steps held" in done.stdout

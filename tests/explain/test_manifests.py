@@ -1,0 +1,98 @@
+"""Every kind that makes Pods yields the Pod that the API server would be asked to create."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.errors import UsageError
+from app.explain.documents import Document
+from app.explain.manifests import TEMPLATES, Manifests, sort_documents
+
+SPEC = {"containers": [{"name": "c", "resources": None}]}
+
+
+def sort(*objects: dict, namespace: str = "") -> Manifests:
+    return sort_documents([Document("f", index, obj) for index, obj in enumerate(objects, 1)], namespace=namespace)
+
+
+def owner(kind: str) -> dict:
+    inner: dict = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
+    for member in reversed(TEMPLATES[kind]):
+        inner = {member: inner}
+    return {"kind": kind, "metadata": {"name": "o", "namespace": "ns"}, **inner}
+
+
+@pytest.mark.parametrize("kind", sorted(set(TEMPLATES) - {"Pod"}))
+def test_templates_become_pods_of_their_owners_namespace(kind) -> None:
+    (manifest,) = sort(owner(kind)).pods
+    assert (manifest.title, manifest.place) == (f"{kind} ns/o", "f:1")
+    assert manifest.pod == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"generateName": "o-", "namespace": "ns", "labels": {"a": "b"}},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+
+
+def test_a_pod_stays_as_it_is_but_for_its_namespace() -> None:
+    pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": SPEC, "unknown": {"kept": 1}}
+    (manifest,) = sort(pod, namespace="given").pods
+    assert manifest.pod["metadata"] == {"name": "p", "namespace": "given"}
+    assert manifest.pod["unknown"] == {"kept": 1}
+    assert pod["metadata"] == {"name": "p"}
+    (manifest,) = sort(pod).pods
+    assert manifest.namespace == "default"
+
+
+def test_lists_of_any_kind_are_opened() -> None:
+    pod = {"metadata": {"name": "p"}, "spec": SPEC}
+    found = sort(
+        {"kind": "List", "items": [{"kind": "Pod", **pod}, {"kind": "List", "items": [{"kind": "Pod", **pod}]}]},
+        {"kind": "PodList", "apiVersion": "v1", "items": [pod]},
+        {"kind": "PodList", "items": None},
+    )
+    assert [manifest.place for manifest in found.pods] == ["f:1 item 1", "f:1 item 2 item 1", "f:2 item 1"]
+
+
+def test_other_kinds_are_left_out_with_a_note() -> None:
+    found = sort({"kind": "Service", "metadata": {"name": "s"}}, {"kind": "Pod", "spec": SPEC})
+    assert found.notes == ["f:1: Service s makes no Pod; left out"]
+    assert len(found.pods) == 1
+
+
+def test_kinds_of_other_groups_are_left_out_with_a_note() -> None:
+    """A Job of another project keeps its Pods elsewhere."""
+    found = sort({"apiVersion": "batch.example.com/v1", "kind": "Job", "metadata": {"name": "j"}})
+    assert found.notes == ["f:1: Job j of batch.example.com/v1 is not understood; left out"]
+    assert sort({"apiVersion": "batch/v1", **owner("Job")}).pods
+
+
+def test_attachments_and_config_maps_are_set_aside() -> None:
+    found = sort(
+        {"kind": "NetworkAttachmentDefinition", "metadata": {"name": "n"}},
+        {"kind": "ConfigMap", "metadata": {"name": "m"}},
+        namespace="ns",
+    )
+    assert found.attachments[0]["metadata"] == {"name": "n", "namespace": "ns"}
+    assert found.config_maps[0]["metadata"] == {"name": "m", "namespace": ""}
+
+
+@pytest.mark.parametrize(
+    ("obj", "message"),
+    [
+        ({"metadata": {}}, "f:1: .* kind is missing"),
+        ({"kind": 3}, "kind is missing"),
+        ({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "f:1: Deployment d has no spec.template"),
+        ({"kind": "CronJob", "spec": {"jobTemplate": "x"}}, "has no spec.jobTemplate.spec.template"),
+        ({"kind": "List", "items": ["x"]}, "f:1 item 1: want an object"),
+    ],
+)
+def test_mistakes_are_named(obj, message) -> None:
+    with pytest.raises(UsageError, match=message):
+        sort(obj)
+
+
+@pytest.mark.parametrize("metadata", [None, [], "text", {"annotations": "text"}])
+def test_odd_metadata_never_breaks_the_walk(metadata) -> None:
+    (manifest,) = sort({"kind": "Pod", "metadata": metadata, "spec": SPEC}).pods
+    assert manifest.namespace == "default"

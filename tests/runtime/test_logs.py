@@ -1,0 +1,44 @@
+"""Whatever is logged becomes one JSON line; nothing that is logged can raise."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import logging, structlog
+from app import logs
+logs.configure("info")
+log = structlog.get_logger("t")
+log.info("odd", error=ValueError("x"), text=chr(0xD800), many={1, 2}, line="a\\nb")
+log.debug("not at info")
+logging.getLogger("aiohttp.client").warning("foreign %s", "text")
+logging.getLogger("uvicorn.error").info("what nobody asked about")
+try:
+    1 / 0
+except ZeroDivisionError:
+    logging.getLogger("asyncio").exception("broken")
+"""
+
+
+def test_every_line_is_an_object_with_level_time_and_message() -> None:
+    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    events = [json.loads(line) for line in done.stderr.splitlines()]
+    assert [event["msg"] for event in events] == ["odd", "foreign text", "broken"]
+    assert events[0]["line"] == "a\nb"
+    assert "ZeroDivisionError" in events[2]["exception"]
+    assert all({"level", "time"} <= event.keys() for event in events)
+    assert done.stdout == ""
+
+
+def test_a_reader_that_is_gone_does_not_stop_the_writer() -> None:
+    """The pipe of standard error is closed at the other end."""
+    script = "import structlog; from app import logs; logs.configure(); log = structlog.get_logger('t')\n"
+    script += "for _ in range(3): log.info('nobody reads this')\nprint('alive', flush=True)"
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stderr=write, text=True, check=False)
+    os.close(write)
+    assert done.stdout == "alive\n"

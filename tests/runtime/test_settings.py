@@ -1,0 +1,102 @@
+"""Flags, environment and defaults of the webhook role."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from app import settings
+from app.errors import UsageError
+
+
+@pytest.fixture(autouse=True)
+def bare(monkeypatch):
+    """No variable of the machine that runs the tests counts."""
+    for name in list(os.environ):
+        if name.startswith("BERTH_") or name == "NAMESPACE":
+            monkeypatch.delenv(name)
+
+
+def test_the_defaults_are_those_of_network_resources_injector() -> None:
+    loaded = settings.load({})
+    assert (loaded.port, loaded.health_check_port, loaded.bind_address) == (8443, 8444, "0.0.0.0")
+    assert (loaded.tls_cert_file, loaded.tls_private_key_file) == ("cert.pem", "key.pem")
+    assert loaded.insecure is False
+    assert loaded.client_ca == (settings.SERVICE_ACCOUNT_CA,)
+    assert loaded.namespace == "kube-system"
+    assert loaded.resource_name_keys == ("k8s.v1.cni.cncf.io/resourceName",)
+    assert loaded.inject_hugepage_down_api is False
+    assert loaded.existing_mode == "top-up"
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "field", "value"),
+    [
+        ("BERTH_PORT", "9443", "port", 9443),
+        ("BERTH_INSECURE", "true", "insecure", True),
+        ("BERTH_DRAIN_SECONDS", "1.5", "drain_seconds", 1.5),
+        ("BERTH_INJECT_HUGEPAGE_DOWN_API", "1", "inject_hugepage_down_api", True),
+        ("BERTH_CLIENT_CA", "a.crt, b.crt,", "client_ca", ("a.crt", "b.crt")),
+        ("BERTH_CLIENT_CA", "", "client_ca", (settings.SERVICE_ACCOUNT_CA,)),
+        ("BERTH_NAMESPACE", "berth", "namespace", "berth"),
+        ("NAMESPACE", "berth", "namespace", "berth"),
+        ("NAMESPACE", "", "namespace", "kube-system"),
+        ("BERTH_PORT", "tcp://10.0.0.1:443", "port", 8443),
+        ("BERTH_HEALTH_CHECK_PORT", "udp://10.0.0.1:443", "health_check_port", 8444),
+    ],
+)
+def test_the_environment_counts_where_it_is_ours(monkeypatch, variable, text, field, value) -> None:
+    """A Service named `berth` puts BERTH_PORT=tcp://… into every Pod beside it: not ours."""
+    monkeypatch.setenv(variable, text)
+    assert getattr(settings.load({}), field) == value
+
+
+def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> None:
+    monkeypatch.setenv("BERTH_PORT", "9001")
+    monkeypatch.setenv("NAMESPACE", "plain")
+    assert settings.load({"port": 9002}).port == 9002
+    assert settings.load({"namespace": "flag"}).namespace == "flag"
+    assert settings.load({"client_ca": ("x",)}).client_ca == ("x",)
+    monkeypatch.setenv("BERTH_NAMESPACE", "prefixed")
+    assert settings.load({}).namespace == "prefixed"
+    assert settings.load({}).port == 9001
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"port": 80}, "--port: invalid port number. Choose between 1024 and 65535"),
+        ({"health_check_port": 65536}, "--health-check-port: invalid port number. Choose between 1024 and 65535"),
+        ({"port": 8444}, "Health check port should be different from port"),
+        ({"network_resource_name_keys": " "}, "--network-resource-name-keys: Input argument for resourceName cannot"),
+        ({"network_resource_name_keys": "a,,b"}, "--network-resource-name-keys: '' is not a qualified name"),
+        ({"inject_hugepage_down_api": "perhaps"}, "--injectHugepageDownApi: "),
+        ({"tls_cert_file": ""}, "--tls-cert-file: want a value"),
+        ({"bind_address": ""}, "--bind-address: want a value"),
+        ({"namespace": "No Name"}, "--namespace: 'No Name' is not a valid name"),
+        ({"existing_resources": "more"}, "--existing-resources: "),
+        ({"honor_resources": True, "existing_resources": "skip"}, "--honor-resources"),
+        ({"manifests": "a", "kubeconfig": "b"}, "--manifests and --kubeconfig"),
+        ({"workers": 0}, "--workers: "),
+        ({"deadline_seconds": 0}, "--deadline-seconds: "),
+        ({"certificate_poll_seconds": 0}, "--certificate-poll-seconds: "),
+    ],
+)
+def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> None:
+    with pytest.raises(UsageError) as caught:
+        settings.load(given)
+    assert str(caught.value).startswith(line)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("variable", "text"), [("BERTH_PORT", "80"), ("NAMESPACE", "A B"), ("BERTH_NAMESPACE", "A B")])
+def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, variable, text) -> None:
+    monkeypatch.setenv(variable, text)
+    with pytest.raises(UsageError, match=rf"^{variable}: "):
+        settings.load({})
+
+
+def test_the_old_name_of_add() -> None:
+    assert settings.load({"honor_resources": True}).existing_mode == "add"
+    assert settings.load({"existing_resources": "skip"}).existing_mode == "skip"
