@@ -6,6 +6,7 @@ of them need (`/spec/volumes`) is created once. It applies nothing and knows no 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -31,6 +32,16 @@ def escape(segment: str) -> str:
     if "~" in segment or "/" in segment:
         return segment.replace("~", "~0").replace("/", "~1")
     return segment
+
+
+class Steps(msgspec.Struct, frozen=True):
+    """Operations planned ahead, to be shared by any number of patches: nobody may change their values.
+
+    `ensures` are the paths of the containers among them, which a patch that has them already leaves out.
+    """
+
+    operations: tuple[Operation, ...]
+    ensures: frozenset[str]
 
 
 class Patch:
@@ -64,6 +75,21 @@ class Patch:
             return
         self._ensured.add(path)
         self.add(path, empty, reason=reason)
+
+    def extend(self, steps: Steps, *, reason: str) -> None:
+        """Take over operations that were planned ahead, all for one reason."""
+        operations: Sequence[Operation] = steps.operations
+        if steps.ensures:
+            known = steps.ensures & self._ensured
+            if known:
+                operations = [operation for operation in operations if operation.path not in known]
+            self._ensured |= steps.ensures
+        self.operations += operations
+        self.reasons += [reason] * len(operations)
+
+    def steps(self) -> Steps:
+        """What was planned so far, for other patches; the reasons are those patches' own."""
+        return Steps(tuple(self.operations), frozenset(self._ensured))
 
     def encode(self) -> bytes:
         """The JSON Patch document."""

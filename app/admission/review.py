@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Literal
 
 import msgspec
@@ -58,7 +57,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def has_object(self) -> bool:
-        return bytes(self.object) != b"null"
+        return len(self.object) != 4 or bytes(self.object) != b"null"  # the length first: bytes() copies the object
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):
@@ -69,8 +68,7 @@ class Review(msgspec.Struct, frozen=True, rename="camel"):
     request: Request
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The answer to a review.
 
     `reason` is a short CamelCase word for log and metrics; `message` is for the user, in the Status of a denial.
@@ -83,7 +81,7 @@ class Decision:
     code: int = 0
     operations: Sequence[Operation] = ()
     warnings: Sequence[str] = ()
-    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+    audit_annotations: Mapping[str, str] = {}
 
 
 class _Status(msgspec.Struct, omit_defaults=True):

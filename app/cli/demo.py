@@ -8,6 +8,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+EPILOG = """Examples:
+
+  berth demo
+
+  berth demo --log-level info
+
+Exits 0 when every step held, 1 at the first that did not."""
+
 
 def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
     """Start a sandbox and play the injection example; exits 0 only if every step holds."""

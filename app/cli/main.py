@@ -15,10 +15,12 @@ from typer.exceptions import Abort, TyperException
 
 from app.cli.certs import SWITCHES as CERTS_SWITCHES
 from app.cli.certs import certs_app
+from app.cli.demo import EPILOG as DEMO_EPILOG
 from app.cli.demo import demo
 from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
 from app.cli.explain import explain
 from app.cli.goflags import normalize
+from app.cli.sandbox import EPILOG as SANDBOX_EPILOG
 from app.cli.sandbox import sandbox
 from app.cli.webhook import EPILOG as WEBHOOK_EPILOG
 from app.cli.webhook import SWITCHES as WEBHOOK_SWITCHES
@@ -35,8 +37,8 @@ cli = typer.Typer(
 )
 cli.command("webhook", cls=WebhookCommand, epilog=WEBHOOK_EPILOG)(webhook)
 cli.command("explain")(explain)
-cli.command("sandbox")(sandbox)
-cli.command("demo")(demo)
+cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
+cli.command("demo", epilog=DEMO_EPILOG)(demo)
 cli.add_typer(certs_app, name="certs")
 
 _SWITCHES = frozenset(WEBHOOK_SWITCHES) | frozenset(EXPLAIN_SWITCHES) | frozenset(CERTS_SWITCHES)

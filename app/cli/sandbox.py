@@ -11,7 +11,7 @@ from rich.console import Console
 
 from app.errors import UsageError
 
-_EPILOG = """Examples:
+EPILOG = """Examples:
 
   berth sandbox
 

@@ -36,7 +36,7 @@ class AttachmentCheck:
     def __init__(self, resource_name_keys: Sequence[str]) -> None:
         self._keys = tuple(resource_name_keys)
 
-    async def check(self, request: Request, plan: Plan) -> None:
+    def check(self, request: Request, plan: Plan) -> None:
         """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
         kind = request.kind
         if (kind.group, kind.kind) != (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.kind):

@@ -100,7 +100,7 @@ class Pod(msgspec.Struct):
 class Attachment(msgspec.Struct, frozen=True):
     """What the cache keeps of a NetworkAttachmentDefinition.
 
-    `resources` holds the value of each configured key that is present, unchecked, in the order of the keys;
+    `resources` holds the value of each configured key that is present, trimmed but unchecked, in the order of the keys;
     `node_selector` the text of its annotation, "" where there is none.
     """
 
@@ -149,7 +149,7 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
     return Attachment(
         namespace=str(metadata.get("namespace") or ""),
         name=str(metadata.get("name") or ""),
-        resources=tuple(value for value in found if isinstance(value, str)),
+        resources=tuple(value.strip() for value in found if isinstance(value, str)),
         node_selector=selector if isinstance(selector, str) else "",
     )
 

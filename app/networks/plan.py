@@ -7,6 +7,7 @@ sorted within each, so that equal input gives an equal patch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -21,6 +22,11 @@ from app.networks.resources import Mode, Need, count_needs, plan_resources
 from app.networks.userdefined import Merged
 
 _AUDIT_LENGTH = 256
+_CACHED_NETWORKS = 16
+_CACHED_SELECTOR = 512
+
+Networks = tuple[tuple[str, Attachment], ...]
+"""(annotation, attachment) pairs in their order."""
 
 
 class Inputs(msgspec.Struct, frozen=True):
@@ -28,18 +34,57 @@ class Inputs(msgspec.Struct, frozen=True):
 
     pod: Pod
     annotations: Merged
-    networks: tuple[tuple[str, Attachment], ...]
+    networks: Networks
     mode: Mode = "top-up"
     node_selector_conflict: str = "override"
     hugepages: bool = False
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """What networks ask of any Pod. Shared between plans, so nobody changes what is in it.
+
+    `first` is the reason of the first need, which stands for all where network information is mounted; `audit` is
+    the line about resources for a Pod that gets all of them.
+    """
+
+    needs: dict[str, Need]
+    labels: dict[str, tuple[str, Attachment]]
+    counts: dict[str, int]
+    first: str
+    audit: str
+
+
+def demand(networks: Networks) -> Demand:
+    """Raises Denied where an attachment is broken or two contradict each other.
+
+    Pods of one template have the same networks, so what was found for them is kept. It follows from the attachments
+    alone, which are values: a changed attachment is another key. Large ones are not kept, so that memory is bounded.
+    """
+    if len(networks) > _CACHED_NETWORKS:
+        return _demand(networks)
+    for _, attachment in networks:
+        if len(attachment.node_selector) > _CACHED_SELECTOR:
+            return _demand(networks)
+    return _demand_cached(networks)
+
+
+def _demand(networks: Networks) -> Demand:
+    labels = wanted_labels(attachment for _, attachment in networks)
+    needs = count_needs(networks)
+    counts = {resource: need.count for resource, need in needs.items()}
+    first = next(iter(needs.values())).reason if needs else ""
+    return Demand(needs, labels, counts, first, _audit(_added_lines(counts, needs)))
+
+
+_demand_cached = lru_cache(maxsize=512)(_demand)
 
 
 def plan(inputs: Inputs, plan: Plan) -> None:
     """Write what the Pod lacks into `plan`. Raises Denied where its author or an attachment's author must act."""
     pod = inputs.pod
     before = len(plan.patch.operations)
-    labels = wanted_labels(attachment for _, attachment in inputs.networks)
-    needs = count_needs(inputs.networks)
+    wanted = demand(inputs.networks)
+    needs, labels = wanted.needs, wanted.labels
     if (needs or labels) and not pod.spec.containers:
         raise Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
     _plan_annotations(inputs, plan)
@@ -48,7 +93,7 @@ def plan(inputs: Inputs, plan: Plan) -> None:
         added = plan_resources(pod, needs, plan, mode=inputs.mode, annotations=inputs.annotations.annotations)
         found = find_volume(pod)
         files = plan_hugepages(pod, plan) if inputs.hugepages and not is_foreign(found) else []
-        plan_podnetinfo(pod, found, files, plan, reason=_reason(needs))
+        plan_podnetinfo(pod, found, files, plan, reason=wanted.first)
     selectors = plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict) if labels else []
     plan.warnings.extend(inputs.annotations.warnings)
     if len(plan.patch.operations) == before:
@@ -57,7 +102,7 @@ def plan(inputs: Inputs, plan: Plan) -> None:
     plan.reason = plan.reason or "Injected"
     plan.audit["decision"] = plan.reason
     if added:
-        plan.audit["resources"] = _audit(_added_lines(added, needs))
+        plan.audit["resources"] = wanted.audit if added == wanted.counts else _audit(_added_lines(added, needs))
     if selectors:
         plan.audit["node-selector"] = _audit(selectors)
     if inputs.annotations.sources:
@@ -74,16 +119,9 @@ def _plan_annotations(inputs: Inputs, plan: Plan) -> None:
         plan.count("annotation", len(sources))
 
 
-def _reason(needs: dict[str, Need]) -> str:
-    """Why network information is mounted: the first resource in the order of names stands for all."""
-    first = min(needs)
-    return needs[first].reason(first)
-
-
 def _added_lines(added: dict[str, int], needs: dict[str, Need]) -> Iterator[str]:
     for resource, amount in added.items():
-        attachments = dict.fromkeys(attachment for _, attachment in needs[resource].sources)
-        yield f"{resource}={amount} for {','.join(attachments)}"
+        yield f"{resource}={amount} for {','.join(needs[resource].attachments)}"
 
 
 def _audit(parts: Iterable[str]) -> str:

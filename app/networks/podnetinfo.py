@@ -7,8 +7,10 @@ is never replaced: a clash is left as it is, and the user is told.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from app.admission.chain import Plan
+from app.admission.patch import Patch, Steps
 from app.networks.model import Container, Pod, Volume
 from app.networks.naming import shown
 from app.wire import JSON
@@ -44,7 +46,9 @@ def plan_podnetinfo(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, *
             "rename it to get that"
         )
         return 0
-    touched = sum(_plan_mount(index, container, plan, reason) for index, container in enumerate(pod.spec.containers))
+    touched = 0
+    for index, container in enumerate(pod.spec.containers):
+        touched += _plan_mount(index, container, plan, reason)
     touched += _plan_volume(pod, found, files, plan, reason)
     if touched:
         plan.count("volume", touched)
@@ -61,10 +65,18 @@ def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> in
     for device in container.volume_devices:
         if device.device_path.rstrip("/") == MOUNT_PATH:
             return _warn_clash(container, f"block device {shown(device.name)}", plan)
-    path = f"/spec/containers/{index}/volumeMounts"
-    plan.patch.ensure(path, [], present=bool(container.volume_mounts), reason=reason)
-    plan.patch.add(f"{path}/-", {"name": VOLUME, "readOnly": True, "mountPath": MOUNT_PATH}, reason=reason)
+    plan.patch.extend(_mount(index, present=bool(container.volume_mounts)), reason=reason)
     return 1
+
+
+@lru_cache(maxsize=256)
+def _mount(index: int, *, present: bool) -> Steps:
+    """Our mount in a container, which has mounts already where `present`."""
+    patch = Patch()
+    path = f"/spec/containers/{index}/volumeMounts"
+    patch.ensure(path, [], present=present, reason="")
+    patch.add(f"{path}/-", {"name": VOLUME, "readOnly": True, "mountPath": MOUNT_PATH}, reason="")
+    return patch.steps()
 
 
 def _warn_clash(container: Container, what: str, plan: Plan) -> int:
@@ -75,9 +87,11 @@ def _warn_clash(container: Container, what: str, plan: Plan) -> int:
 
 
 def _plan_volume(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, reason: str) -> int:
-    items: list[JSON] = [{"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}, *files]
-    if pod.metadata.labels:
-        items.insert(0, {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}})
+    if found is None and not files:
+        steps = _volume(present=bool(pod.spec.volumes), labels=bool(pod.metadata.labels))
+        plan.patch.extend(steps, reason=reason)
+        return 1
+    items = [*_items(labels=bool(pod.metadata.labels)), *files]
     if found is None:
         plan.patch.ensure("/spec/volumes", [], present=bool(pod.spec.volumes), reason=reason)
         plan.patch.add("/spec/volumes/-", {"name": VOLUME, "downwardAPI": {"items": items}}, reason=reason)
@@ -91,3 +105,18 @@ def _plan_volume(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, reas
         plan.patch.ensure(base, [], present=bool(existing), reason=reason)
         plan.patch.add(f"{base}/-", item, reason=reason)
     return 1 if missing else 0
+
+
+def _items(*, labels: bool) -> list[JSON]:
+    """The files that every Pod gets; the labels where it has any."""
+    annotations: JSON = {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}
+    return [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}, annotations] if labels else [annotations]
+
+
+@lru_cache(maxsize=4)
+def _volume(*, present: bool, labels: bool) -> Steps:
+    """The volume without huge pages, in a Pod which has volumes already where `present`."""
+    patch = Patch()
+    patch.ensure("/spec/volumes", [], present=present, reason="")
+    patch.add("/spec/volumes/-", {"name": VOLUME, "downwardAPI": {"items": _items(labels=labels)}}, reason="")
+    return patch.steps()

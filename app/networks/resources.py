@@ -10,13 +10,15 @@ and the other side is brought to it wherever a needed resource stands.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Literal
 
 import msgspec
 
 from app.admission.chain import Plan
-from app.admission.patch import escape, pointer
+from app.admission.patch import Patch, Steps, escape, pointer
 from app.errors import Denied
 from app.kube import quantity
 from app.networks.model import (
@@ -43,19 +45,12 @@ Mode = Literal["top-up", "skip", "add"]
 _NOTHING = Resources()
 
 
-class Need(msgspec.Struct):
-    """How many of a resource the networks need; `sources` counts (annotation, attachment) pairs that need it."""
+class Need(msgspec.Struct, frozen=True):
+    """How many of a resource the networks need, the keys of the attachments that need it, and why, in words."""
 
     count: int
-    sources: dict[tuple[str, str], int]
-
-    def reason(self, resource: str) -> str:
-        """Why, for whoever reads the patch."""
-        parts = [
-            f"annotation {annotation} selects {attachment}{f' {times} times' if times > 1 else ''}"
-            for (annotation, attachment), times in self.sources.items()
-        ]
-        return f"{' and '.join(parts)}, which needs {resource}"
+    attachments: tuple[str, ...]
+    reason: str
 
 
 _Record = dict[str, dict[str, int]]
@@ -63,8 +58,11 @@ _decode_record = msgspec.json.Decoder(_Record).decode
 
 
 def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
-    """The resources of (annotation, attachment) pairs, duplicates counted. Raises Denied for a broken resource name."""
-    needs: dict[str, Need] = {}
+    """The needs of (annotation, attachment) pairs in the order of the resources' names, duplicates counted.
+
+    Raises Denied for a broken resource name.
+    """
+    sources: dict[str, Counter[tuple[str, str]]] = {}
     for annotation, attachment in networks:
         for text in attachment.resources:
             try:
@@ -74,13 +72,17 @@ def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
                     f"network attachment definition '{attachment.key}' has a broken resource name: {error}",
                     reason="BadResourceName",
                 ) from error
-            need = needs.get(name)
-            if need is None:
-                needs[name] = need = Need(0, {})
-            need.count += 1
-            source = (annotation, attachment.key)
-            need.sources[source] = need.sources.get(source, 0) + 1
-    return needs
+            sources.setdefault(name, Counter())[annotation, attachment.key] += 1
+    return {name: _need(name, sources[name]) for name in sorted(sources)}
+
+
+def _need(resource: str, sources: Counter[tuple[str, str]]) -> Need:
+    parts = [
+        f"annotation {annotation} selects {attachment}{f' {times} times' if times > 1 else ''}"
+        for (annotation, attachment), times in sources.items()
+    ]
+    attachments = dict.fromkeys(attachment for _, attachment in sources)
+    return Need(sources.total(), tuple(attachments), f"{' and '.join(parts)}, which needs {resource}")
 
 
 def plan_resources(
@@ -96,8 +98,14 @@ def plan_resources(
     mine = record.setdefault(pod.spec.containers[target].name, {})
     added: dict[str, int] = {}
     changed = 0
-    for resource, need in sorted(needs.items()) if len(needs) > 1 else needs.items():
+    for resource, need in needs.items():
         held = _holders(pod, resource)
+        if not held:
+            # Nobody asks for it: in every mode the target gets all of it.
+            _plan_whole(pod, target, resource, need, plan)
+            added[resource] = mine[resource] = need.count
+            changed += 1
+            continue
         present = held.get(("containers", target), 0)
         if mode == "top-up":
             missing = max(0, need.count - sum(held.values()))
@@ -110,10 +118,9 @@ def plan_resources(
             held["containers", target] = present + missing
             added[resource] = missing
             mine[resource] = need.count
-        reason = need.reason(resource)
         operations = len(plan.patch.operations)
         for (kind, index), amount in held.items():
-            _plan_sides(pod, kind, index, resource, amount, plan, reason)
+            _plan_sides(pod, kind, index, resource, amount, plan, need.reason)
         changed += len(plan.patch.operations) > operations
     if added and mode == "add":
         reason = "what was added, so that a second injection adds nothing"
@@ -145,7 +152,8 @@ def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
     """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
     held: dict[tuple[str, int], int] = {}
     for index, container in enumerate(pod.spec.containers):
-        if container.resources is not None:
+        resources = container.resources
+        if resources is not None and (resource in resources.requests or resource in resources.limits):
             _hold(held, "containers", index, container, resource)
     for index, container in enumerate(pod.spec.init_containers):
         if container.restart_policy == "Always":
@@ -183,6 +191,32 @@ def _plan_sides(pod: Pod, kind: str, index: int, resource: str, amount: int, pla
         plan.patch.ensure(base, {}, present=container.resources is not None, reason=reason)
         plan.patch.ensure(f"{base}/{name}", {}, present=bool(side), reason=reason)
         plan.patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason=reason)
+
+
+def _plan_whole(pod: Pod, target: int, resource: str, need: Need, plan: Plan) -> None:
+    resources = pod.spec.containers[target].resources
+    sides = resources or _NOTHING
+    steps = _both_sides(target, resource, need.count, resources is not None, bool(sides.requests), bool(sides.limits))
+    plan.patch.extend(steps, reason=need.reason)
+
+
+@lru_cache(maxsize=2048)
+def _both_sides(
+    index: int,
+    resource: str,
+    amount: int,
+    has_resources: bool,  # noqa: FBT001  positional, as keywords make the key of a cache dear
+    has_requests: bool,  # noqa: FBT001
+    has_limits: bool,  # noqa: FBT001
+) -> Steps:
+    """The amount in both sides of an app container that names the resource in neither."""
+    patch = Patch()
+    base = f"/spec/containers/{index}/resources"
+    for name, present in (("requests", has_requests), ("limits", has_limits)):
+        patch.ensure(base, {}, present=has_resources, reason="")
+        patch.ensure(f"{base}/{name}", {}, present=present, reason="")
+        patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason="")
+    return patch.steps()
 
 
 def _read_record(annotations: Mapping[str, str]) -> _Record:

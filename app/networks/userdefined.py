@@ -7,8 +7,10 @@ anything is counted, so that resources belong to the networks which the Pod ends
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, get_args
+
+import msgspec
 
 from app.errors import Denied
 from app.kube.names import check_annotation_key, check_label_key
@@ -35,13 +37,12 @@ class Injection:
     mode: Mode = "replace"
 
 
-@dataclass(slots=True)
-class Merged:
+class Merged(msgspec.Struct):
     """The annotations as they will be, and for each one that changes the label of the entry that did it."""
 
     annotations: Mapping[str, str]
-    sources: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
+    sources: dict[str, str] = {}
+    warnings: list[str] = []
 
 
 def parse_entries(entries: Mapping[str, object]) -> tuple[tuple[Injection, ...], list[str]]:

@@ -6,8 +6,9 @@ Pod is the request's, which the API server vouches for.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal, Protocol
 
 from app.admission.chain import Plan
@@ -69,34 +70,49 @@ class NetworksInjector:
         self._switches = switches
         self._options = options or NetworksOptions()
 
-    async def inject(self, request: Request, plan: Plan) -> None:
-        """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request."""
-        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
-            return
-        pod = decode_pod(request.object)
-        await self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
+    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+        """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request.
 
-    async def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> None:
-        """Plan the injection for a Pod that is to be created in `namespace` ("" where that is not known).
+        Returns None when that is done, and something to await where the cache does not have all of its networks.
+        """
+        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
+            return None
+        pod = decode_pod(request.object)
+        return self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
+
+    def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None:
+        """As `inject`, for a Pod that is to be created in `namespace` ("" where that is not known).
 
         Raises Denied where its author must act, Transient where an attachment or the switches cannot be read.
         """
         skip = _skip(pod)
         if skip is not None:
             plan.skip(*skip)
-            return
+            return None
         labels, annotations = pod.metadata.labels, pod.metadata.annotations
         if not labels and NETWORKS not in annotations and DEFAULT_NETWORK not in annotations:
             plan.skip(*_NO_NETWORKS)
-            return
+            return None
         switches = self._switches()
         entries = matching(switches.injections, labels) if switches.injections else []
         _check_namespace(namespace)
         merged = merge(annotations, entries, namespace=namespace)
+        networks = self._known(merged, namespace)
+        if networks is None:
+            return self._find_and_plan(pod, merged, namespace, switches, plan)
+        self._plan(pod, merged, networks, switches, plan)
+        return None
+
+    async def _find_and_plan(self, pod: Pod, merged: Merged, namespace: str, switches: Switches, plan: Plan) -> None:
         networks = await self._networks(merged, namespace, plan)
         if networks is None:
             plan.skip("NoNamespace", "the namespace of the Pod is not known: its networks cannot be looked up")
-            return
+        else:
+            self._plan(pod, merged, networks, switches, plan)
+
+    def _plan(
+        self, pod: Pod, merged: Merged, networks: list[tuple[str, Attachment]], switches: Switches, plan: Plan
+    ) -> None:
         if not networks and not merged.sources:
             plan.skip(*_NO_NETWORKS)
             return
@@ -120,6 +136,32 @@ class NetworksInjector:
         if switches.honor_existing:
             return "add"
         return "top-up" if configured == "add" else configured
+
+    def _known(self, merged: Merged, namespace: str) -> list[tuple[str, Attachment]] | None:
+        """What `_networks` gives where the cache answers everything, without waiting; else None, and nothing is done.
+
+        Parses in the same order, so that the same denial comes first. What is rare or wants a word to the user (an
+        empty default network, an unknown namespace) is left to `_networks`.
+        """
+        networks: list[tuple[str, Attachment]] = []
+        cached = self._cached
+        text = merged.annotations.get(DEFAULT_NETWORK)
+        if text is not None:
+            default = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
+            if default is None:
+                return None
+            attachment = cached(default.namespace or self._options.default_network_namespace, default.name)
+            if attachment is None:
+                return None
+            networks.append((DEFAULT_NETWORK, attachment))
+        text = merged.annotations.get(NETWORKS)
+        if text:
+            for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
+                attachment = cached(selected.namespace, selected.name) if selected.namespace else None
+                if attachment is None:
+                    return None
+                networks.append((NETWORKS, attachment))
+        return networks
 
     async def _networks(self, merged: Merged, namespace: str, plan: Plan) -> list[tuple[str, Attachment]] | None:
         """The attachments, the default network first; None where an element needs the Pod's namespace and it is ""."""
@@ -189,6 +231,7 @@ def _skip(pod: Pod) -> tuple[str, str] | None:
     return None
 
 
+@lru_cache(maxsize=1024)  # of right names only, which are short: an exception is not kept
 def _check_namespace(namespace: str) -> None:
     if not namespace:
         return

@@ -92,6 +92,8 @@ class Serving:
                     health.should_exit = True
         except* BerthError as group:
             raise _first(group) from None
+        finally:
+            self._observer.flush()
 
     async def _drain(self, reviews: asyncio.Task[None]) -> None:
         self._stopping = True
@@ -100,7 +102,6 @@ class Serving:
         await asyncio.sleep(self._settings.drain_seconds)
         self._reviews.should_exit = True
         await reviews
-        self._observer.flush()
         _log.info("drained")
 
     async def _report_readiness(self) -> None:

@@ -73,9 +73,7 @@ class Call:
         if not text:
             return None
         if not (text.isascii() and text.isdigit() and len(text) < 19):
-            raise bad_request(
-                f'{name}: Invalid value: "{text[:64]}": strconv.ParseUint: parsing "{text[:64]}": invalid syntax'
-            )
+            raise bad_request(f'strconv.ParseInt: parsing "{text[:64]}": invalid syntax')
         return int(text)
 
     def flag(self, name: str) -> bool:

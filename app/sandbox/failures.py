@@ -154,7 +154,7 @@ def version_too_large(asked: int, current: int) -> StatusError:
         "retryAfterSeconds": 1,
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
     }
-    message = f"Too large resource version: {asked}, current: {current}"
+    message = f"Timeout: Too large resource version: {asked}, current: {current}"
     return failure(504, "Timeout", message, details=details)
 
 

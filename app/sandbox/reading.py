@@ -118,7 +118,7 @@ def watch_objects(state: ClusterState, call: Call) -> Reply:
     """The stream of changes that `watch=true` asks for."""
     initial = call.flag("sendInitialEvents")
     if initial and call.query.get("resourceVersionMatch") != "NotOlderThan":
-        text = "resourceVersionMatch is required when sendInitialEvents is set"
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
         raise invalid("meta.k8s.io", "ListOptions", "", [FieldError("resourceVersionMatch", "Forbidden", text)])
     timeout = call.integer("timeoutSeconds")
     form, resource = negotiate(call), call.resource
@@ -207,9 +207,9 @@ def _read_token(token: str) -> tuple[int, str, str]:
         namespace, name = content["start"]
         version = content["rv"]
     except (binascii.Error, ValueError, KeyError, TypeError, msgspec.DecodeError, RecursionError) as error:
-        raise bad_request(f"continue key is not valid: {type(error).__name__}") from error
+        raise bad_request(f"invalid continue token: continue key is not valid: {type(error).__name__}") from error
     if not (isinstance(version, int) and isinstance(namespace, str) and isinstance(name, str)):
-        raise bad_request("continue key is not valid: unexpected content")
+        raise bad_request("invalid continue token: continue key is not valid: unexpected content")
     return version, namespace, name
 
 

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 _NAMES = (_HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _KEEP_ALIVE = 75
+_GRACE = 1
+"""Seconds that requests get to end at a stop."""
 _WEBHOOKS = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _RBAC_PLURALS = {
@@ -122,7 +124,7 @@ class Cluster:
             access_log=False,
             server_header=False,
             timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=_GRACE,
             ssl_context_factory=lambda _config, _default: context,
         )
         config.load()
@@ -143,6 +145,7 @@ class Cluster:
         server.should_exit = True
         await loop
         await server.shutdown(sockets=[self._socket] if self._socket else None)
+        await _abort_connections(server)
         await self.state.webhooks.close()
 
     async def __aenter__(self) -> Self:
@@ -221,6 +224,16 @@ class SandboxServer:
 
     async def __aexit__(self, *_exc: object) -> None:
         await self.stop()
+
+
+async def _abort_connections(server: uvicorn.Server) -> None:
+    """Cut what a graceful stop left: an idle client need not answer TLS's farewell, and would hold its socket open."""
+    for connection in list(server.server_state.connections):
+        transport = getattr(connection, "transport", None)
+        if transport is not None:
+            transport.abort()
+    for _ in range(10):  # the transports close in the next turns of the loop
+        await asyncio.sleep(0)
 
 
 def _b64(data: bytes) -> str:

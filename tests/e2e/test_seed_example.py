@@ -112,6 +112,9 @@ if shutil.which("kubectl"):
         manifest = POD.replace("    resources:\n", "")
         try:
             kubectl.run("apply", "-f", "-", stdin=ATTACHMENT)
+            assert "created" in kubectl.run("apply", "-f", "-", stdin=POD)
+            assert 'example.com/foo: "2"' in kubectl.run("get", "pod", "webhook-demo", "-o", "yaml")
+            kubectl.delete("pod", "webhook-demo")
             assert "created" in kubectl.run("apply", "-f", "-", stdin=manifest)
             before = kubectl.get("pod", "webhook-demo")["spec"]["containers"]
             assert "unchanged" in kubectl.run("apply", "-f", "-", stdin=manifest)

@@ -50,6 +50,13 @@ def attachment(name: str, resource: str | None = None, *, namespace: str = "defa
     }
 
 
+async def inject(injector: NetworksInjector, request: Request, plan: Plan) -> None:
+    """One injection to its end, whether it has to wait or not."""
+    waiting = injector.inject(request, plan)
+    if waiting is not None:
+        await waiting
+
+
 @dataclass
 class Run:
     """One review through the chain: the decision, the plan, and the Pod with the patch applied."""

@@ -18,7 +18,7 @@ from app.networks.switches import Switches
 from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
 
-from .conftest import attachment, lookup_for, request_for
+from .conftest import attachment, inject, lookup_for, request_for
 
 REVIEWS = Path(__file__).parent.parent / "reviews"
 POD = {"metadata": {"annotations": {NETWORKS: "foo"}}, "spec": {"containers": [{"name": "a"}]}}
@@ -41,7 +41,7 @@ POD = {"metadata": {"annotations": {NETWORKS: "foo"}}, "spec": {"containers": [{
 async def test_other_requests_leave_the_plan_untouched(injection: Any, fields: dict[str, Any]) -> None:
     """Only the creation of a Pod is looked at."""
     plan = Plan()
-    await injection.injector().inject(request_for(POD, **fields), plan)
+    await inject(injection.injector(), request_for(POD, **fields), plan)
     untouched = Plan()
     assert plan.patch.operations == []
     assert (plan.reason, plan.message, plan.warnings, plan.audit) == (untouched.reason, "", [], {})
@@ -74,9 +74,9 @@ async def test_switches_that_are_not_loaded_are_no_decision() -> None:
 
     injector = NetworksInjector(lookup_for([]), switches=switches)
     with pytest.raises(Transient):
-        await injector.inject(request_for(POD), Plan())
+        await inject(injector, request_for(POD), Plan())
     plan = Plan()
-    await injector.inject(request_for({"metadata": {}, "spec": {"containers": [{"name": "a"}]}}), plan)
+    await inject(injector, request_for({"metadata": {}, "spec": {"containers": [{"name": "a"}]}}), plan)
     assert plan.reason == "NoNetworks"
 
 
@@ -96,7 +96,7 @@ async def test_switches_that_are_not_loaded_are_no_decision() -> None:
 async def test_an_object_that_is_no_pod_is_denied(injection: Any, obj: Any) -> None:
     """The message says where the object cannot be read."""
     with pytest.raises(Denied, match="not a Pod that can be read") as caught:
-        await injection.injector().inject(request_for(obj), Plan())
+        await inject(injection.injector(), request_for(obj), Plan())
     assert caught.value.code == 400
 
 
@@ -104,7 +104,7 @@ async def test_deep_json_is_denied(injection: Any) -> None:
     """Nesting is bounded by the decoder, not by the stack."""
     deep = b'{"metadata":' + b'{"x":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
     with pytest.raises(Denied, match="not a Pod"):
-        await injection.injector().inject(request_for({}, object=msgspec.Raw(deep)), Plan())
+        await inject(injection.injector(), request_for({}, object=msgspec.Raw(deep)), Plan())
 
 
 async def test_a_pod_without_containers_is_denied(injection: Any) -> None:
@@ -179,11 +179,11 @@ async def test_reviews_of_a_real_api_server(name: str, paths: list[str]) -> None
     lookup = lookup_for([attachment("foo-network", "example.com/foo"), attachment("bar-network", "example.com/bar")])
     injector = NetworksInjector(lookup, switches=lambda: Switches(hugepage_down_api=True))
     plan = Plan()
-    await injector.inject(request, plan)
+    await inject(injector, request, plan)
     assert [operation.path for operation in plan.patch.operations] == paths
     pod = jsonpatch.apply_patch(json.loads(bytes(request.object)), json.loads(plan.patch.encode()))
     again = Plan()
-    await injector.inject(request_for(pod), again)
+    await inject(injector, request_for(pod), again)
     assert again.patch.operations == []
 
 
