@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.sandbox.nodes import NodeSpec
+from app.sandbox.standins.nodes import NodeSpec
 
 HOST_LABEL = "provisioning.dpu.nvidia.com/host"
 """On an infra node (a DPU): the name of the host that it sits in."""

@@ -32,7 +32,7 @@ from app.runtime.clusters import CLUSTERS, ClusterPlan
 from app.runtime.registration import configurations
 from app.runtime.serving import Serving
 from app.sandbox.server import Cluster
-from app.sandbox.standins import StandIns
+from app.sandbox.standins.standins import StandIns
 from app.settings import load
 from app.wire import JSON
 

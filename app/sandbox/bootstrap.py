@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.sandbox import strategy
-from app.sandbox.builtin import BUILTIN
+from app.sandbox.kinds import strategy
+from app.sandbox.kinds.builtin import BUILTIN
 
 if TYPE_CHECKING:
     from app.sandbox.storage import Storage

@@ -16,14 +16,14 @@ import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.sandbox import bootstrap
-from app.sandbox.admission import WebhookDispatcher
-from app.sandbox.apiserver import ApiServer
-from app.sandbox.auth import AUTHENTICATED, User
+from app.sandbox.access.auth import AUTHENTICATED, User
+from app.sandbox.access.rbac import Authorizer
+from app.sandbox.api.apiserver import ApiServer
+from app.sandbox.api.rest import complete
 from app.sandbox.pki import Authority, server_context
-from app.sandbox.rbac import Authorizer
-from app.sandbox.rest import complete
 from app.sandbox.state import ClusterState
 from app.sandbox.storage import Storage
+from app.sandbox.webhooks.admission import WebhookDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

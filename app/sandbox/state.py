@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from app.sandbox.auth import Authenticator
-from app.sandbox.builtin import Registry
+from app.sandbox.access.auth import Authenticator
+from app.sandbox.kinds.builtin import Registry
 from app.sandbox.storage import Storage
 
 if TYPE_CHECKING:
-    from app.sandbox.admission import WebhookDispatcher
-    from app.sandbox.rbac import Authorizer
+    from app.sandbox.access.rbac import Authorizer
+    from app.sandbox.webhooks.admission import WebhookDispatcher
 
 
 @dataclass(slots=True)

@@ -11,15 +11,15 @@ import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.sandbox.failures import expired
+from app.sandbox.api.failures import expired
 from app.sandbox.storage import CompactedError
 from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from app.sandbox.builtin import ApiResource
-    from app.sandbox.selection import Selection
+    from app.sandbox.api.selection import Selection
+    from app.sandbox.kinds.builtin import ApiResource
     from app.sandbox.storage import Event, Storage
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"

@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.sandbox.admission import AdmissionRejected, Attributes, UserInfo, WebhookDispatcher
+from app.sandbox.webhooks.admission import AdmissionRejected, Attributes, UserInfo, WebhookDispatcher
 
 JSON = dict[str, Any]
 Handler = Callable[[JSON], Any]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.builtin import PODS
-from app.sandbox.selection import EVERYTHING
+from app.sandbox.api.selection import EVERYTHING
+from app.sandbox.kinds.builtin import PODS
 from app.sandbox.storage import AlreadyExistsError, CompactedError, ConflictError, MissingError, Storage
 from app.sandbox.watch import WatchOptions, watch_lines
 from app.wire import decode_json

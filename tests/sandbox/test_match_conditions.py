@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.conditionvalues import ConditionFailed, evaluate
-from app.sandbox.matchconditions import BadCondition, check_conditions, compile_condition
+from app.sandbox.webhooks.conditionvalues import ConditionFailed, evaluate
+from app.sandbox.webhooks.matchconditions import BadCondition, check_conditions, compile_condition
 
 VARIABLES: dict[str, Any] = {
     "object": {

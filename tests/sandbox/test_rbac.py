@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.admission import UserInfo
-from app.sandbox.rbac import Authorizer
+from app.sandbox.access.rbac import Authorizer
+from app.sandbox.webhooks.admission import UserInfo
 
 ROLE = {
     "metadata": {"name": "r", "namespace": "ns"},

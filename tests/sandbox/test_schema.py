@@ -4,7 +4,14 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.schema import apply_defaults, check_structural, prune, unknown_fields, validate, validate_update
+from app.sandbox.schemas.schema import (
+    apply_defaults,
+    check_structural,
+    prune,
+    unknown_fields,
+    validate,
+    validate_update,
+)
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

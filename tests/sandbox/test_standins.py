@@ -13,9 +13,9 @@ import pytest_asyncio
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.nodes import NodeSpec
 from app.sandbox.server import Cluster
-from app.sandbox.standins import StandIns
+from app.sandbox.standins.nodes import NodeSpec
+from app.sandbox.standins.standins import StandIns
 
 JSON = dict[str, Any]
 SPECS = [

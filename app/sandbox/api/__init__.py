@@ -1,0 +1,1 @@
+"""Requests to one API server: routing, verbs, discovery, and the words of its answers."""

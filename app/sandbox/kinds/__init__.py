@@ -1,0 +1,1 @@
+"""The built-in kinds: their fields, defaults, validation, and what custom resources add to them."""

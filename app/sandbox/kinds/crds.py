@@ -1,0 +1,144 @@
+"""CustomResourceDefinitions: their validation, their status, and the resources that they make a cluster serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.sandbox.kinds.builtin import BUILTIN, ApiResource
+from app.sandbox.kinds.names import label_faults, subdomain_faults
+from app.sandbox.schemas.schema import FieldError, check_structural
+
+if TYPE_CHECKING:
+    from app.wire import JSON
+
+_BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
+
+
+def begin_crd(crd: JSON) -> None:
+    """A new definition is accepted and established at once; there is nobody to wait for."""
+    crd["status"] = {
+        "conditions": [],
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": [version["name"] for version in crd["spec"].get("versions") or [] if version.get("storage")],
+    }
+
+
+def establish(crd: JSON, now: str) -> JSON:
+    """The status of a definition that is served."""
+    condition = {"status": "True", "lastTransitionTime": now}
+    stored = list((crd.get("status") or {}).get("storedVersions") or [])
+    for version in crd["spec"]["versions"]:
+        if version.get("storage") and version["name"] not in stored:
+            stored.append(version["name"])
+    known = {entry["type"]: entry for entry in (crd.get("status") or {}).get("conditions") or []}
+    names = {"type": "NamesAccepted", "reason": "NoConflicts", "message": "no conflicts found"}
+    established = {
+        "type": "Established",
+        "reason": "InitialNamesAccepted",
+        "message": "the initial names have been accepted",
+    }
+    return {
+        "conditions": [known.get(entry["type"]) or {**entry, **condition} for entry in (names, established)],
+        "acceptedNames": crd["spec"]["names"],
+        "storedVersions": stored,
+    }
+
+
+def resources_of(crd: JSON) -> list[ApiResource]:
+    """One resource per served version."""
+    spec = crd["spec"]
+    names = spec["names"]
+    rows: list[ApiResource] = []
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        columns = version.get("additionalPrinterColumns")
+        group, label = spec["group"], version["name"]
+        warning = version.get("deprecationWarning") or f"{group}/{label} {names['kind']} is deprecated"
+        rows.append(
+            ApiResource(
+                group,
+                label,
+                names["plural"],
+                names["kind"],
+                spec["scope"] == "Namespaced",
+                singular=names["singular"],
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                subresources=frozenset({"status"} if "status" in (version.get("subresources") or {}) else ()),
+                generation=True,
+                schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+                columns=tuple(columns) if columns else None,
+                custom=True,
+                list_kind=names["listKind"],
+                warning=warning if version.get("deprecated") else "",
+                selectable=tuple(
+                    (field.get("jsonPath") or "").removeprefix(".") for field in version.get("selectableFields") or []
+                ),
+            )
+        )
+    return rows
+
+
+def storage_version(crd: JSON) -> str:
+    return next(str(version["name"]) for version in crd["spec"]["versions"] if version.get("storage"))
+
+
+def check_crd(crd: JSON) -> list[FieldError]:
+    """All faults of a definition: names, scope, versions and each version's schema."""
+    spec = crd["spec"]
+    names = spec["names"]
+    group, plural = spec.get("group") or "", names.get("plural") or ""
+    errors: list[FieldError] = []
+    if crd["metadata"].get("name") != f"{plural}.{group}":
+        text = 'must be spec.names.plural+"."+spec.group'
+        errors.append(FieldError("metadata.name", "Invalid", text, crd["metadata"].get("name") or ""))
+    if not group:
+        errors.append(FieldError("spec.group", "Required"))
+    else:
+        errors += [FieldError("spec.group", "Invalid", text, group) for text in subdomain_faults(group)]
+        if group in _BUILTIN_GROUPS:
+            errors.append(FieldError("spec.group", "Invalid", "is served by the API server itself", group))
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            errors.append(FieldError(f"spec.names.{field}", "Required"))
+        else:
+            errors += [
+                FieldError(f"spec.names.{field}", "Invalid", text, value) for text in label_faults(value.lower())
+            ]
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        text = 'supported values: "Cluster", "Namespaced"'
+        errors.append(
+            FieldError("spec.scope", "NotSupported", text, spec["scope"])
+            if spec.get("scope")
+            else FieldError("spec.scope", "Required")
+        )
+    if (spec.get("conversion") or {}).get("strategy") != "None":
+        text = "the sandbox converts by changing apiVersion alone"
+        errors.append(FieldError("spec.conversion.strategy", "Invalid", text, spec["conversion"].get("strategy")))
+    return errors + _check_versions(spec.get("versions") or [])
+
+
+def _check_versions(versions: list[JSON]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not versions:
+        errors.append(FieldError("spec.versions", "Required", "must have at least one version"))
+    if versions and sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        errors.append(FieldError("spec.versions", "Invalid", text, [version.get("name") for version in versions]))
+    for index, version in enumerate(versions):
+        here = f"spec.versions[{index}]"
+        name = version.get("name") or ""
+        if not name:
+            errors.append(FieldError(f"{here}.name", "Required"))
+        else:
+            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        if schema is None:
+            errors.append(FieldError(f"{here}.schema.openAPIV3Schema", "Required", "schemas are required"))
+            continue
+        for error in check_structural(schema):
+            path = f"{here}.schema.openAPIV3Schema.{error.field}".removesuffix(".")
+            errors.append(FieldError(path, error.type, error.detail, error.bad_value))
+    return errors

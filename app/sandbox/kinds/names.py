@@ -1,0 +1,162 @@
+"""Syntax of names, labels and annotations in the API server's words. Pure: text in, field errors out."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from app.sandbox.schemas.schema import FieldError
+
+if TYPE_CHECKING:
+    from app.wire import JSON
+
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_LABEL_FORM = re.compile(_LABEL, re.ASCII)
+_SUBDOMAIN_FORM = re.compile(_SUBDOMAIN, re.ASCII)
+_QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+ANNOTATIONS_LIMIT = 256 * 1024
+
+_LABEL_TEXT = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
+    f"an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '{_LABEL}')"
+)
+_SUBDOMAIN_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and "
+    f"end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SUBDOMAIN}')"
+)
+_QUALIFIED_TEXT = (
+    "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric "
+    f"character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '{_QUALIFIED}')"
+)
+_VALUE_TEXT = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
+    "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
+    f"'({_QUALIFIED})?')"
+)
+
+
+def too_long(limit: int) -> str:
+    return f"must be no more than {limit} bytes"
+
+
+def label_faults(value: str) -> list[str]:
+    """What is wrong with a DNS label."""
+    faults = [too_long(63)] if len(value.encode()) > 63 else []
+    return faults if _LABEL_FORM.fullmatch(value) else [*faults, _LABEL_TEXT]
+
+
+def subdomain_faults(value: str) -> list[str]:
+    """What is wrong with a DNS subdomain."""
+    faults = [too_long(253)] if len(value.encode()) > 253 else []
+    return faults if _SUBDOMAIN_FORM.fullmatch(value) else [*faults, _SUBDOMAIN_TEXT]
+
+
+def path_segment_faults(value: str) -> list[str]:
+    """What is wrong with a name that only has to fit into a path (RBAC objects)."""
+    if value in (".", ".."):
+        return [f"may not be '{value}'"]
+    return [f"may not contain '{mark}'" for mark in "/%" if mark in value]
+
+
+def qualified_faults(value: str) -> list[str]:
+    """What is wrong with a label key or a resource name: an optional subdomain, a slash, a name."""
+    prefix, slash, name = value.rpartition("/")
+    faults: list[str] = []
+    if slash:
+        if value.count("/") > 1:
+            text = _QUALIFIED_TEXT.removeprefix("name part ")
+            return [
+                f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
+            ]
+        faults += (
+            ["prefix part must be non-empty"]
+            if not prefix
+            else [f"prefix part {text}" for text in subdomain_faults(prefix)]
+        )
+    if not name:
+        return [*faults, "name part must be non-empty", _QUALIFIED_TEXT]
+    if len(name.encode()) > 63:
+        faults.append(f"name part {too_long(63)}")
+    return faults if _QUALIFIED_FORM.fullmatch(name) else [*faults, _QUALIFIED_TEXT]
+
+
+def label_value_faults(value: str) -> list[str]:
+    """What is wrong with a label's value."""
+    faults = [too_long(63)] if len(value.encode()) > 63 else []
+    return faults if not value or _QUALIFIED_FORM.fullmatch(value) else [*faults, _VALUE_TEXT]
+
+
+def check_labels(labels: Any, path: str) -> list[FieldError]:
+    """Keys and values of a label map; the key is what a faulty value is reported under, as the server does."""
+    errors: list[FieldError] = []
+    for key, value in (labels or {}).items():
+        errors += [FieldError(path, "Invalid", text, key) for text in qualified_faults(key)]
+        errors += [FieldError(path, "Invalid", text, value) for text in label_value_faults(value)]
+    return errors
+
+
+def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str) -> list[FieldError]:
+    """ObjectMeta of any kind; `name_rule` is `subdomain`, `label` or `path`."""
+    errors: list[FieldError] = []
+    rule = {"subdomain": subdomain_faults, "label": label_faults, "path": path_segment_faults}[name_rule]
+    name = metadata.get("name") or ""
+    prefix = metadata.get("generateName") or ""
+    if prefix:
+        errors += [
+            FieldError("metadata.generateName", "Invalid", text, prefix) for text in rule(prefix.rstrip("-.") or "-")
+        ]
+    if not name:
+        errors.append(FieldError("metadata.name", "Required", "name or generateName is required"))
+    else:
+        errors += [FieldError("metadata.name", "Invalid", text, name) for text in rule(name)]
+    if not namespaced and metadata.get("namespace"):
+        errors.append(FieldError("metadata.namespace", "Forbidden", "not allowed on this type"))
+    errors += check_labels(metadata.get("labels"), "metadata.labels")
+    errors += check_annotations(metadata.get("annotations") or {})
+    errors += _check_owners(metadata.get("ownerReferences") or [])
+    for index, finalizer in enumerate(metadata.get("finalizers") or []):
+        errors += [
+            FieldError("metadata.finalizers", "Invalid", text, finalizer) for text in qualified_faults(finalizer)
+        ]
+        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            errors.append(FieldError(f"metadata.finalizers[{index}]", "Invalid", text, finalizer))
+    return errors
+
+
+def check_annotations(annotations: JSON) -> list[FieldError]:
+    errors: list[FieldError] = []
+    size = 0
+    for key, value in annotations.items():
+        errors += [FieldError("metadata.annotations", "Invalid", text, key) for text in qualified_faults(key.lower())]
+        size += len(key.encode()) + len(value.encode())
+    if size > ANNOTATIONS_LIMIT:
+        errors.append(
+            FieldError("metadata.annotations", "TooLong", f"may not be more than {ANNOTATIONS_LIMIT} bytes", "")
+        )
+    return errors
+
+
+def _check_owners(owners: list[JSON]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    controllers = 0
+    for owner in owners:
+        for field, text in (
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ):
+            if not owner.get(field):
+                errors.append(FieldError(f"metadata.ownerReferences.{field}", "Invalid", text, owner.get(field) or ""))
+        controllers += bool(owner.get("controller"))
+    if controllers > 1:
+        errors.append(
+            FieldError(
+                "metadata.ownerReferences", "Invalid", "Only one reference can have Controller set to true", owners
+            )
+        )
+    return errors

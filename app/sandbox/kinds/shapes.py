@@ -1,0 +1,122 @@
+"""Decoding of built-in kinds: types are checked, fields that a kind does not have are dropped and named, nulls vanish.
+
+A shape is a small value: a type letter, `[shape]` for a list, `{"*": shape}` for a map, a dictionary of fields for an
+object; the shapes are in `podshapes` and `kindshapes`. Quantities are rewritten in their canonical form, as the API
+server does when it decodes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from app.sandbox.api.failures import bad_request
+from app.sandbox.kinds.kindshapes import KINDS, OBJECT_META
+from app.sandbox.kinds.quantities import QuantityError, canonical
+from app.wire import JSON
+
+_GO_TYPES = {"s": "string", "i": "int64", "b": "bool", "q": "resource.Quantity", "x": "intstr.IntOrString"}
+_STRUCTS = {
+    "metadata": "ObjectMeta",
+    "spec": "PodSpec",
+    "containers": "Container",
+    "initContainers": "Container",
+    "env": "EnvVar",
+    "ports": "ContainerPort",
+    "volumeMounts": "VolumeMount",
+    "volumes": "Volume",
+    "nodeSelector": "PodSpec",
+    "labels": "ObjectMeta",
+    "annotations": "ObjectMeta",
+}
+_TOP: dict[str, Any] = {"apiVersion": "s", "kind": "s"}
+
+
+def decode_builtin(kind: str, version: str, obj: JSON) -> tuple[JSON, list[str]]:
+    """The object as its kind defines it, and the paths of unknown fields; raises StatusError 400 for a wrong type."""
+    unknown: list[str] = []
+    prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
+    decoded = _decode(obj, {**_TOP, "metadata": OBJECT_META, **KINDS.get(kind, {"*": "*"})}, "", unknown, prefix)
+    decoded.setdefault("metadata", {})
+    return decoded, unknown
+
+
+def decode_metadata(kind: str, version: str, metadata: Any) -> tuple[JSON, list[str]]:
+    """The metadata of a custom resource; the same promise as `decode_builtin`."""
+    unknown: list[str] = []
+    prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
+    decoded = _decode(metadata, OBJECT_META, "metadata", unknown, prefix)
+    return decoded or {}, unknown
+
+
+def _decode(value: Any, shape: Any, path: str, unknown: list[str], prefix: str) -> Any:
+    if value is None or shape == "*":
+        return value
+    if isinstance(shape, str):
+        return _scalar(value, shape, path, prefix)
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            struct = _STRUCTS.get(path.rpartition(".")[2], "")
+            raise _wrong_type(value, f"[]v1.{struct}" if struct else "[]string", path, prefix)
+        return [
+            _zero(shape[0]) if item is None else _decode(item, shape[0], f"{path}[{index}]", unknown, prefix)
+            for index, item in enumerate(value)
+        ]
+    return _object(value, shape, path, unknown, prefix)
+
+
+def _object(value: Any, shape: dict[str, Any], path: str, unknown: list[str], prefix: str) -> JSON:
+    if not isinstance(value, dict):
+        raise _wrong_type(value, "object", path, prefix)
+    decoded: JSON = {}
+    rest = shape.get("*")
+    for name, item in value.items():
+        field = shape.get(name, rest)
+        inner = f"{path}.{name}" if path else name
+        if field is None:
+            unknown.append(inner)
+        elif item is not None:
+            # An entry of a map is reported under the map, as the server does.
+            entry = path if field is rest and isinstance(rest, str) else inner
+            decoded[name] = _decode(item, field, entry, unknown, prefix)
+        elif rest is not None:
+            decoded[name] = None if field == "*" else _zero(field)
+    return decoded
+
+
+def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
+    match shape:
+        case "s" if isinstance(value, str):
+            return value
+        case "b" if isinstance(value, bool):
+            return value
+        case "i" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+            return value
+        case "i" if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+            return int(value)
+        case "x" if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+            return value
+        case "q" if isinstance(value, str | int | float) and not isinstance(value, bool):
+            try:
+                return canonical(str(value))
+            except QuantityError as error:
+                raise bad_request(f"{prefix}{error}") from error
+    raise _wrong_type(value, _GO_TYPES[shape], path, prefix)
+
+
+def _zero(shape: Any) -> Any:
+    if isinstance(shape, list):
+        return []
+    if isinstance(shape, dict):
+        return {}
+    return {"s": "", "i": 0, "b": False, "q": "0", "x": 0}.get(shape)
+
+
+def _wrong_type(value: Any, expected: str, path: str, prefix: str) -> Exception:
+    """The wording of the server's decoder: the struct that holds the field, and the path without indices."""
+    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+    plain = re.sub(r"\[\d+\]", "", path)
+    parents = plain.split(".")[:-1]
+    struct = _STRUCTS.get(parents[-1], parents[-1].title()) if parents else ""
+    place = f"{struct}.{plain}".removeprefix(".")
+    return bad_request(f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}")

@@ -1,0 +1,1 @@
+"""Field ownership and the patches that merge."""

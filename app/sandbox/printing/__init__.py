@@ -1,0 +1,1 @@
+"""What `kubectl get` prints: tables and columns."""

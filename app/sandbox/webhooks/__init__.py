@@ -1,0 +1,1 @@
+"""Calling admission webhooks as the API server does."""
