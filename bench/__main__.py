@@ -36,6 +36,7 @@ def main() -> int:
         print(f"Error: {error}", file=sys.stderr)
         return 1
     show(run, console)
+    given.output.mkdir(parents=True, exist_ok=True)
     draw(run, given.output / "bench.svg")
     (given.output / "bench.md").write_text(markdown(run, rounds=plan.rounds, seconds=plan.seconds))
     console.print(f"Wrote bench.md and bench.svg in {time.monotonic() - begin:.0f} s.")

@@ -71,7 +71,7 @@ def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> in
 
 @lru_cache(maxsize=256)
 def _mount(index: int, *, present: bool) -> Steps:
-    """Our mount in a container, which has mounts already where `present`."""
+    """Our mount in a container, which has mounts already where `present`; shared, as operations are only read."""
     patch = Patch()
     path = f"/spec/containers/{index}/volumeMounts"
     patch.ensure(path, [], present=present, reason="")
@@ -115,7 +115,7 @@ def _items(*, labels: bool) -> list[JSON]:
 
 @lru_cache(maxsize=4)
 def _volume(*, present: bool, labels: bool) -> Steps:
-    """The volume without huge pages, in a Pod which has volumes already where `present`."""
+    """The volume without huge pages, in a Pod which has volumes already where `present`; shared as `_mount` is."""
     patch = Patch()
     patch.ensure("/spec/volumes", [], present=present, reason="")
     patch.add("/spec/volumes/-", {"name": VOLUME, "downwardAPI": {"items": _items(labels=labels)}}, reason="")

@@ -10,7 +10,6 @@ and the other side is brought to it wherever a needed resource stands.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal
@@ -62,7 +61,7 @@ def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
 
     Raises Denied for a broken resource name.
     """
-    sources: dict[str, Counter[tuple[str, str]]] = {}
+    found: dict[str, dict[tuple[str, str], int]] = {}
     for annotation, attachment in networks:
         for text in attachment.resources:
             try:
@@ -72,17 +71,19 @@ def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
                     f"network attachment definition '{attachment.key}' has a broken resource name: {error}",
                     reason="BadResourceName",
                 ) from error
-            sources.setdefault(name, Counter())[annotation, attachment.key] += 1
-    return {name: _need(name, sources[name]) for name in sorted(sources)}
+            sources = found.setdefault(name, {})
+            source = (annotation, attachment.key)
+            sources[source] = sources.get(source, 0) + 1
+    return {name: _need(name, found[name]) for name in sorted(found)}
 
 
-def _need(resource: str, sources: Counter[tuple[str, str]]) -> Need:
+def _need(resource: str, sources: Mapping[tuple[str, str], int]) -> Need:
     parts = [
         f"annotation {annotation} selects {attachment}{f' {times} times' if times > 1 else ''}"
         for (annotation, attachment), times in sources.items()
     ]
     attachments = dict.fromkeys(attachment for _, attachment in sources)
-    return Need(sources.total(), tuple(attachments), f"{' and '.join(parts)}, which needs {resource}")
+    return Need(sum(sources.values()), tuple(attachments), f"{' and '.join(parts)}, which needs {resource}")
 
 
 def plan_resources(
@@ -209,7 +210,11 @@ def _both_sides(
     has_requests: bool,  # noqa: FBT001
     has_limits: bool,  # noqa: FBT001
 ) -> Steps:
-    """The amount in both sides of an app container that names the resource in neither."""
+    """The amount in both sides of an app container that names the resource in neither.
+
+    Kept because Pods of one template lack the same. The arguments say all that the operations depend on; they are
+    short, since a resource name that was checked is, and operations are only ever read.
+    """
     patch = Patch()
     base = f"/spec/containers/{index}/resources"
     for name, present in (("requests", has_requests), ("limits", has_limits)):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Literal, Protocol
 
 from app.admission.chain import Plan
@@ -231,7 +230,6 @@ def _skip(pod: Pod) -> tuple[str, str] | None:
     return None
 
 
-@lru_cache(maxsize=1024)  # of right names only, which are short: an exception is not kept
 def _check_namespace(namespace: str) -> None:
     if not namespace:
         return

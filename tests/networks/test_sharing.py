@@ -77,9 +77,11 @@ def test_operations_planned_ahead_make_their_containers_once_and_remember_them()
     ahead = Patch()
     ahead.ensure("/a", [], present=False, reason="")
     ahead.add("/a/-", 1, reason="")
+    steps = ahead.steps()
+    ahead.add("/b", 1, reason="later, and no part of what was taken before")
     patch = Patch()
-    patch.extend(ahead.steps(), reason="first")
-    patch.extend(ahead.steps(), reason="second")
+    patch.extend(steps, reason="first")
+    patch.extend(steps, reason="second")
     patch.ensure("/a", [], present=False, reason="third")
     assert [operation.path for operation in patch.operations] == ["/a", "/a/-", "/a/-"]
     assert patch.reasons == ["first", "first", "second"]
