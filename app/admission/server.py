@@ -89,6 +89,8 @@ def make_server(
         log_config=None,
         access_log=False,
         server_header=False,
+        # The API server is asked for nothing but its certificate; forwarded addresses mean nothing here.
+        proxy_headers=False,
         backlog=backlog,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=grace_seconds,
