@@ -41,6 +41,8 @@ One run measures everything, on one machine and one after another, so that the r
   line for every review, written to a file) and metrics on.
 - **Floor**: the same uvicorn settings, TLS context and uvloop around an application that reads the
   body and sends Berth's own answer, made in advance. No webhook on this server can be faster.
+- **FastAPI route**: the same answer, made in advance, from an ordinary FastAPI route on the same server: where a webhook
+  starts that is written the usual way. Berth's admission paths stand before FastAPI.
 - **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
   registry and default log, on uvloop as under `kopf run`; without the operator's tasks that need a
   cluster, which take no part in a review. Its handler makes the same Pod (that is checked before
@@ -68,6 +70,7 @@ class Row:
 def rows(run: Run) -> list[Row]:
     """Every finding, in the order in which it is told."""
     found = [_throughput(duel, "floor", FLOOR_AIMS) for duel in run.floor]
+    found += [_throughput(duel, "FastAPI route", {}) for duel in run.fastapi]
     found += [_throughput(duel, "kopf", _KOPF_AIMS) for duel in run.kopf]
     for duels, load in ((run.floor, "16 connections"), (run.single, "1 connection")):
         found += [

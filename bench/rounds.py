@@ -89,6 +89,7 @@ class Run:
     """Everything that was measured. `cores_busy` is the share of all cores in use with two workers."""
 
     floor: tuple[Duel, ...]
+    fastapi: tuple[Duel, ...]
     kopf: tuple[Duel, ...]
     single: tuple[Duel, ...]
     workers: Duel
@@ -99,26 +100,26 @@ class Run:
 
 def measure(around: Surroundings, plan: Plan, progress: Progress) -> Run:
     """Everything, in less than four minutes with the default plan."""
-    floor, kopf, single = _against_baselines(around, plan, progress)
+    floor, fastapi, kopf, single = _against_baselines(around, plan, progress)
     workers, busy = _with_workers(around, plan, progress)
     attachments, memory = _with_many_attachments(around, plan, progress)
-    return Run(floor, kopf, single, workers, busy, attachments, memory)
+    return Run(floor, fastapi, kopf, single, workers, busy, attachments, memory)
 
 
-def _against_baselines(
-    around: Surroundings, plan: Plan, progress: Progress
-) -> tuple[tuple[Duel, ...], tuple[Duel, ...], tuple[Duel, ...]]:
+def _against_baselines(around: Surroundings, plan: Plan, progress: Progress) -> tuple[tuple[Duel, ...], ...]:
     with _running() as keep:
-        progress("starting berth, kopf and the floor")
+        progress("starting berth, kopf and the floors")
         berth = keep(start_berth(around, name="berth", source=["--manifests", str(around.manifests)]))
         kopf = keep(start_kopf(around))
-        floor = keep(start_floor(around, answers_for_floor(berth, kopf, around)))
-        servers = (floor, berth, kopf)
-        against_floor, against_kopf, single = [], [], []
+        answers = answers_for_floor(berth, kopf, around)
+        floor, fastapi = keep(start_floor(around, answers)), keep(start_floor(around, answers, fastapi=True))
+        servers = (floor, berth, kopf, fastapi)
+        against_floor, against_fastapi, against_kopf, single = [], [], [], []
         for name in reviews.NAMES:
-            progress(f"{name}: {plan.rounds} rounds of floor, berth, kopf")
-            base, ours, theirs = _rounds(servers, around, name, rounds=plan.rounds, seconds=plan.seconds)
+            progress(f"{name}: {plan.rounds} rounds of floor, berth, kopf, fastapi")
+            base, ours, theirs, route = _rounds(servers, around, name, rounds=plan.rounds, seconds=plan.seconds)
             against_floor.append(Duel(name, ours, base))
+            against_fastapi.append(Duel(name, ours, route))
             against_kopf.append(Duel(name, ours, theirs))
             progress(f"{name}: one connection")
             base, ours = _rounds(
@@ -126,7 +127,7 @@ def _against_baselines(
             )
             single.append(Duel(name, ours, base))
         _check_log(berth, answers=sum(result.answers for duel in against_floor for result in duel.results))
-    return tuple(against_floor), tuple(against_kopf), tuple(single)
+    return tuple(against_floor), tuple(against_fastapi), tuple(against_kopf), tuple(single)
 
 
 def answers_for_floor(berth: Server, kopf: Server, around: Surroundings) -> Path:

@@ -54,11 +54,12 @@ class Server:
             self.process.wait()
 
 
-def start_floor(around: Surroundings, answers: Path) -> Server:
+def start_floor(around: Surroundings, answers: Path, *, fastapi: bool = False) -> Server:
     port = free_port()
     tls = ["--cert", str(around.certificate), "--key", str(around.key)]
     command = [sys.executable, "-m", "bench.floor", "--port", str(port), *tls, "--answers", str(answers)]
-    return _start("floor", command, around, port=port, path="", ready=lambda: _listens(port))
+    command += ["--fastapi"] if fastapi else []
+    return _start("fastapi" if fastapi else "floor", command, around, port=port, path="", ready=lambda: _listens(port))
 
 
 def start_kopf(around: Surroundings) -> Server:
