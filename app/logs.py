@@ -15,6 +15,7 @@ from typing import Any, BinaryIO, cast
 
 import structlog
 
+from app.errors import UsageError
 from app.wire import encode_json
 
 LEVELS = ("debug", "info", "warning", "error")
@@ -41,7 +42,12 @@ def _json(event: Any, **_: object) -> bytes:
 
 
 def configure(level: str = "info") -> None:
-    """Set up structlog, and send the standard library's loggers (uvicorn, aiohttp, asyncio) the same way."""
+    """Set up structlog, and send the standard library's loggers (uvicorn, aiohttp, asyncio) the same way.
+
+    Raises UsageError for a level that is none of `LEVELS`.
+    """
+    if level not in LEVELS:
+        raise UsageError(f"--log-level: want {', '.join(LEVELS)}, got {level!r}")
     number = logging.getLevelNamesMapping()[level.upper()]
     shared: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,

@@ -21,6 +21,8 @@ from pydantic_settings import (
 
 from app.errors import UsageError
 from app.kube.names import check_annotation_key, check_dns_label
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksOptions
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -70,7 +72,7 @@ class WebhookSettings(BaseSettings):
     enable_http2: bool = False
     insecure: bool = False
     client_ca: Annotated[tuple[str, ...], NoDecode] = (SERVICE_ACCOUNT_CA,)
-    certificate_poll_seconds: float = Field(default=10.0, gt=0)
+    certificate_poll_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
 
     kubeconfig: str | None = None
     context: str | None = None
@@ -100,6 +102,25 @@ class WebhookSettings(BaseSettings):
         """`--honor-resources` is the old name of `--existing-resources=add`."""
         return "add" if self.honor_resources else self.existing_resources
 
+    @property
+    def networks_options(self) -> NetworksOptions:
+        """What the networks wing is told; the same for the webhook and for whoever explains it."""
+        return NetworksOptions(
+            resource_name_keys=self.resource_name_keys,
+            existing_resources=self.existing_mode,
+            node_selector_conflict=self.node_selector_conflict,
+            default_network_namespace=self.default_network_namespace,
+        )
+
+    @property
+    def initial_switches(self) -> Switches:
+        """What is turned on without the ConfigMap of control switches."""
+        return Switches(
+            hugepage_down_api=self.inject_hugepage_down_api,
+            # None leaves the choice between top-up and skip to the option.
+            honor_existing=True if self.existing_mode == "add" else None,
+        )
+
     @classmethod
     def settings_customise_sources(
         cls,
@@ -118,15 +139,15 @@ class WebhookSettings(BaseSettings):
             value = tuple(item.strip() for item in value.split(",") if item.strip())
         return value or (SERVICE_ACCOUNT_CA,)
 
-    @field_validator("namespace")
+    @field_validator("namespace", "default_network_namespace")
     @classmethod
     def _namespace(cls, value: str) -> str:
         return check_dns_label(value)
 
-    @field_validator("bind_address", "tls_cert_file", "tls_private_key_file")
+    @field_validator("bind_address", "tls_cert_file", "tls_private_key_file", "manifests")
     @classmethod
-    def _not_empty(cls, value: str) -> str:
-        if not value:
+    def _not_empty(cls, value: str | None) -> str | None:
+        if value == "":
             raise ValueError("want a value, got an empty string")
         return value
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, Self
 
 import structlog
 from cryptography import x509
@@ -57,7 +58,7 @@ class Pair:
 class ServingCertificate:
     """Owns the certificate that is served. `problem()` is "" while it is sound; `watch()` runs until cancelled.
 
-    `context` is the one to listen with. A reload builds a context anew and hands each later handshake over to it: a
+    `context` is the one to listen with. A reload builds a context anew and gives it to each later connection: a
     pair is served whole or not at all, nothing of the old one stays (a certificate of another key type would), and a
     client CA that was removed is trusted no more.
     """
@@ -78,10 +79,10 @@ class ServingCertificate:
         self._problem = ""
         try:
             self._served, self._trusted = self._read()
-            self.context = self._current = self._build(self._served, self._trusted)
+            self._current = self._build(self._served, self._trusted)
         except (OSError, ValueError) as error:
             raise UsageError(f"TLS: {_text(error)}") from error
-        self.context.sni_callback = self._hand_over
+        self.context: ssl.SSLContext = _Listening(self._for_connection)
 
     @property
     def not_after(self) -> datetime:
@@ -139,9 +140,28 @@ class ServingCertificate:
             raise ValueError(f"{self._cert_file} cannot be served: {error}") from error
         return context
 
-    def _hand_over(self, handshake: ssl.SSLObject, _server_name: str | None, _context: ssl.SSLContext) -> None:
-        """Called in every handshake, whether the client names a server or not."""
-        handshake.context = self._current
+    def _for_connection(self) -> ssl.SSLContext:
+        """The context of the next connection: one of its own where clients show certificates.
+
+        A context remembers TLS 1.2 sessions, which Python cannot switch off, and a resumed session is not verified
+        again: it would outlive the removal of its CA.
+        """
+        return self._build(self._served, self._trusted) if self._client_cas else self._current
+
+
+class _Listening(ssl.SSLContext):
+    """What a server listens with; each connection is wrapped by the context that `current` gives."""
+
+    _give: Callable[[], ssl.SSLContext]
+
+    def __new__(cls, _current: Callable[[], ssl.SSLContext]) -> Self:
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, current: Callable[[], ssl.SSLContext]) -> None:
+        self._give = current
+
+    def wrap_bio(self, *arguments: Any, **options: Any) -> ssl.SSLObject:
+        return self._give().wrap_bio(*arguments, **options)
 
 
 def _text(error: Exception) -> str:

@@ -80,8 +80,8 @@ def curve_preferences(text: str) -> list[int]:
         number = item.strip()
         if not number:
             raise UsageError("--tls-curve-preferences: empty TLS CurveID value; want a comma list of numbers")
-        if not number.isascii() or not number.isdigit() or int(number) > 65535:
-            raise UsageError(f"--tls-curve-preferences: invalid TLS CurveID value {number!r}; want 0 to 65535")
+        if not number.isascii() or not number.isdigit() or len(number) > 5 or int(number) > 65535:
+            raise UsageError(f"--tls-curve-preferences: invalid TLS CurveID value {number[:20]!r}; want 0 to 65535")
         curves.append(int(number))
     return curves
 

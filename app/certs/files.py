@@ -83,16 +83,24 @@ def _locked(directory: Path) -> Iterator[None]:
 
 def _write_generation(directory: Path, files: Mapping[str, bytes]) -> Path:
     generation = Path(tempfile.mkdtemp(prefix=_GENERATION, dir=directory))
-    for name, content in files.items():
-        mode = 0o600 if name.endswith(".key") else 0o644
-        descriptor = os.open(generation / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), mode)  # whatever the umask says
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    generation.chmod(0o755)  # mkdtemp's 0700 would hide the certificates too; the keys have modes of their own
+    try:
+        for name, content in files.items():
+            _write_file(generation / name, content, mode=0o600 if name.endswith(".key") else 0o644)
+        generation.chmod(0o755)  # mkdtemp's 0700 would hide the certificates too; the keys have modes of their own
+    except OSError:
+        # On a full disk every try would leave more behind, and a half is of no use to anybody.
+        shutil.rmtree(generation, ignore_errors=True)
+        raise
     return generation
+
+
+def _write_file(path: Path, content: bytes, *, mode: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        os.fchmod(file.fileno(), mode)  # whatever the umask says
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _replace_link(link: Path, target: str) -> None:

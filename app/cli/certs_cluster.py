@@ -106,6 +106,8 @@ def install(
     _log_dir: Annotated[str, typer.Option("--log_dir", hidden=True)] = "",
     _stderrthreshold: Annotated[str, typer.Option("--stderrthreshold", hidden=True)] = "",
     _log_backtrace_at: Annotated[str, typer.Option("--log_backtrace_at", hidden=True)] = "",
+    _log_link: Annotated[str, typer.Option("--log_link", hidden=True)] = "",
+    _logbuflevel: Annotated[str, typer.Option("--logbuflevel", hidden=True)] = "",
 ) -> int:
     """Write the serving certificate and register the webhooks, from inside the cluster (an init container)."""
     installation = Installation(

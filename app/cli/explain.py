@@ -18,8 +18,6 @@ from app.explain.explaining import Explanation, Surroundings
 from app.explain.explaining import explain as explain_manifests
 from app.explain.manifests import Manifests, sort_documents
 from app.explain.rendering import Form, Line, asides, render
-from app.networks.switches import Switches
-from app.networks.webhook import NetworksOptions
 
 SWITCHES = ("honor-resources", "injectHugepageDownApi")
 
@@ -159,16 +157,7 @@ async def _explain(
     manifests: Manifests, chosen: settings.WebhookSettings, *, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     surroundings = Surroundings(
-        options=NetworksOptions(
-            resource_name_keys=chosen.resource_name_keys,
-            existing_resources=chosen.existing_mode,
-            node_selector_conflict=chosen.node_selector_conflict,
-            default_network_namespace=chosen.default_network_namespace,
-        ),
-        initial=Switches(
-            hugepage_down_api=chosen.inject_hugepage_down_api, honor_existing=chosen.existing_mode == "add"
-        ),
-        namespace=chosen.namespace,
+        options=chosen.networks_options, initial=chosen.initial_switches, namespace=chosen.namespace
     )
     if kubeconfig is None and context is None:
         return await explain_manifests(manifests, surroundings)

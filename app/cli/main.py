@@ -5,6 +5,8 @@ Exit statuses: 0 done, 1 a fault while running, 2 the command line or a file the
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -41,6 +43,7 @@ cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
 cli.command("demo", epilog=DEMO_EPILOG)(demo)
 cli.add_typer(certs_app, name="certs")
 
+_OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 _SWITCHES = frozenset(WEBHOOK_SWITCHES) | frozenset(EXPLAIN_SWITCHES) | frozenset(CERTS_SWITCHES)
 
 
@@ -66,6 +69,8 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; a user's mistake is one line on standard error."""
     try:
         status = cli(args=normalize(arguments, switches=_SWITCHES), prog_name="berth", standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(" ".join(message.split()), status=2)
@@ -79,6 +84,12 @@ def run(arguments: Sequence[str]) -> int:
         # The reader (head, less) has what it wanted; say nothing, as other tools do.
         sys.stderr.close()
         return 0
+    except OSError as error:
+        if error.errno not in _OUTPUT_FAULTS:
+            raise
+        # What is still buffered cannot be written either, and the interpreter would try again at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _fail(f"cannot write the output: {error.strerror}", status=1)
     return status if isinstance(status, int) else 0
 
 

@@ -189,6 +189,8 @@ def webhook(
     _log_backtrace_at: Annotated[
         str | None, _option("--log_backtrace_at", panel=_LOGS, text="", hidden=True)
     ] = _ABSENT,
+    _log_link: Annotated[str | None, _option("--log_link", panel=_LOGS, text="", hidden=True)] = _ABSENT,
+    _logbuflevel: Annotated[str | None, _option("--logbuflevel", panel=_LOGS, text="", hidden=True)] = _ABSENT,
 ) -> int:
     """Answer AdmissionReviews on /mutate and /validate over TLS."""
     flags = dict(locals())

@@ -1,1 +1,1 @@
-"""Wing: what would be injected into a manifest, and why. Serves `berth explain`."""
+"""What would be injected into a manifest, and why. Serves `berth explain`."""

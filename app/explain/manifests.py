@@ -5,12 +5,12 @@ Attachments and ConfigMaps are set aside for the lookups; what is none of these 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.errors import UsageError
-from app.explain.documents import Document
+from app.kube.documents import Document, unfold
 from app.wire import JSON
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
@@ -73,26 +73,9 @@ def sort_documents(documents: Iterable[Document], *, namespace: str = "") -> Man
     """Objects without a namespace get `namespace`, or "default". Raises UsageError for an object without a kind."""
     found = Manifests()
     for document in documents:
-        for place, obj in _expand(document.content, document.place):
+        for place, obj in unfold(document.content, document.place):
             _sort(found, place, obj, namespace=namespace or DEFAULT_NAMESPACE)
     return found
-
-
-def _expand(obj: JSON, place: str) -> Iterator[tuple[str, JSON]]:
-    """The object, or the items of a list of any kind."""
-    kind, items = obj.get("kind"), obj.get("items")
-    if not isinstance(kind, str) or not kind:
-        raise UsageError(f"{place}: want an object with apiVersion and kind, but kind is missing")
-    if not kind.endswith("List") or not isinstance(items, list | None):
-        yield place, obj
-        return
-    for index, item in enumerate(items or []):
-        where = f"{place} item {index + 1}"
-        if not isinstance(item, dict):
-            raise UsageError(f"{where}: want an object with apiVersion and kind")
-        if kind != "List":  # the items of a PodList need not repeat what they are
-            item = {"apiVersion": obj.get("apiVersion"), "kind": kind.removesuffix("List")} | item  # noqa: PLW2901
-        yield from _expand(item, where)
 
 
 def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import aiohttp
 import structlog
@@ -147,6 +148,10 @@ class KubeConfig:
                 )
         except _LOAD_FAULTS as error:
             raise UsageError(cut(f"kubeconfig {self._path}: {_text(error)}")) from error
+        try:
+            _check_server(configuration.host)
+        except ValueError as error:
+            raise UsageError(cut(f"kubeconfig {self._path}: {error}")) from error
         if not configuration.api_key and not configuration.cert_file:
             # The official loader logs a failed exec plugin and goes on without credentials.
             log.warning("kubeconfig gives no credentials", kubeconfig=self._path)
@@ -173,6 +178,13 @@ class KubeConfig:
                 stat = path.stat()
                 found.append((stat.st_mtime_ns, stat.st_size))
         return tuple(found)
+
+
+def _check_server(url: object) -> None:
+    """Raises ValueError where no request can ever be sent there: waiting would not help."""
+    parts = urlsplit(str(url or ""))
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
+        raise ValueError(f"the cluster's server is {str(url or '')!r}; want https://HOST[:PORT]")
 
 
 def _text(error: BaseException) -> str:

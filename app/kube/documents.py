@@ -1,12 +1,15 @@
-"""Reads Kubernetes objects from YAML and JSON text: several documents, Lists unfolded, faults with their line.
+"""Reads Kubernetes objects from YAML and JSON text: several documents, Lists of any kind, faults with their place.
 
-Reads as kubectl does: what comes out is JSON (dates stay text, keys are strings). It knows no kinds and keeps nothing.
+Reads as the API server's own tools do: what comes out is JSON (dates stay text, keys are strings). It knows no kinds
+and keeps nothing.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,97 +25,147 @@ class DocumentError(UsageError):
     """A file cannot be read; the message begins with `file:line:` where a line is known."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Keeps dates as the text that they are in JSON."""
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One object and its place: file (or "stdin") and the line it begins at."""
 
+    source: str
+    line: int
+    content: JSON
 
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def parse_objects(text: str, *, name: str) -> list[JSON]:
-    """Every object in `text`, in its order; `name` stands for the file in messages. Raises `DocumentError`."""
-    found: list[JSON] = []
-    for line, document in _documents(text, name=name):
-        if document is not None:
-            found += _unfold(document, where=f"{name}:{line}")
-    return found
+    @property
+    def place(self) -> str:
+        return f"{self.source}:{self.line}"
 
 
 def read_objects(path: Path) -> list[JSON]:
-    """The objects of one file. Raises `DocumentError`, for an unreadable file too."""
+    """The objects of one file, Lists unfolded. Raises `DocumentError`, for an unreadable file too."""
+    documents = parse_documents(read_text(path), source=str(path))
+    return [obj for document in documents for _, obj in unfold(document.content, document.place)]
+
+
+def read_text(path: Path) -> str:
+    """What a file holds. Raises `DocumentError` where it cannot be read or is no text."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise DocumentError(f"{path}: {reason}") from error
-    return parse_objects(text, name=str(path))
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise DocumentError(f"cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise DocumentError(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from error
 
 
-def _documents(text: str, *, name: str) -> list[tuple[int, Any]]:
-    """(line, content) of each document."""
-    if name.endswith(".json"):
+def parse_documents(text: str, *, source: str) -> list[Document]:
+    """The objects in `text`, as they stand there; empty documents are left out.
+
+    Raises `DocumentError` for anything else that is no object, and for what is neither YAML nor JSON.
+    """
+    found = _parse_json(text)
+    documents = []
+    for line, content in _parse_yaml(text, source=source) if found is None else found:
+        if content is None:
+            continue
+        if not isinstance(content, dict):
+            raise DocumentError(f"{source}:{line}: want an object with apiVersion and kind, got {_name(content)}")
         try:
-            return [(1, json.loads(text))]
-        except json.JSONDecodeError as error:
-            raise DocumentError(f"{name}:{error.lineno}: {error.msg}") from error
-        except RecursionError as error:
-            raise DocumentError(f"{name}:1: nested too deeply") from error
-    try:
-        return list(_yaml_documents(text))
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        raise DocumentError(f"{name}:{line}: {error.problem or error.context or 'not YAML'}") from error
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1
-        raise DocumentError(f"{name}:{line}: a character that YAML does not allow") from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise DocumentError(f"{name}:1: not YAML ({type(error).__name__})") from error
+            plain = _plain(content)
+        except (ValueError, RecursionError) as error:
+            raise DocumentError(f"{source}:{line}: {error}") from error
+        documents.append(Document(source, line, plain))
+    return documents
 
 
-def _yaml_documents(text: str) -> Iterator[tuple[int, Any]]:
-    loader = _Loader(text)
+def unfold(obj: JSON, place: str) -> Iterator[tuple[str, JSON]]:
+    """The object with its place, or the items of a List of any kind. Raises `DocumentError` for one without a kind."""
+    kind, items = obj.get("kind"), obj.get("items")
+    if not isinstance(kind, str) or not kind:
+        raise DocumentError(f"{place}: want an object with apiVersion and kind, but kind is missing")
+    if not kind.endswith("List") or not isinstance(items, list | None):
+        yield place, obj
+        return
+    for index, item in enumerate(items or []):
+        where = f"{place} item {index + 1}"
+        if not isinstance(item, dict):
+            raise DocumentError(f"{where}: want an object with apiVersion and kind")
+        if kind != "List":  # the items of a PodList need not repeat what they are
+            item = {"apiVersion": obj.get("apiVersion"), "kind": kind.removesuffix("List")} | item  # noqa: PLW2901
+        yield from unfold(item, where)
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as the API server's libraries read it: no dates, no base-60 numbers, `1e3` is a number."""
+
+
+_REPLACED = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:int",
+    re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"),
+    list("-+0123456789"),
+)
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
+    list("-+.0123456789"),
+)
+
+
+def _parse_yaml(text: str, *, source: str) -> Iterator[tuple[int, object]]:
     try:
+        loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()
-            if node is None:
-                break
-            yield node.start_mark.line + 1, _as_json(loader.construct_document(node))
-    finally:
-        loader.dispose()
+            if node is not None:
+                yield node.start_mark.line + 1, loader.construct_document(node)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise DocumentError(f"{where}: not valid YAML: {error.problem or error.context}") from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise DocumentError(f"{source}:{line}: not valid YAML: a character that it does not allow") from error
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise DocumentError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
 
 
-def _as_json(value: Any) -> Any:
+def _parse_json(text: str) -> list[tuple[int, object]] | None:
+    """The values of a JSON stream; None where the text is none (it may be YAML, of which JSON is nearly a part)."""
+    decoder, position, found = json.JSONDecoder(), 0, []
+    text = text.rstrip()
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        while position < len(text):
+            while text[position].isspace():
+                position += 1
+            line = text.count("\n", 0, position) + 1
+            value, position = decoder.raw_decode(text, position)
+            found.append((line, value))
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """The same with text keys; raises ValueError for what JSON cannot say."""
     if isinstance(value, dict):
-        return {_key(key): _as_json(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_as_json(item) for item in value]
-    if value is None or isinstance(value, str | int | float | bool):
+        return {_key(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
         return value
-    raise ValueError(f"{type(value).__name__} has no form in JSON")
+    raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
 
 
-def _key(key: Any) -> str:
+def _key(key: object) -> str:
+    if isinstance(key, str):
+        return key
     if isinstance(key, bool):
         return "true" if key else "false"
-    return key if isinstance(key, str) else str(key)
+    return str(key)
 
 
-def _unfold(document: Any, *, where: str) -> list[JSON]:
-    if not isinstance(document, dict):
-        raise DocumentError(f"{where}: expected an object with apiVersion and kind")
-    kind, items = document.get("kind"), document.get("items")
-    if not isinstance(kind, str) or not kind:
-        raise DocumentError(f"{where}: the object has no kind")
-    if not kind.endswith("List") or not isinstance(items, list):
-        return [document]
-    found = []
-    for item in items:
-        if isinstance(item, dict) and kind != "List":
-            item.setdefault("kind", kind.removesuffix("List"))
-            item.setdefault("apiVersion", document.get("apiVersion"))
-        found += _unfold(item, where=where)
-    return found
+def _name(value: object) -> str:
+    return "a list" if isinstance(value, list) else "text" if isinstance(value, str) else str(value)

@@ -144,9 +144,14 @@ class ManifestSource:
 def _scan(directory: Path) -> dict[Path, Stamp]:
     """The manifest files under `directory` and what changes when their content does; OSError if it is unreadable."""
     found: dict[Path, Stamp] = {}
-    waiting = [directory]
+    waiting, seen = [directory], set()
     while waiting:
-        with os.scandir(waiting.pop()) as entries:
+        place = waiting.pop()
+        stat = place.stat()
+        if (stat.st_dev, stat.st_ino) in seen:  # a link that leads back up
+            continue
+        seen.add((stat.st_dev, stat.st_ino))
+        with os.scandir(place) as entries:
             for entry in entries:
                 if entry.name.startswith("."):
                     continue

@@ -88,6 +88,8 @@ class Reflector:
         self._random = random
         self._clock = clock
         self._version = ""
+        self._doubted = False
+        self._expired = False
         self._paged = True
         self._opened_at = 0.0
         self._moved = False
@@ -109,6 +111,11 @@ class Reflector:
         return self._store.synced and not self._refused
 
     @property
+    def refused(self) -> bool:
+        """True while the server refuses us: 401, 403 or 404."""
+        return self._refused
+
+    @property
     def missing(self) -> bool:
         """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
         return self._missing
@@ -119,13 +126,15 @@ class Reflector:
             delay: float | None = None
             self._moved, self._opened_at = False, self._clock()
             try:
+                if self._version and self._doubted:
+                    await self._check_version()
                 if not self._version:
                     await self._list()
                     self._opened_at = self._clock()
                 await self._watch()
                 reason = "eof"
             except TimeoutError:
-                reason = "idle"
+                reason, self._doubted = "idle", True
                 self.reason = f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s"
             except ApiError as error:
                 reason, delay = self._fault(error), error.delay
@@ -137,6 +146,7 @@ class Reflector:
 
     def _fault(self, error: ApiError) -> str:
         self.reason = str(error)
+        self._doubted = True
         if error.status in (401, 403, 404):
             self._refused = True
         self._missing = error.status == 404 and bool(self._resource.group)
@@ -157,10 +167,12 @@ class Reflector:
             self._version, self._fruitless = "", 0
         if settled:
             self._backoff.reset()
-        elif self._moved and reason != "expired":
+        elif (self._moved and reason != "expired") or (reason == "expired" and not self._expired):
             # Progress, but short-lived: small pauses again, yet never none, lest a server that hangs up after each
-            # event be asked without end.
+            # event be asked without end. The first 410 is progress too: the server is back, and we know that the
+            # cache is behind.
             self._backoff.reset(1)
+        self._expired = reason == "expired"
         if self._observer is not None:
             self._observer.restart(self._resource.kind, reason)
         if settled and self._moved and delay is None and reason == "eof":
@@ -174,6 +186,24 @@ class Reflector:
             detail="" if reason == "eof" else self.reason,
         )
         await asyncio.sleep(seconds)
+
+    async def _check_version(self) -> None:
+        """Has all listed again where the server is behind the version that we hold.
+
+        Its data was restored from an older copy then. It does not refuse a watch from the future: it keeps it open
+        and silent, and the cache would show what is gone.
+        """
+        page = await self._client.list_page(
+            self._resource,
+            namespace=self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+            limit=1,
+        )
+        self._doubted = False
+        if _is_older(page.resource_version, self._version):
+            log.warning("the server went back in time", kind=self._resource.kind, version=page.resource_version)
+            self._version = ""
 
     async def _list(self) -> None:
         replacement = self._store.replacement()
@@ -204,6 +234,7 @@ class Reflector:
                 break
             await asyncio.sleep(0)
         self._paged = True
+        self._doubted = False
         self._version = page.resource_version
         diff = replacement.commit()
         self._store.mark_synced()
@@ -264,3 +295,8 @@ class Reflector:
         log.warning("object skipped", kind=self._resource.kind, error=str(error) or type(error).__name__)
         if self._observer is not None:
             self._observer.poison(self._resource.kind)
+
+
+def _is_older(version: str, other: str) -> bool:
+    """Whether a resource version comes before another; versions that are no numbers cannot be compared."""
+    return version.isdecimal() and other.isdecimal() and int(version) < int(other)

@@ -140,9 +140,7 @@ class Session:
             async with response:
                 if response.status == 401 and not last_try and await self._reload(generation):
                     continue
-                text = b""
-                with contextlib.suppress(aiohttp.ClientError, OSError):
-                    text = await response.content.read(_ERROR_BODY_LIMIT)
+                text = await _error_body(response)
                 raise error_of_answer(what, response.status, text, retry_after=response.headers.get("Retry-After"))
         raise AssertionError("unreachable")  # pragma: no cover
 
@@ -204,6 +202,16 @@ class Session:
         # Requests under way finish on the client that they began with, within reason.
         while len(self._retired) > _RETIRED_CLIENTS:
             await self._retired.popleft().close()
+
+
+async def _error_body(response: aiohttp.ClientResponse) -> bytes:
+    """The beginning of the body, as far as it comes."""
+    body = b""
+    with contextlib.suppress(aiohttp.ClientError, OSError):
+        # One read gives what has come in so far, which may be half of a Status.
+        while len(body) < _ERROR_BODY_LIMIT and (chunk := await response.content.read(_ERROR_BODY_LIMIT)):
+            body += chunk
+    return body
 
 
 def _tls_identity(configuration: Any) -> tuple[object, ...]:

@@ -113,12 +113,12 @@ def plan_resources(
         elif mode == "skip":
             missing = 0 if any(kind == "containers" for kind, _ in held) else need.count
         else:
-            missing = need.count - min(max(0, mine.get(resource, 0)), present)
-            missing = max(0, missing)
+            believed = _believed(pod, record, resource, held)
+            missing = max(0, need.count - sum(believed.values()))
+            mine[resource] = believed.get(target, 0) + missing
         if missing:
             held["containers", target] = present + missing
             added[resource] = missing
-            mine[resource] = need.count
         operations = len(plan.patch.operations)
         for (kind, index), amount in held.items():
             _plan_sides(pod, kind, index, resource, amount, plan, need.reason)
@@ -132,6 +132,19 @@ def plan_resources(
     if changed:
         plan.count("resource", changed)
     return added
+
+
+def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str, int], int]) -> dict[int, int]:
+    """What of the record each app container still holds.
+
+    All of them count: the first container of a second injection may be a sidecar that was put before ours.
+    """
+    believed = {}
+    for (kind, index), amount in held.items():
+        if kind == "containers":
+            recorded = record.get(pod.spec.containers[index].name, {}).get(resource, 0)
+            believed[index] = min(max(0, recorded), amount)
+    return believed
 
 
 def _target(pod: Pod, annotations: Mapping[str, str]) -> int:

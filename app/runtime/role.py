@@ -68,8 +68,9 @@ def _warn(settings: WebhookSettings) -> None:
 def _bind(flag: str, host: str, port: int, *, shared: bool = False) -> socket.socket:
     try:
         return bind(host, port, shared=shared)
-    except OSError as error:
-        raise UsageError(f"{flag} {port}: cannot listen on {host}: {error.strerror or error}") from error
+    except (OSError, TypeError) as error:  # a name that no host can have is a TypeError
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{flag} {port}: cannot listen on {host}: {reason}") from error
 
 
 def _address(listener: socket.socket, scheme: str) -> str:

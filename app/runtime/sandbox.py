@@ -104,7 +104,7 @@ class Sandbox:
         tasks: asyncio.TaskGroup,
         stop: asyncio.Event,
     ) -> Running:
-        kubeconfig, url = await self._api_server(plan, stack)
+        kubeconfig = await self._api_server(plan, stack)
         client = await stack.enter_async_context(await connect(kubeconfig=str(kubeconfig)))
         await _install_crds(client)
         if self._stand_ins:
@@ -118,22 +118,22 @@ class Sandbox:
             await client.apply(resource, body["metadata"]["name"], body)
         return Running(
             name=plan.name,
-            url=url,
+            url=client.server,
             kubeconfig=kubeconfig,
             nodes=tuple(node.name for node in plan.nodes),
             webhook_port=port,
             health_port=health.getsockname()[1],
         )
 
-    async def _api_server(self, plan: ClusterPlan, stack: contextlib.AsyncExitStack) -> tuple[Path, str]:
+    async def _api_server(self, plan: ClusterPlan, stack: contextlib.AsyncExitStack) -> Path:
+        """The kubeconfig of the cluster, in our directory; starts a stand-in where none was given."""
         target = self._directory / f"{plan.name}.kubeconfig"
         if plan.name in self._kubeconfigs:
-            text = self._kubeconfigs[plan.name].read_text()
-            _write_private(target, text)
-            return target, str(yaml.safe_load(text)["clusters"][0]["cluster"]["server"])
+            _write_private(target, _read(self._kubeconfigs[plan.name]))
+            return target
         cluster = await stack.enter_async_context(Cluster(plan.name))
         _write_private(target, cluster.kubeconfig())
-        return target, cluster.url
+        return target
 
     def _serving(self, kubeconfig: Path, *, listener: socket.socket, health: socket.socket) -> Serving:
         folder = self._directory / "webhook"
@@ -183,6 +183,14 @@ async def _until_ready(serving: Serving, *, cluster: str) -> None:
                 await asyncio.sleep(0.02)
     except TimeoutError:
         raise BerthError(f"{cluster}: the webhook is not ready: {'; '.join(serving.waiting())}") from None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise UsageError(f"--kubeconfig {path}: {reason}") from error
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -13,13 +13,17 @@ from app import logs
 from app.errors import UsageError
 from app.runtime.sandbox import Running, Sandbox
 
+EXAMPLE = (
+    "kubectl apply -f examples/attachments/foo-network.yaml",
+    "kubectl apply -f examples/webhook-demo.yaml",
+    "kubectl get pod webhook-demo -o yaml | grep resources -A4",
+)
+
 
 async def run_sandbox(
     *, directory: Path, kubeconfigs: Mapping[str, Path], stand_ins: bool, log_level: str, console: Console
 ) -> int:
     """Run until SIGINT or SIGTERM; returns the exit status."""
-    if log_level not in logs.LEVELS:
-        raise UsageError(f"--log-level: want {', '.join(logs.LEVELS)}, got {log_level!r}")
     logs.configure(log_level)
     _make_directory(directory)
     stop = asyncio.Event()
@@ -50,10 +54,10 @@ def _describe(console: Console, clusters: list[Running], *, stand_ins: bool, giv
             f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}",
             soft_wrap=True,
         )
-    first = clusters[0]
+    # The example is a tenant's; where API servers are given there may be no tenant among them.
+    home = next((cluster for cluster in clusters if cluster.name == "tenant1"), clusters[0])
     console.print("\nThe API servers are given." if given else "\nThese API servers are stand-ins for development.")
     console.print("Ready. Type in another terminal:\n", style="bold green")
-    console.print(f"  export KUBECONFIG={first.kubeconfig.resolve()}", soft_wrap=True, highlight=False)
-    console.print("  kubectl get nodes")
-    console.print("  kubectl get mutatingwebhookconfigurations")
-    console.print("\nor play the example of the README against it. Ctrl-C stops everything.")
+    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
+        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
+    console.print("\nThe files are in Berth's repository. Ctrl-C stops everything.")

@@ -23,7 +23,7 @@ from app.admission.server import ReviewApp, health_app, make_server
 from app.errors import BerthError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.attachments import Attachments
-from app.networks.webhook import AttachmentCheck, NetworksInjector, NetworksOptions
+from app.networks.webhook import AttachmentCheck, NetworksInjector
 from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
 from app.runtime.stopping import on_stop
@@ -126,12 +126,7 @@ class Serving:
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings
-        options = NetworksOptions(
-            resource_name_keys=settings.resource_name_keys,
-            existing_resources=settings.existing_mode,
-            node_selector_conflict=settings.node_selector_conflict,
-            default_network_namespace=settings.default_network_namespace,
-        )
+        options = settings.networks_options
         lookup = Attachments(
             self._sources.attachments,
             client=lambda: self._sources.client,

@@ -14,6 +14,7 @@ import structlog
 from app.errors import Transient, UsageError
 from app.kube.client import KubeClient
 from app.kube.manifests import ManifestSource
+from app.kube.polling import Poller
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.store import Store
@@ -38,12 +39,7 @@ class Sources:
         self.attachments: Store[Attachment] = Store(lambda obj: project(obj, keys))
         self.config_maps: Store[str] = Store(self._switches_text)
         self.config_maps.subscribe(lambda *_: self._reload_switches())
-        self._initial = Switches(
-            hugepage_down_api=settings.inject_hugepage_down_api,
-            # None leaves the choice between top-up and skip to the option.
-            honor_existing=True if settings.existing_mode == "add" else None,
-        )
-        self._switches = self._initial
+        self._switches = settings.initial_switches
         self.client: KubeClient | None = None
         self._problems: Callable[[], list[str]] = lambda: ["not started"]
 
@@ -86,21 +82,26 @@ class Sources:
         async with client:
             self.client = client
             observer = WatchMetrics()
-            reflectors = [
-                Reflector(client, NETWORK_ATTACHMENTS, self.attachments, observer=observer),
-                Reflector(
-                    client,
-                    CONFIG_MAPS,
-                    self.config_maps,
-                    namespace=self._settings.namespace,
-                    field_selector=f"metadata.name={CONFIG_MAP_NAME}",
-                    observer=observer,
-                ),
-            ]
-            self._problems = lambda: [problem for reflector in reflectors if (problem := _problem(reflector))]
+            attachments = Reflector(client, NETWORK_ATTACHMENTS, self.attachments, observer=observer)
+            config_map = Reflector(
+                client,
+                CONFIG_MAPS,
+                self.config_maps,
+                namespace=self._settings.namespace,
+                field_selector=f"metadata.name={CONFIG_MAP_NAME}",
+                observer=observer,
+            )
+            # The role that Network Resources Injector's deployment brings may get ConfigMaps, and nothing else.
+            poller = Poller(client, config_map, namespace=self._settings.namespace, name=CONFIG_MAP_NAME)
+
+            def problems() -> list[str]:
+                found = [_problem(attachments), "" if poller.healthy else _problem(config_map)]
+                return [problem for problem in found if problem]
+
+            self._problems = problems
             async with asyncio.TaskGroup() as tasks:
-                for reflector in reflectors:
-                    tasks.create_task(reflector.run())
+                for feeder in (attachments, config_map, poller):
+                    tasks.create_task(feeder.run())
 
     def _switches_text(self, obj: JSON) -> str | None:
         """Projection: the text of the switches; None for every other ConfigMap and one without the key."""
@@ -112,7 +113,7 @@ class Sources:
 
     def _reload_switches(self) -> None:
         text = self.config_maps.get(self._settings.namespace, CONFIG_MAP_NAME)
-        self._switches = parse_switches(text, initial=self._initial, previous=self._switches)
+        self._switches = parse_switches(text, initial=self._settings.initial_switches, previous=self._switches)
         for problem in self._switches.problems:
             _log.warning("control switches", config_map=CONFIG_MAP_NAME, problem=problem)
         _log.info(

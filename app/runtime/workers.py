@@ -29,6 +29,7 @@ from app.settings import WebhookSettings
 
 _log = structlog.get_logger(__name__)
 _SPAWN = multiprocessing.get_context("spawn")
+SHARED_MEMORY = "/dev/shm"  # noqa: S108  the directory made in it is ours alone
 _RESTART_SECONDS = (0.2, 1.0, 5.0, 15.0)
 
 
@@ -122,7 +123,7 @@ async def supervise(settings: WebhookSettings, *, listeners: list[socket.socket]
         return ["stopping"] if stop.is_set() else [item for worker in workers for item in worker.waiting]
 
     server = make_server(health_app(readiness=waiting, metrics=exposition, healthy=lambda: True), grace_seconds=1)
-    with tempfile.TemporaryDirectory(prefix="berth-metrics-", ignore_cleanup_errors=True) as directory:
+    with metrics_directory() as directory:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -141,6 +142,19 @@ async def supervise(settings: WebhookSettings, *, listeners: list[socket.socket]
             for worker in workers:
                 worker.terminate()
     return not hurried
+
+
+def metrics_directory() -> tempfile.TemporaryDirectory[str]:
+    """Where the workers keep their counters; in memory where nothing else can be written, as in many containers.
+
+    Raises UsageError where that cannot be written either.
+    """
+    for place in (None, SHARED_MEMORY):
+        try:
+            return tempfile.TemporaryDirectory(prefix="berth-metrics-", dir=place, ignore_cleanup_errors=True)
+        except OSError:
+            continue
+    raise UsageError("--workers: no directory for temporary files can be written; mount one at /tmp or set TMPDIR")
 
 
 def exposition() -> tuple[bytes, str]:

@@ -101,15 +101,17 @@ class Table:
 class Storage:
     """All objects of a cluster, keyed by resource, namespace ("" for cluster scope) and name.
 
-    `window` is how many changes of each resource are kept for watches and consistent pages.
+    `window` is how many changes of each resource are kept for watches and consistent pages. Versions begin with the
+    time in microseconds: a client that knows a version of an earlier storage, behind the same address, is told that it
+    is too old instead of missing what happened since.
     """
 
     def __init__(self, *, window: int = 10_000, clock: Callable[[], datetime] | None = None) -> None:
         self._window = window
         self._clock = clock or (lambda: datetime.now(UTC))
         self._tables: dict[Key, Table] = {}
-        self._version = 1
-        self._start = 1
+        self._start = int(self._clock().timestamp() * 1_000_000)
+        self._version = self._start
         self.closed = False
 
     @property

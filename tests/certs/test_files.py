@@ -94,6 +94,16 @@ def test_a_place_that_cannot_be_written_is_a_users_mistake(tmp_path) -> None:
         write_files(tmp_path / "file" / "certs", pair(1))
 
 
+def test_what_could_not_be_written_whole_is_taken_away(tmp_path) -> None:
+    """As on a full disk; a file name too long for the file system fails in the same place."""
+    write_files(tmp_path, pair(1))
+    before = sorted(path.name for path in tmp_path.iterdir())
+    with pytest.raises(UsageError, match="File name too long"):
+        write_files(tmp_path, pair(2) | {"x" * 300: b""})
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+    assert read_files(tmp_path) == pair(1)
+
+
 def test_the_webhook_reads_the_layout(tmp_path, now) -> None:
     """The server's own reader takes the pair through the links."""
     files = make({}, names=serving_names(), now=now)

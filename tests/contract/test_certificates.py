@@ -74,7 +74,7 @@ def test_sessions_of_clients_with_certificates_are_not_resumed(mutual, pki, vers
     """A resumed session is not verified again: it would outlive the removal of its CA."""
     context = pki.context(pki.client("resuming"), maximum_version=version)
     session = None
-    for _ in range(2):
+    for _ in range(20):  # whether a session can be resumed depends on how the connection before ended
         plain = socket.create_connection(mutual.address, timeout=20)
         with context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")

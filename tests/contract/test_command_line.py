@@ -35,7 +35,14 @@ def test_the_arguments_of_an_existing_deployment_work(launch, pki, review) -> No
     server = launch(
         pki,
         *("-port=0", "-health-check-port=0", "-insecure=true", "-bind-address", "127.0.0.1", "-v=3", "-logtostderr"),
-        *("-alsologtostderr=true", "--log_dir=/nowhere", "-vmodule=a=1", "-stderrthreshold=INFO"),
+        *(
+            "-alsologtostderr=true",
+            "--log_dir=/nowhere",
+            "-vmodule=a=1",
+            "-stderrthreshold=INFO",
+            "-log_link=/x",
+            "-logbuflevel=0",
+        ),
         *("-injectHugepageDownApi=false", "-honor-resources=false", "-enable-http2=false"),
         *("-network-resource-name-keys=k8s.v1.cni.cncf.io/resourceName,example.com/other",),
         *("-tls-min-version=VersionTLS12", "-tls-curve-preferences=29,23"),
@@ -56,6 +63,8 @@ def test_the_arguments_of_an_existing_deployment_work(launch, pki, review) -> No
         (["--tls-min-version=VersionTLS11"], "VersionTLS12 or higher"),
         (["--tls-cipher-suites=TLS_X"], "TLS_X is not supported"),
         (["--tls-curve-preferences=70000"], "invalid TLS CurveID value"),
+        (["--tls-curve-preferences=" + "9" * 5000], "invalid TLS CurveID value"),
+        (["--bind-address=" + "ü" * 70, "--port=0"], "cannot listen on"),
         (["--existing-resources=some"], "--existing-resources: "),
         (["extra"], "extra"),
     ],
@@ -81,6 +90,15 @@ def test_a_mistake_that_shows_at_the_start_ends_it_with_workers_too(pki, tmp_pat
     assert unreadable.returncode == 2
     assert "none" in unreadable.stderr.splitlines()[-1]
     assert "Traceback" not in missing.stderr + unreadable.stderr
+
+
+@pytest.mark.parametrize(("arguments", "words"), [([], "missing command"), (["explode"], "explode"), (["-x"], "-x")])
+def test_a_command_that_is_none_is_one_line_and_status_2(arguments, words) -> None:
+    done = berth(*arguments)
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert words in line
 
 
 def test_a_port_that_is_taken_is_named(server, pki) -> None:

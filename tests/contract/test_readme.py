@@ -68,6 +68,15 @@ def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> Non
     }
 
 
+def test_the_explanation_names_what_the_diff_shows() -> None:
+    done = subprocess.run(
+        berth(*command(".venv/bin/berth explain")[1:]), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'resources.limits[example.com/foo]: "2"' in done.stdout
+    assert "podnetinfo" in done.stdout
+
+
 def _moved(words: list[str], certs: str) -> list[str]:
     """The same words, with the folder `certs` elsewhere, so that the test leaves no trace."""
     return [re.sub(r"^certs(?=/|$)", certs, word) if number else word for number, word in enumerate(words)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.errors import UsageError
-from app.explain.documents import Document
 from app.explain.manifests import TEMPLATES, Manifests, sort_documents
+from app.kube.documents import Document
 
 SPEC = {"containers": [{"name": "c", "resources": None}]}
 

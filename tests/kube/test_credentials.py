@@ -279,6 +279,15 @@ async def test_malformed_authority_is_a_usage_error(tmp_path: Path) -> None:
         await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", "https://127.0.0.1:1", ca=ca)))
 
 
+@pytest.mark.parametrize(
+    "server", ["", "host", "no url", "ftp://host", "https://host:99999", "https://[::1", "https://"]
+)
+async def test_a_server_that_nothing_can_be_sent_to_is_a_usage_error(tmp_path: Path, server: str) -> None:
+    with pytest.raises(UsageError, match=r"^kubeconfig .*k: ") as caught:
+        await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", server)))
+    assert "\n" not in str(caught.value)
+
+
 def id_token(name: str, *, left: float) -> str:
     """An unsigned identity token that expires in so many seconds."""
     claims = {"sub": name, "exp": int(dt.datetime.now(dt.UTC).timestamp() + left)}

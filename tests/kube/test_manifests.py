@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from app.kube.documents import DocumentError, parse_objects, read_objects
+from app.kube.documents import read_objects
 from app.kube.manifests import ManifestSource
 from app.kube.store import Store
 from tests.kube.apiserver import eventually, running
@@ -28,51 +25,10 @@ def stores() -> dict[str, Store[Any]]:
     return {"ConfigMap": Store(lambda obj: obj["data"]["value"]), "Node": Store(lambda obj: obj["metadata"]["name"])}
 
 
-def test_documents_lists_and_json_are_unfolded() -> None:
-    text = (
-        "---\n"
-        + MAP.format(name="a", value="1")
-        + "---\n# nothing here\n---\n"
-        + json.dumps({"apiVersion": "v1", "kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]})
-    )
-    assert [obj["metadata"]["name"] for obj in parse_objects(text, name="x.yaml")] == ["a", "n"]
-    node_list = json.dumps({"apiVersion": "v1", "kind": "NodeList", "items": [{"metadata": {"name": "n"}}]})
-    assert parse_objects(node_list, name="x.json") == [{"metadata": {"name": "n"}, "kind": "Node", "apiVersion": "v1"}]
-
-
-def test_yaml_becomes_json() -> None:
-    """Dates stay text and keys are strings, as kubectl sends them."""
-    (obj,) = parse_objects("kind: X\nday: 2026-01-02\n2: a\ntrue: b\n", name="x.yaml")
-    assert obj == {"kind": "X", "day": "2026-01-02", "2": "a", "true": "b"}
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "message"),
-    [
-        ("x.yaml", "kind: X\na: [1,\n", r"x\.yaml:3: "),
-        ("x.yaml", "kind: X\n---\nkind: Y\nb: c: d\n", r"x\.yaml:4: mapping values"),
-        ("x.json", '{"kind": "X",\n "a": }', r"x\.json:2: Expecting value"),
-        ("x.yaml", "kind: X\n---\n- 1\n", r"x\.yaml:3: expected an object"),
-        ("x.yaml", "apiVersion: v1\n", r"x\.yaml:1: the object has no kind"),
-        ("x.yaml", "kind: X\na: !!python/object:os.system {}\n", r"x\.yaml:2: "),
-        ("x.yaml", "kind: X\na: !!binary aGk=\n", "no form|not YAML"),
-        ("x.yaml", "kind: X\na: &a [*a]\n", "not YAML"),
-        ("x.yaml", "kind: X\na: \x00\n", r"x\.yaml:2: a character"),
-        ("x.json", "[" * 100_000, r"x\.json"),
-    ],
-)
-def test_fault_is_told_with_file_and_line(name: str, text: str, message: str) -> None:
-    with pytest.raises(DocumentError, match=message) as caught:
-        parse_objects(text, name=name)
-    assert "\n" not in str(caught.value)
-
-
-def test_unreadable_files_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DocumentError, match="No such file"):
-        read_objects(tmp_path / "absent.yaml")
-    (tmp_path / "latin.yaml").write_bytes(b"kind: \xe9")
-    with pytest.raises(DocumentError, match="UTF-8"):
-        read_objects(tmp_path / "latin.yaml")
+def test_scalars_are_those_of_kubectl(tmp_path: Path) -> None:
+    """An address of six pairs is text, and no number to the base of 60."""
+    (tmp_path / "a.yaml").write_text("kind: X\nmac: 52:54:00\nsize: 1e3\n")
+    assert read_objects(tmp_path / "a.yaml") == [{"kind": "X", "mac": "52:54:00", "size": 1000.0}]
 
 
 async def test_loads_every_file_by_kind(tmp_path: Path) -> None:
@@ -122,7 +78,7 @@ async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(MAP.format(name="b", value="two"))
     assert await source.refresh()
     assert not source.healthy
-    assert source.reason.startswith(f"{tmp_path}/a.yaml:3: ")
+    assert source.reason.startswith(f"{tmp_path}/a.yaml:3:")
     assert found["ConfigMap"].get("kube-system", "a") == "1"
     assert found["ConfigMap"].get("kube-system", "b") == "two"
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="mended"))
@@ -177,3 +133,14 @@ async def test_poison_is_skipped_and_later_files_win(tmp_path: Path) -> None:
     assert found["ConfigMap"].get("kube-system", "a") == "second"
     assert observed.poisoned == ["ConfigMap"]
     assert observed.counts == {"ConfigMap": 1, "Node": 0}
+
+
+async def test_links_that_lead_back_up_are_followed_once(tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / "a.yaml").write_text(MAP.format(name="a", value="1"))
+    (tmp_path / "deep" / "up").symlink_to(tmp_path)
+    found = stores()
+    source = ManifestSource(tmp_path, found)
+    await source.refresh()
+    assert source.reason == ""
+    assert found["ConfigMap"].keys() == [("kube-system", "a")]

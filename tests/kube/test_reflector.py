@@ -203,6 +203,26 @@ async def test_unreadable_version_leads_to_a_new_list(server: ApiServer, client:
     assert [r.split(" ")[0] for r in server.requests] == ["GET", "WATCH", "GET", "WATCH"]
 
 
+async def test_a_server_restored_from_an_older_copy_leads_to_a_new_list(
+    server: ApiServer, client: AioKubeClient
+) -> None:
+    """It keeps a watch from the future open and silent; only its version tells."""
+    store = Store(value)
+    for number in range(20):
+        server.put(config_map("lost", value=str(number)))
+    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
+    async with running(reflector.run()):
+        await eventually(lambda: bool(server.watches))
+        await server.stop()
+        server.objects.clear()
+        server.history.clear()
+        server.version = 1
+        server.put(config_map("kept", value="old"))
+        await eventually(lambda: "Cannot connect" in reflector.reason)
+        await server.start()
+        await eventually(lambda: store.keys() == [("default", "kept")])
+
+
 async def test_not_healthy_before_the_first_full_list(server: ApiServer, client: AioKubeClient) -> None:
     server.fault = _unavailable
     reflector = Reflector(client, CONFIG_MAPS, Store(value), backoff=fast())
@@ -212,6 +232,23 @@ async def test_not_healthy_before_the_first_full_list(server: ApiServer, client:
         assert "503" in reflector.reason
         server.fault = None
         await eventually(lambda: reflector.healthy)
+
+
+async def test_a_stale_cache_is_filled_soon_after_an_outage(server: ApiServer, client: AioKubeClient) -> None:
+    """The pauses that a long outage has grown end with the first answer, be it that our version is gone."""
+    backoff = Backoff(base=0.05, cap=60, random=lambda: 1.0)
+    server.put(config_map("a", value="1"))
+    store = Store(value)
+    reflector = Reflector(client, CONFIG_MAPS, store, backoff=backoff)
+    async with running(reflector.run()):
+        await eventually(lambda: bool(server.watches))
+        await server.stop()
+        await eventually(lambda: backoff.attempts == 4)
+        server.put(config_map("a", value="2"))
+        server.forget_history()
+        await server.start()
+        await eventually(lambda: store.get("default", "a") == "2")
+        assert backoff.attempts == 2
 
 
 async def test_reason_names_a_definition_that_is_not_installed(server: ApiServer, client: AioKubeClient) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+import json
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -109,6 +110,23 @@ async def test_status_is_read_and_cut(server: ApiServer, client: AioKubeClient) 
     assert len(str(error)) <= 300
     assert "\n" not in str(error)
     assert str(error).startswith("GET /api/v1/namespaces/b/pods/a: HTTP 429: line one line two")
+
+
+async def test_status_that_comes_in_pieces_is_read_whole(server: ApiServer, client: AioKubeClient) -> None:
+    body = json.dumps(status(422, "Invalid", "spec.foo: bad value")).encode()
+
+    async def in_pieces(server: ApiServer, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=422, headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for piece in (body[:20], body[20:]):
+            await response.write(piece)
+            await asyncio.sleep(0.1)
+        return response
+
+    server.fault = in_pieces
+    with pytest.raises(ApiError, match=r"HTTP 422: spec\.foo: bad value") as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert caught.value.reason == "Invalid"
 
 
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ class Seen:
     recovered: bool = False
     recovered_healthy: bool = False
     deleted: list[tuple[str, str]] = field(default_factory=list)
+    longest: int = 0
     names: set[str] = field(default_factory=set)
 
     def restart(self, kind: str, reason: str) -> None:
@@ -50,6 +51,9 @@ class Seen:
 
 def project(obj: dict[str, Any]) -> str:
     return str(obj["data"]["value"])
+
+
+Fault = Callable[[ApiServer, web.Request], Awaitable[web.StreamResponse | None]]
 
 
 async def forbidden_watch(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
@@ -122,6 +126,18 @@ async def event_and_close(server: ApiServer, request: web.Request) -> web.Stream
     return web.Response(text="".join(json.dumps(event) + "\n" for event in events))
 
 
+def same_event(kind: str, obj: dict[str, Any]) -> Fault:
+    """One event that is no progress, for every watch, and then the end."""
+
+    async def fault(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
+        if "watch" not in request.query:
+            return None
+        obj["metadata"]["resourceVersion"] = request.query["resourceVersion"]
+        return web.Response(text=json.dumps({"type": kind, "object": obj}) + "\n")
+
+    return fault
+
+
 async def silent_stream(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
     if "watch" not in request.query:
         return None
@@ -131,7 +147,6 @@ async def silent_stream(server: ApiServer, request: web.Request) -> web.StreamRe
     return response
 
 
-Fault = Callable[[ApiServer, web.Request], Awaitable[web.StreamResponse | None]]
 ANSWERS: dict[str, Fault] = {
     "403 on watch": forbidden_watch,
     "403 on everything": forbidden,
@@ -144,6 +159,8 @@ ANSWERS: dict[str, Fault] = {
     "410 as HTTP status": gone,
     "410 as event": gone_event,
     "an event, then close": event_and_close,
+    "poison object": same_event("ADDED", {"metadata": {"name": "bad", "namespace": "default"}}),
+    "line of 300 kB": same_event("MODIFIED", config_map("stays", value="x" * 300_000)),
     "silent stream": silent_stream,
 }
 CONNECTIONS = ["connection refused", "half-open connection"]
@@ -158,7 +175,13 @@ async def play(name: str, directory: Path) -> Seen:
     server.put(config_map("goes", value="1"))
     kubeconfig = write_kubeconfig(directory / name.replace(" ", "-"), server.url)
     store: Store[str] = Store(project)
-    store.subscribe(lambda event, key, old, new: seen.deleted.append(key) if event == "DELETED" else None)
+
+    def told(event: str, key: tuple[str, str], _old: str | None, new: str | None) -> None:
+        if event == "DELETED":
+            seen.deleted.append(key)
+        seen.longest = max(seen.longest, len(new or ""))
+
+    store.subscribe(told)
     async with await connect(kubeconfig=str(kubeconfig), deadline=0.4) as client:
         reflector = Reflector(
             client,
@@ -285,3 +308,8 @@ def test_restart_is_counted_with_its_reason(outcomes: dict[str, Seen | BaseExcep
 
 def test_html_in_a_watch_is_skipped_as_poison(outcomes: dict[str, Seen | BaseException]) -> None:
     assert outcome(outcomes, "200 with HTML").poisoned >= 4
+
+
+def test_a_poison_object_is_counted_and_a_long_line_read(outcomes: dict[str, Seen | BaseException]) -> None:
+    assert outcome(outcomes, "poison object").poisoned >= 1
+    assert outcome(outcomes, "line of 300 kB").longest == 300_000

@@ -81,6 +81,10 @@ def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> No
         ({"workers": 0}, "--workers: "),
         ({"deadline_seconds": 0}, "--deadline-seconds: "),
         ({"certificate_poll_seconds": 0}, "--certificate-poll-seconds: "),
+        ({"certificate_poll_seconds": float("inf")}, "--certificate-poll-seconds: "),
+        ({"default_network_namespace": "../x"}, "--default-network-namespace: '../x' is not a valid name"),
+        ({"default_network_namespace": ""}, "--default-network-namespace: an empty name"),
+        ({"manifests": ""}, "--manifests: want a value"),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> None:

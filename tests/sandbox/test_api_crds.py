@@ -177,3 +177,54 @@ def test_broken_definitions_are_refused(served: Any) -> None:
     assert answer.status == 422
     fields = {cause["field"] for cause in answer.body["details"]["causes"]}
     assert fields == {"metadata.name", "spec.scope", "spec.versions"}
+
+
+def definition(columns: list[dict[str, Any]]) -> dict[str, Any]:
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}
+    return {
+        "metadata": {"name": "boxes.columns.example.com"},
+        "spec": {
+            "group": "columns.example.com",
+            "scope": "Cluster",
+            "names": {"plural": "boxes", "kind": "Box"},
+            "versions": [{**version, "additionalPrinterColumns": columns}],
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    ("column", "fault"),
+    [
+        ({"name": ""}, "name: Required value"),
+        ({"type": ""}, "type: Required value: must be one of boolean,date,integer,number,string"),
+        ({"type": "x"}, 'type: Invalid value: "x": must be one of boolean,date'),
+        ({"format": "x"}, 'format: Invalid value: "x": must be one of byte,date'),
+        ({"jsonPath": ""}, "JSONPath: Required value"),
+        ({"jsonPath": "spec.a"}, 'JSONPath: Invalid value: "spec.a": must be a simple json path starting with .'),
+    ],
+)
+def test_faulty_columns_are_refused(served: Any, column: dict[str, Any], fault: str) -> None:
+    body = definition([{"name": "A", "type": "string", "jsonPath": ".spec.a", **column}])
+    answer = served.request("POST", f"{CRDS}?dryRun=All", body)
+    assert answer.status == 422
+    assert f"is invalid: spec.additionalPrinterColumns[0].{fault}" in answer.body["message"]
+
+
+def test_a_column_that_the_sandbox_cannot_fill_is_pointed_out(served: Any) -> None:
+    columns = [{"name": "A", "type": "string", "jsonPath": path} for path in (".spec.a", ".spec.l[0:2]")]
+    answer = served.request("POST", f"{CRDS}?dryRun=All", definition(columns))
+    assert answer.status == 201
+    assert "additionalPrinterColumns[1]: the sandbox cannot follow '.spec.l[0:2]'" in answer.headers["Warning"]
+    assert "additionalPrinterColumns[0]" not in answer.headers["Warning"]
+
+
+def test_defaults_stand_in_for_nulls_before_values_are_judged(served: Any, namespace: str, crd: Any) -> None:
+    made = served.request("POST", path(namespace), named("nulls", {"weight": None, "config": None}))
+    assert (made.status, made.body["spec"]) == (201, {"weight": 3})
+
+
+def test_finalizers_without_a_path_are_accepted_with_a_warning(served: Any, namespace: str, crd: Any) -> None:
+    body = named("plain", {})
+    body["metadata"]["finalizers"] = ["foo"]
+    answer = served.request("POST", f"{path(namespace)}?dryRun=All", body)
+    assert (answer.status, "prefer a domain-qualified finalizer name" in answer.headers["Warning"]) == (201, True)

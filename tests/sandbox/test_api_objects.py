@@ -157,8 +157,68 @@ def test_namespace_lives_until_it_is_finalized(served: Any, namespace: str) -> N
     assert current["spec"]["finalizers"] == ["kubernetes"]
     current["spec"]["finalizers"] = []
     assert served.request("PUT", path + "/finalize", current).status == 200
-    assert served.request("DELETE", path).status in (200, 404)
     assert served.request("GET", path).status == 404
+
+
+def test_finalizing_leaves_a_namespace_that_something_else_holds(served: Any, namespace: str) -> None:
+    path, merge = f"/api/v1/namespaces/{namespace}", "application/merge-patch+json"
+    hold = {"metadata": {"finalizers": ["example.com/hold"]}}
+    assert served.request("PATCH", path, hold, content_type=merge).status == 200
+    served.request("DELETE", path)
+    current = served.request("GET", path).body
+    finalized = served.request("PUT", path + "/finalize", {**current, "spec": {}}).body
+    assert (finalized["spec"], finalized["status"]["phase"]) == ({}, "Terminating")
+    assert served.request("GET", path).status == 200
+    assert served.request("PATCH", path, {"metadata": {"finalizers": None}}, content_type=merge).status == 200
+    assert served.request("GET", path).status == 404
+
+
+def test_a_live_namespace_without_finalizers_is_only_marked_by_its_first_deletion(served: Any, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}"
+    finalized = served.request("PUT", path + "/finalize", {"metadata": {"name": namespace}, "spec": {}}).body
+    assert finalized["status"]["phase"] == "Active"
+    assert served.request("DELETE", path).body["status"]["phase"] == "Terminating"
+    assert served.request("GET", path).status == 200
+    assert served.request("DELETE", path).status == 200
+    assert served.request("GET", path).status == 404
+
+
+def test_a_new_node_is_tainted_until_somebody_sees_it_ready(served: Any) -> None:
+    taint = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
+    own = {"key": "a", "effect": "NoSchedule"}
+    for name, given, expected in (("n1", [], [taint]), ("n2", [own], [own, taint]), ("n3", [taint], [taint])):
+        made = served.request("POST", "/api/v1/nodes", {"metadata": {"name": name}, "spec": {"taints": given}}).body
+        assert made["spec"]["taints"] == expected
+        body = {"spec": {"taints": None}}
+        patched = served.request("PATCH", f"/api/v1/nodes/{name}", body, content_type="application/merge-patch+json")
+        assert "taints" not in patched.body["spec"]
+        assert served.request("DELETE", f"/api/v1/nodes/{name}").status == 200
+
+
+def test_only_the_status_endpoint_makes_owners_of_a_status(served: Any) -> None:
+    node = {"metadata": {"name": "owned", "labels": {"a": "b"}}, "status": {"capacity": {"cpu": "1"}}}
+    (entry,) = served.request("POST", "/api/v1/nodes", node).body["metadata"]["managedFields"]
+    assert entry["fieldsV1"] == {"f:metadata": {"f:labels": {".": {}, "f:a": {}}}}
+    applied = {"apiVersion": "v1", "kind": "Node", "spec": {"unschedulable": True}, **node}
+    answer = served.request(
+        "PATCH",
+        "/api/v1/nodes/owned/status?fieldManager=x&force=true",
+        {**applied, "metadata": {"name": "owned"}},
+        content_type="application/apply-patch+yaml",
+    )
+    (mine,) = [entry for entry in answer.body["metadata"]["managedFields"] if entry["manager"] == "x"]
+    assert mine["fieldsV1"] == {"f:status": {"f:capacity": {"f:cpu": {}}}}
+    assert served.request("DELETE", "/api/v1/nodes/owned").status == 200
+
+
+def test_secrets_and_binary_data_are_base64(served: Any, namespace: str) -> None:
+    path = f"/api/v1/namespaces/{namespace}/secrets?dryRun=All"
+    for text, stored in (("YQ\n==", "YQ=="), ("YR==", "YQ=="), ("", "")):
+        made = served.request("POST", path, {"metadata": {"name": "s"}, "data": {"k": text}})
+        assert (made.status, made.body["data"]) == (201, {"k": stored})
+    for text, at in (("YW!j", 2), ("YWJ", 0), ("YQ=", 3), ("YQ==YQ==", 4), ("YWJj=", 4), (" YQ==", 0)):
+        refused = served.request("POST", path, {"metadata": {"name": "s"}, "data": {"k": text}})
+        assert (refused.status, refused.body["message"].rpartition(" ")[2]) == (400, str(at)), text
 
 
 def test_missing_namespace_is_not_found(served: Any) -> None:

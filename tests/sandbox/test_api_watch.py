@@ -84,7 +84,7 @@ def test_list_of_a_version_that_is_gone_says_410(served: Any, namespace: str) ->
 
 
 def test_version_of_the_future_is_refused_by_a_list(served: Any, namespace: str) -> None:
-    answer = served.request("GET", maps(namespace, "?resourceVersion=999999999"))
+    answer = served.request("GET", maps(namespace, "?resourceVersion=9999999999999999"))
     assert answer.status == 504
     assert answer.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
 

@@ -183,6 +183,68 @@ def test_an_update_without_effect_keeps_times_and_entries() -> None:
     assert "managedFields" not in track_update(old, forgotten, manager="one", api_version="v1", now=NOW)["metadata"]
 
 
+ZZ = {
+    "manager": "zz",
+    "operation": "Update",
+    "apiVersion": "v1",
+    "time": NOW,
+    "fieldsType": "FieldsV1",
+    "fieldsV1": {"f:metadata": {"f:labels": {"f:a": {}}}},
+}
+
+
+def write(old: Any, managed: Any, labels: dict[str, str], *, subresource: str = "") -> dict[str, Any]:
+    """The owners by manager after `me` wrote these labels and managedFields."""
+    metadata = {"name": "p", "labels": labels} | ({} if managed is None else {"managedFields": managed})
+    new = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    done = track_update(old, new, manager="me", api_version="v1", now=NOW, subresource=subresource)
+    return {entry["manager"]: entry["fieldsV1"] for entry in done["metadata"].get("managedFields", [])}
+
+
+def test_an_update_may_bring_owners_of_its_own() -> None:
+    old = track_update(None, pod(labels={"a": "1", "b": "2"}), manager="one", api_version="v1", now=NOW)
+    assert write(old, [ZZ], {"a": "1", "b": "2"}) == {"zz": ZZ["fieldsV1"]}
+    assert write(old, [ZZ], {"a": "1", "b": "3"}) == {
+        "zz": ZZ["fieldsV1"],
+        "me": {"f:metadata": {"f:labels": {"f:b": {}}}},
+    }
+    assert "zz" not in write(old, [ZZ], {"a": "1", "b": "2"}, subresource="status")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {**ZZ, "operation": "Foo"},
+        {**ZZ, "fieldsType": "Foo"},
+        {**ZZ, "apiVersion": ""},
+        {**ZZ, "fieldsV1": {"x": {}}},
+        {**ZZ, "fieldsV1": {"f:metadata": "x"}},
+    ],
+)
+def test_owners_that_make_no_sense_change_nothing(entry: dict[str, Any]) -> None:
+    old = track_update(None, pod(labels={"a": "1"}), manager="one", api_version="v1", now=NOW)
+    assert set(write(old, [ZZ, entry], {"a": "1"})) == {"one"}
+
+
+def test_nobody_is_recorded_after_a_reset_until_somebody_applies() -> None:
+    old = track_update(None, pod(labels={"a": "1"}), manager="one", api_version="v1", now=NOW)
+    assert write(old, [], {"a": "2"}) == {}
+    bare = pod(labels={"a": "2"})
+    assert write(bare, None, {"a": "3"}) == {}
+    assert {entry["manager"] for entry in apply(bare, pod(labels={"a": "2"}))["metadata"]["managedFields"]} == {
+        "me",
+        "before-first-apply",
+    }
+
+
+def test_a_definition_owns_its_names_one_by_one() -> None:
+    crd = {"apiVersion": "v1", "kind": "CustomResourceDefinition", "metadata": {}, "spec": {"names": {"kind": "A"}}}
+    assert owned(track_update(None, crd, manager="one", api_version="v1", now=NOW), "one", "Update") == {
+        "f:spec": {"f:names": {"f:kind": {}}}
+    }
+
+
 def test_status_writes_are_entries_of_their_own() -> None:
     old = track_update(None, pod([{"name": "a"}]), manager="one", api_version="v1", now=NOW)
     new = {**old, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}

@@ -90,9 +90,9 @@ def test_registration_reports_every_bad_condition() -> None:
         {"name": "bad", "expression": "object.x.map(a, a)"},
         {"expression": ""},
     ]
-    errors = check_conditions({"webhooks": [{"matchConditions": conditions}]})
+    errors = check_conditions(conditions, "webhooks[0].matchConditions")
     assert [(e.field, e.type) for e in errors] == [
         ("webhooks[0].matchConditions[1].expression", "Invalid"),
-        ("webhooks[0].matchConditions[2].name", "Required"),
         ("webhooks[0].matchConditions[2].expression", "Required"),
+        ("webhooks[0].matchConditions[2].name", "Required"),
     ]

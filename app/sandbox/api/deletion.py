@@ -9,7 +9,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from app.sandbox.api.failures import bad_request, conflict, failure, not_found, success
+from app.sandbox.api.removal import after_removal, end_definition
 from app.sandbox.kinds import admissible
+from app.sandbox.kinds.builtin import CRDS
 from app.sandbox.storage import MissingError
 
 if TYPE_CHECKING:
@@ -56,21 +58,25 @@ async def delete(state: ClusterState, call: Call, options: JSON) -> tuple[JSON, 
     new = _marked(old, options)
     metadata = new["metadata"]
     waits = bool(metadata.get("finalizers")) or bool(metadata.get("deletionGracePeriodSeconds"))
-    if resource.kind == "Namespace" and (new.get("spec") or {}).get("finalizers"):
-        waits = True
+    if resource.kind == "Namespace" and not resource.custom:
+        # The first deletion only marks a namespace, also one that nothing holds.
+        waits = waits or bool((new.get("spec") or {}).get("finalizers")) or not old["metadata"].get("deletionTimestamp")
         new["status"] = {**new.get("status", {}), "phase": "Terminating"}
+    elif resource.key == CRDS.key:
+        waits = True
     if call.dry_run:
         return (new, False) if waits else (_answer(call, old), True)
     if waits:
         if new == old:
             return old, False
+        if resource.key == CRDS.key:
+            return end_definition(state, new), False
         return state.storage.update(resource.key, new), False
     try:
         final = state.storage.delete(resource.key, call.namespace, call.name)
     except MissingError as error:
         raise not_found(resource.group, resource.plural, call.name) from error
-    if resource.kind == "CustomResourceDefinition":
-        _stop_serving(state, final)
+    after_removal(state, resource, final)
     return _answer(call, final), True
 
 
@@ -127,10 +133,3 @@ def _answer(call: Call, final: JSON) -> JSON:
     resource = call.resource
     details = {"name": call.name, "group": resource.group, "kind": resource.plural, "uid": final["metadata"]["uid"]}
     return success(details)
-
-
-def _stop_serving(state: ClusterState, crd: JSON) -> None:
-    """The objects of a definition go with it; finalizers do not hold them in the sandbox."""
-    spec = crd["spec"]
-    state.storage.drop((spec["group"], spec["names"]["plural"]))
-    state.registry.replace_custom(crd["metadata"]["name"], [])

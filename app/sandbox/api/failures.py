@@ -1,30 +1,17 @@
 """The Status answers of the API server: one constructor per reason, in the wording that clients and people know.
 
-Owns the shape of a failure and the rendering of field errors; it decides nothing about when a request fails.
+Owns the shape of a failure; it decides nothing about when a request fails. A field error renders itself.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from app.wire import JSON, encode_json
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.sandbox.schemas.schema import FieldError
-
-_CAUSES = {
-    "Invalid": ("FieldValueInvalid", "Invalid value"),
-    "TypeInvalid": ("FieldValueTypeInvalid", "Invalid value"),
-    "Required": ("FieldValueRequired", "Required value"),
-    "Duplicate": ("FieldValueDuplicate", "Duplicate value"),
-    "NotFound": ("FieldValueNotFound", "Not found"),
-    "NotSupported": ("FieldValueNotSupported", "Unsupported value"),
-    "Forbidden": ("FieldValueForbidden", "Forbidden"),
-    "TooLong": ("FieldValueTooLong", "Too long"),
-    "TooMany": ("FieldValueTooMany", "Too many"),
-}
+    from app.sandbox.schemas.fielderrors import FieldError
+    from app.wire import JSON
 
 
 class StatusError(Exception):
@@ -164,36 +151,13 @@ def internal(message: str) -> StatusError:
 
 def invalid(group: str, kind: str, name: str, errors: list[FieldError]) -> StatusError:
     """422 with one cause per field error, in the order in which they were found, equal ones once."""
-    rendered: list[tuple[FieldError, str]] = []
-    for error in errors:
-        pair = (error, _body(error))
-        if pair not in rendered:
-            rendered.append(pair)
-    causes = [
-        {"reason": _CAUSES.get(error.type, _CAUSES["Invalid"])[0], "message": body, "field": error.field}
-        for error, body in rendered
-    ]
-    lines = [f"{error.field}: {body}" for error, body in rendered]
+    distinct = list({str(error): error for error in errors}.values())
+    lines = [str(error) for error in distinct]
     text = lines[0] if len(lines) == 1 else "[" + ", ".join(lines) + "]"
     subject = f"{kind}.{group}" if group else kind
     return failure(
         422,
         "Invalid",
         f'{subject} "{name}" is invalid: {text}',
-        details={"name": name, "group": group, "kind": kind, "causes": causes},
+        details={"name": name, "group": group, "kind": kind, "causes": [error.cause for error in distinct]},
     )
-
-
-def _body(error: FieldError) -> str:
-    prefix = _CAUSES.get(error.type, _CAUSES["Invalid"])[1]
-    if error.type in ("Required", "Forbidden", "TooLong"):
-        return f"{prefix}: {error.detail}" if error.detail else prefix
-    shown = render_value(error.bad_value)
-    return f"{prefix}: {shown}: {error.detail}" if error.detail else f"{prefix}: {shown}"
-
-
-def render_value(value: Any) -> str:
-    """A bad value as messages show it: strings quoted, everything else as compact JSON."""
-    if value is None:
-        return "null"
-    return encode_json(value).decode()

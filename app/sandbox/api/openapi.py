@@ -19,6 +19,7 @@ _GVK = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPES: dict[str, JSON] = {
     "s": {"type": "string"},
+    "y": {"type": "string", "format": "byte"},
     "i": {"type": "integer"},
     "b": {"type": "boolean"},
     "q": {"type": "string", "format": "quantity"},

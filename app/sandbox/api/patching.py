@@ -159,6 +159,7 @@ def _merge(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> 
             now=state.storage.now(),
             merge_keys=writes.keys_of(call.resource),
             subresource=call.subresource,
+            unowned=strategy.unowned_fields(call.resource, call.subresource),
         )
     except ApplyConflict as error:
         raise apply_conflict(str(error), error.causes) from error

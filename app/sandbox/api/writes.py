@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import already_exists, bad_request, conflict, invalid, not_found
+from app.sandbox.api.removal import after_removal, check_lasting
 from app.sandbox.kinds import admissible, strategy
 from app.sandbox.kinds.crds import establish, resources_of
 from app.sandbox.merge.apply import track_update
 from app.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
-from app.sandbox.schemas.schema import FieldError
+from app.sandbox.schemas.fielderrors import FieldError
 from app.sandbox.storage import AlreadyExistsError, ConflictError, MissingError
 
 if TYPE_CHECKING:
@@ -69,7 +70,13 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     now = state.storage.now()
     if not applied:
         obj = track_update(
-            None, obj, manager=call.manager, api_version=resource.api_version, now=now, merge_keys=keys_of(resource)
+            None,
+            obj,
+            manager=call.manager,
+            api_version=resource.api_version,
+            now=now,
+            merge_keys=keys_of(resource),
+            unowned=strategy.unowned_fields(resource, call.subresource),
         )
     obj = await admissible.mutate(state, call, "CREATE", obj, None, name=metadata.get("name") or "")
     metadata = obj["metadata"]
@@ -82,12 +89,14 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     errors = strategy.check_create(resource, obj)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
+    call.warnings += strategy.warnings(resource, obj)
     await admissible.validate(state, call, "CREATE", copy_json(obj), None, name=name)
     if call.dry_run:
         if state.storage.get(resource.key, metadata.get("namespace") or "", name) is not None:
             raise already_exists(resource.group, resource.plural, name)
         return obj
     admissible.check_namespace(state, call)
+    check_lasting(state, call, name)
     try:
         stored = state.storage.create(resource.key, obj)
     except AlreadyExistsError as error:
@@ -123,13 +132,14 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
     strategy.begin_update(resource, new, old, subresource=call.subresource)
     if not applied:
         new = track_update(
-            _tracked_from(call, new, old),
+            old,
             new,
             manager=call.manager,
             api_version=resource.api_version,
             now=state.storage.now(),
             subresource=call.subresource,
             merge_keys=keys_of(resource),
+            unowned=strategy.unowned_fields(resource, call.subresource),
         )
     new = await admissible.mutate(state, call, "UPDATE", new, old, name=name)
     strategy.begin_update(resource, new, old, subresource=call.subresource)
@@ -137,20 +147,13 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
     errors = strategy.check_update(resource, new, old, subresource=call.subresource)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
+    call.warnings += strategy.warnings(resource, new)
     await admissible.validate(state, call, "UPDATE", copy_json(new), old, name=name)
     if _same(new, old):
         return old
     if call.dry_run:
         return new
     return _store(state, call, new, old)
-
-
-def _tracked_from(call: Call, new: JSON, old: JSON) -> JSON:
-    """`old` with the owners to start from: those that the client sent, where it sent some (as a migration does)."""
-    sent = [entry for entry in new["metadata"].get(MANAGED) or [] if entry]
-    if not sent or call.subresource:
-        return old
-    return {**old, "metadata": {**old["metadata"], MANAGED: sent}}
 
 
 def after_write(state: ClusterState, resource: ApiResource, stored: JSON) -> JSON:
@@ -177,11 +180,13 @@ def _store(state: ClusterState, call: Call, new: JSON, old: JSON) -> JSON:
     resource = call.resource
     metadata = new["metadata"]
     try:
-        if _is_gone(resource, metadata):
+        if _is_gone(resource, new):
             current = state.storage.get(resource.key, metadata.get("namespace") or "", metadata["name"])
             if current is None or current["metadata"]["resourceVersion"] != old["metadata"]["resourceVersion"]:
                 raise conflict(resource.group, resource.plural, call.name)
-            return state.storage.delete(resource.key, metadata.get("namespace") or "", metadata["name"], last=new)
+            final = state.storage.delete(resource.key, metadata.get("namespace") or "", metadata["name"], last=new)
+            after_removal(state, resource, final)
+            return final
         stored = state.storage.update(resource.key, new, expected=old["metadata"]["resourceVersion"])
     except MissingError as error:
         raise not_found(resource.group, resource.plural, call.name) from error
@@ -190,10 +195,16 @@ def _store(state: ClusterState, call: Call, new: JSON, old: JSON) -> JSON:
     return after_write(state, resource, stored)
 
 
-def _is_gone(resource: ApiResource, metadata: JSON) -> bool:
-    """An object on its way out leaves with its last finalizer, unless it still has time to end gracefully."""
+def _is_gone(resource: ApiResource, obj: JSON) -> bool:
+    """An object on its way out leaves with its last finalizer, unless it still has time to end gracefully.
+
+    A namespace has finalizers in its spec, too: those of what lies in it.
+    """
+    metadata = obj["metadata"]
     waiting = bool(metadata.get("finalizers")) or not metadata.get("deletionTimestamp")
-    return not waiting and not metadata.get("deletionGracePeriodSeconds") and resource.kind != "Namespace"
+    if resource.kind == "Namespace" and not resource.custom:
+        waiting = waiting or bool((obj.get("spec") or {}).get("finalizers"))
+    return not waiting and not metadata.get("deletionGracePeriodSeconds")
 
 
 def place(call: Call, metadata: JSON) -> None:

@@ -1,4 +1,4 @@
-"""Admission as a write meets it: the server's own rules about namespaces, Pod priority and tolerations, then webhooks.
+"""Admission as a write meets it: the server's own rules about namespaces, Pods and Nodes, then webhooks.
 
 Owns the order (own rules, mutating webhooks, later validating ones) and the translation of refusals into answers.
 """
@@ -43,6 +43,8 @@ async def mutate(
     """The object after the server's own rules and all mutating webhooks; raises StatusError where one refuses."""
     if operation == "CREATE" and not call.subresource:
         check_namespace(state, call)
+        if obj["kind"] == "Node" and not call.resource.custom:
+            _add_taint(obj["spec"])
         if obj["kind"] == "Pod":
             _add_tolerations(obj["spec"])
             _set_priority(state, call, obj)
@@ -111,6 +113,13 @@ def check_namespace(state: ClusterState, call: Call) -> None:
         }
         error.status["details"]["causes"] = [cause]
         raise error
+
+
+def _add_taint(spec: JSON) -> None:
+    """Nothing is scheduled to a new node before somebody has seen it ready."""
+    taints = spec.get("taints") or []
+    if not any((taint.get("key"), taint.get("effect")) == (_NOT_READY[0], "NoSchedule") for taint in taints):
+        spec["taints"] = [*taints, {"key": _NOT_READY[0], "effect": "NoSchedule"}]
 
 
 def _add_tolerations(spec: JSON) -> None:

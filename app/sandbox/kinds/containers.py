@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.sandbox.kinds.names import label_faults, qualified_faults
 from app.sandbox.kinds.quantities import amount
-from app.sandbox.schemas.schema import FieldError
+from app.sandbox.schemas.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.wire import JSON

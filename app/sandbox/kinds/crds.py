@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.sandbox.kinds.builtin import BUILTIN, ApiResource
-from app.sandbox.kinds.names import label_faults, subdomain_faults
-from app.sandbox.schemas.schema import FieldError, check_structural
+from app.sandbox.kinds.names import dns1035_faults, label_faults, subdomain_faults
+from app.sandbox.printing.jsonpaths import check_path
+from app.sandbox.schemas.fielderrors import FieldError
+from app.sandbox.schemas.schema import check_structural
 
 if TYPE_CHECKING:
     from app.wire import JSON
 
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
 _BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
 
 
@@ -37,8 +41,9 @@ def establish(crd: JSON, now: str) -> JSON:
         "reason": "InitialNamesAccepted",
         "message": "the initial names have been accepted",
     }
+    usual = [known.pop(entry["type"], None) or {**entry, **condition} for entry in (names, established)]
     return {
-        "conditions": [known.get(entry["type"]) or {**entry, **condition} for entry in (names, established)],
+        "conditions": [*usual, *known.values()],
         "acceptedNames": crd["spec"]["names"],
         "storedVersions": stored,
     }
@@ -80,6 +85,17 @@ def resources_of(crd: JSON) -> list[ApiResource]:
     return rows
 
 
+def column_warnings(crd: JSON) -> list[str]:
+    """Columns that a real server would fill and the sandbox cannot: it reads the usual part of JSONPath alone."""
+    return [
+        f"spec.versions[{at}].additionalPrinterColumns[{index}]: the sandbox cannot follow {column.get('jsonPath')!r}, "
+        "the column stays empty"
+        for at, version in enumerate(crd["spec"].get("versions") or [])
+        for index, column in enumerate(version.get("additionalPrinterColumns") or [])
+        if not check_path(column.get("jsonPath") or "")
+    ]
+
+
 def storage_version(crd: JSON) -> str:
     return next(str(version["name"]) for version in crd["spec"]["versions"] if version.get("storage"))
 
@@ -117,7 +133,43 @@ def check_crd(crd: JSON) -> list[FieldError]:
     if (spec.get("conversion") or {}).get("strategy") != "None":
         text = "the sandbox converts by changing apiVersion alone"
         errors.append(FieldError("spec.conversion.strategy", "Invalid", text, spec["conversion"].get("strategy")))
-    return errors + _check_versions(spec.get("versions") or [])
+    versions = spec.get("versions") or []
+    return errors + _check_versions(versions) + _check_all_columns(versions)
+
+
+def _check_all_columns(versions: list[JSON]) -> list[FieldError]:
+    """What all versions have in common is named as if it stood above them, as the server does."""
+    columns = [version.get("additionalPrinterColumns") or [] for version in versions]
+    if columns and all(one == columns[0] for one in columns):
+        return _check_columns(columns[0], "spec.additionalPrinterColumns")
+    return [
+        error
+        for index, one in enumerate(columns)
+        for error in _check_columns(one, f"spec.versions[{index}].additionalPrinterColumns")
+    ]
+
+
+def _check_columns(columns: list[JSON], path: str) -> list[FieldError]:
+    """Columns as the server takes them; it lets paths pass that it cannot follow, and then leaves the cells empty."""
+    errors: list[FieldError] = []
+    for index, column in enumerate(columns):
+        here = f"{path}[{index}]"
+        if not column.get("name"):
+            errors.append(FieldError(f"{here}.name", "Required"))
+        kinds = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if not column.get("type"):
+            errors.append(FieldError(f"{here}.type", "Required", kinds))
+        elif column["type"] not in _COLUMN_TYPES:
+            errors.append(FieldError(f"{here}.type", "Invalid", kinds, column["type"]))
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            text = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            errors.append(FieldError(f"{here}.format", "Invalid", text, column["format"]))
+        if not column.get("jsonPath"):
+            errors.append(FieldError(f"{here}.JSONPath", "Required"))
+        elif not column["jsonPath"].startswith("."):
+            text = "must be a simple json path starting with ."
+            errors.append(FieldError(f"{here}.JSONPath", "Invalid", text, column["jsonPath"]))
+    return errors
 
 
 def _check_versions(versions: list[JSON]) -> list[FieldError]:
@@ -133,7 +185,7 @@ def _check_versions(versions: list[JSON]) -> list[FieldError]:
         if not name:
             errors.append(FieldError(f"{here}.name", "Required"))
         else:
-            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
+            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in dns1035_faults(name)]
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if schema is None:
             errors.append(FieldError(f"{here}.schema.openAPIV3Schema", "Required", "schemas are required"))

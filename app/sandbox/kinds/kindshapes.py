@@ -57,7 +57,7 @@ _WEBHOOK = {
     "name": "s",
     "clientConfig": {
         "url": "s",
-        "caBundle": "s",
+        "caBundle": "y",
         "service": {"name": "s", "namespace": "s", "path": "s", "port": "i"},
     },
     "rules": [{"operations": ["s"], "apiGroups": ["s"], "apiVersions": ["s"], "resources": ["s"], "scope": "s"}],
@@ -111,8 +111,8 @@ KINDS: dict[str, dict[str, Any]] = {
         },
     },
     "Namespace": {"spec": {"finalizers": ["s"]}, "status": {"phase": "s", "conditions": [_CONDITION]}},
-    "ConfigMap": {"data": STRINGS, "binaryData": STRINGS, "immutable": "b"},
-    "Secret": {"data": STRINGS, "stringData": STRINGS, "type": "s", "immutable": "b"},
+    "ConfigMap": {"data": STRINGS, "binaryData": {"*": "y"}, "immutable": "b"},
+    "Secret": {"data": {"*": "y"}, "stringData": STRINGS, "type": "s", "immutable": "b"},
     "ServiceAccount": {"secrets": ["*"], "imagePullSecrets": ["*"], "automountServiceAccountToken": "b"},
     "Service": {
         "spec": {**_OPEN, "ports": [{**_OPEN, "port": "i", "targetPort": "x"}], "selector": STRINGS},

@@ -1,11 +1,15 @@
-"""Syntax of names, labels and annotations in the API server's words. Pure: text in, field errors out."""
+"""Syntax of names, labels, annotations and label selectors in the API server's words. Pure: text in, field errors out.
+
+The product has rules of its own for names (`app.kube.names`), which explain themselves to people and stop at the first
+fault; here is every fault, as clients of an API server know it.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.sandbox.schemas.schema import FieldError
+from app.sandbox.schemas.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -13,11 +17,14 @@ if TYPE_CHECKING:
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
+_1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_1035_FORM = re.compile(_1035, re.ASCII)
 _LABEL_FORM = re.compile(_LABEL, re.ASCII)
 _SUBDOMAIN_FORM = re.compile(_SUBDOMAIN, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
+_MANAGER_LIMIT = 128
 
 _LABEL_TEXT = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with "
@@ -38,6 +45,20 @@ _VALUE_TEXT = (
 )
 
 
+_1035_TEXT = (
+    "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
+    f"and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_1035}')"
+)
+
+
+def supported(path: str, value: Any, values: tuple[str, ...]) -> list[FieldError]:
+    """An enumeration; the values are named in the order in which the server prints them."""
+    if value in values:
+        return []
+    text = "supported values: " + ", ".join(f'"{known}"' for known in values)
+    return [FieldError(path, "NotSupported", text, value)]
+
+
 def too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
@@ -46,6 +67,12 @@ def label_faults(value: str) -> list[str]:
     """What is wrong with a DNS label."""
     faults = [too_long(63)] if len(value.encode()) > 63 else []
     return faults if _LABEL_FORM.fullmatch(value) else [*faults, _LABEL_TEXT]
+
+
+def dns1035_faults(value: str) -> list[str]:
+    """What is wrong with the older kind of DNS label, which begins with a letter."""
+    faults = [too_long(63)] if len(value.encode()) > 63 else []
+    return faults if _1035_FORM.fullmatch(value) else [*faults, _1035_TEXT]
 
 
 def subdomain_faults(value: str) -> list[str]:
@@ -98,8 +125,37 @@ def check_labels(labels: Any, path: str) -> list[FieldError]:
     return errors
 
 
-def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str) -> list[FieldError]:
-    """ObjectMeta of any kind; `name_rule` is `subdomain`, `label` or `path`."""
+def check_label_selector(selector: JSON, path: str) -> list[FieldError]:
+    """A LabelSelector object: its labels, and operators that have the values they need."""
+    errors = check_labels(selector.get("matchLabels"), f"{path}.matchLabels")
+    for index, expression in enumerate(selector.get("matchExpressions") or []):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator") or "", expression.get("values") or []
+        if operator in ("In", "NotIn"):
+            if not values:
+                text = "must be specified when `operator` is 'In' or 'NotIn'"
+                errors.append(FieldError(f"{here}.values", "Required", text))
+        elif operator in ("Exists", "DoesNotExist"):
+            if values:
+                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+                errors.append(FieldError(f"{here}.values", "Forbidden", text))
+        else:
+            errors.append(FieldError(f"{here}.operator", "Invalid", "not a valid selector operator", operator))
+        key = expression.get("key") or ""
+        errors += [FieldError(f"{here}.key", "Invalid", text, key) for text in qualified_faults(key)]
+        errors += [
+            FieldError(f"{here}.values[{at}]", "Invalid", text, value)
+            for at, value in enumerate(values)
+            for text in label_value_faults(value)
+        ]
+    return errors
+
+
+def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_finalizers: bool) -> list[FieldError]:
+    """ObjectMeta of any kind; `name_rule` is `subdomain`, `label` or `path`.
+
+    `free_finalizers` are names without a path, which only some groups take.
+    """
     errors: list[FieldError] = []
     rule = {"subdomain": subdomain_faults, "label": label_faults, "path": path_segment_faults}[name_rule]
     name = metadata.get("name") or ""
@@ -117,11 +173,15 @@ def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str) -> list[
     errors += check_labels(metadata.get("labels"), "metadata.labels")
     errors += check_annotations(metadata.get("annotations") or {})
     errors += _check_owners(metadata.get("ownerReferences") or [])
+    for index, entry in enumerate(metadata.get("managedFields") or []):
+        if len((entry.get("manager") or "").encode()) > _MANAGER_LIMIT:
+            text = f"may not be more than {_MANAGER_LIMIT} bytes"
+            errors.append(FieldError(f"metadata.managedFields[{index}].manager", "TooLong", text))
     for index, finalizer in enumerate(metadata.get("finalizers") or []):
         errors += [
             FieldError("metadata.finalizers", "Invalid", text, finalizer) for text in qualified_faults(finalizer)
         ]
-        if "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
+        if not free_finalizers and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(FieldError(f"metadata.finalizers[{index}]", "Invalid", text, finalizer))
     return errors

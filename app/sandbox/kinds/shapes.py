@@ -1,12 +1,13 @@
 """Decoding of built-in kinds: types are checked, fields that a kind does not have are dropped and named, nulls vanish.
 
 A shape is a small value: a type letter, `[shape]` for a list, `{"*": shape}` for a map, a dictionary of fields for an
-object; the shapes are in `podshapes` and `kindshapes`. Quantities are rewritten in their canonical form, as the API
-server does when it decodes.
+object; the shapes are in `podshapes` and `kindshapes`. Quantities (`q`) and bytes in base64 (`y`) are rewritten in
+their canonical form, as the API server does when it decodes.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from typing import Any
 
@@ -15,7 +16,14 @@ from app.sandbox.kinds.kindshapes import KINDS, OBJECT_META
 from app.sandbox.kinds.quantities import QuantityError, canonical
 from app.wire import JSON
 
-_GO_TYPES = {"s": "string", "i": "int64", "b": "bool", "q": "resource.Quantity", "x": "intstr.IntOrString"}
+_GO_TYPES = {
+    "s": "string",
+    "y": "[]uint8",
+    "i": "int64",
+    "b": "bool",
+    "q": "resource.Quantity",
+    "x": "intstr.IntOrString",
+}
 _STRUCTS = {
     "metadata": "ObjectMeta",
     "spec": "PodSpec",
@@ -29,6 +37,10 @@ _STRUCTS = {
     "labels": "ObjectMeta",
     "annotations": "ObjectMeta",
 }
+_BASE64_LETTER = re.compile(r"[A-Za-z0-9+/]")
+_BASE64_GROUP = re.compile(r"[A-Za-z0-9+/]{4}")
+_BASE64_PADDED = re.compile(r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)")
+_BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})?")
 _TOP: dict[str, Any] = {"apiVersion": "s", "kind": "s"}
 
 
@@ -88,6 +100,8 @@ def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
     match shape:
         case "s" if isinstance(value, str):
             return value
+        case "y" if isinstance(value, str):
+            return _encoded_bytes(value, prefix)
         case "b" if isinstance(value, bool):
             return value
         case "i" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -104,12 +118,34 @@ def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
     raise _wrong_type(value, _GO_TYPES[shape], path, prefix)
 
 
+def _encoded_bytes(text: str, prefix: str) -> str:
+    """Base64 as the server writes it again: without line breaks, and without bits that say nothing."""
+    plain = text.replace("\n", "").replace("\r", "")
+    whole = _BASE64.fullmatch(plain)
+    if whole is not None:
+        return base64.b64encode(base64.b64decode(plain)).decode()
+    raise bad_request(f"{prefix}illegal base64 data at input byte {_first_fault(plain)}")
+
+
+def _first_fault(text: str) -> int:
+    """Where the server's decoder gives up: at the wrong letter, or at a group that is cut short."""
+    at = 0
+    while _BASE64_GROUP.match(text, at):
+        at += 4
+    if _BASE64_PADDED.match(text, at):
+        return at + 4
+    rest = text[at : at + 4]
+    wrong = next((index for index, letter in enumerate(rest) if not _BASE64_LETTER.match(letter)), 0)
+    second_sign_missing = rest[wrong:] == "=" and wrong == 2
+    return at + wrong + second_sign_missing
+
+
 def _zero(shape: Any) -> Any:
     if isinstance(shape, list):
         return []
     if isinstance(shape, dict):
         return {}
-    return {"s": "", "i": 0, "b": False, "q": "0", "x": 0}.get(shape)
+    return {"s": "", "y": "", "i": 0, "b": False, "q": "0", "x": 0}.get(shape)
 
 
 def _wrong_type(value: Any, expected: str, path: str, prefix: str) -> Exception:

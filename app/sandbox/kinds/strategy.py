@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import bad_request
-from app.sandbox.kinds.crds import begin_crd, check_crd
+from app.sandbox.kinds.crds import begin_crd, check_crd, column_warnings
 from app.sandbox.kinds.defaults import apply_builtin_defaults
 from app.sandbox.kinds.names import check_metadata
 from app.sandbox.kinds.quality import quality_of_service
 from app.sandbox.kinds.shapes import decode_builtin, decode_metadata
 from app.sandbox.kinds.validation import check_pod, check_pod_spec, check_pod_update
 from app.sandbox.schemas import schema as schemas
-from app.sandbox.schemas.schema import FieldError
+from app.sandbox.schemas.fielderrors import FieldError
+from app.sandbox.webhooks.registration import check_configuration
 
 if TYPE_CHECKING:
     from app.sandbox.kinds.builtin import ApiResource
@@ -28,6 +29,8 @@ _STATUS_AT_BIRTH = frozenset({"Node", "CustomResourceDefinition"})
 _PATH_NAMES = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
 _LABEL_NAMES = frozenset({"Namespace", "Service"})
 _TEMPLATED = frozenset({"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet", "Job"})
+_WEBHOOKS = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
+_FREE_FINALIZERS = frozenset({"apiextensions.k8s.io", "coordination.k8s.io", "admissionregistration.k8s.io"})
 _SERVER_METADATA = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -71,6 +74,24 @@ def default(resource: ApiResource, obj: JSON) -> JSON:
         apply_builtin_defaults(obj["kind"], obj)
         return obj
     return schemas.apply_defaults(obj, resource.schema) if resource.schema is not None else obj
+
+
+def warnings(resource: ApiResource, obj: JSON) -> list[str]:
+    """What the writer should know of an object that is accepted."""
+    if resource.custom:
+        advice = (
+            "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other"
+        )
+        plain = [name for name in obj["metadata"].get("finalizers") or [] if "/" not in name]
+        return [f'metadata.finalizers: "{name}": {advice} finalizer writers' for name in plain]
+    return column_warnings(obj) if resource.kind == "CustomResourceDefinition" else []
+
+
+def unowned_fields(resource: ApiResource, subresource: str) -> frozenset[str]:
+    """The top fields that a write to this endpoint resets, so that its writer does not come to own them."""
+    if "status" not in resource.subresources:
+        return frozenset()
+    return frozenset({"f:spec"} if subresource == "status" else {"f:status"})
 
 
 def begin_create(resource: ApiResource, obj: JSON) -> None:
@@ -167,7 +188,8 @@ def check_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
 
 def _check_common(resource: ApiResource, obj: JSON) -> list[FieldError]:
     rule = "path" if resource.kind in _PATH_NAMES else "label" if resource.kind in _LABEL_NAMES else "subdomain"
-    return check_metadata(obj["metadata"], namespaced=resource.namespaced, name_rule=rule)
+    free = resource.custom or resource.group in _FREE_FINALIZERS
+    return check_metadata(obj["metadata"], namespaced=resource.namespaced, name_rule=rule, free_finalizers=free)
 
 
 def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[FieldError]:
@@ -184,6 +206,8 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
         return _check_template(resource, obj)
     if resource.kind == "CustomResourceDefinition":
         return check_crd(obj)
+    if resource.kind in _WEBHOOKS:
+        return check_configuration(obj)
     if resource.kind in ("ConfigMap", "Secret") and old is not None and old.get("immutable"):
         return [
             FieldError(field, "Forbidden", "field is immutable when `immutable` is set")

@@ -6,12 +6,12 @@ Pure: an object that `shapes` decoded and `defaults` completed in, field errors 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from app.sandbox.kinds.containers import check_containers, check_downward_item
-from app.sandbox.kinds.names import check_labels, label_faults, qualified_faults, subdomain_faults
+from app.sandbox.kinds.names import check_labels, label_faults, qualified_faults, subdomain_faults, supported
 from app.sandbox.kinds.podshapes import VOLUME_SOURCES
-from app.sandbox.schemas.schema import FieldError
+from app.sandbox.schemas.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -25,14 +25,6 @@ _UPDATE_TEXT = (
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-
-
-def supported(path: str, value: Any, values: tuple[str, ...]) -> list[FieldError]:
-    """An enumeration; the values are named in the order in which the server prints them."""
-    if value in values:
-        return []
-    text = "supported values: " + ", ".join(f'"{known}"' for known in values)
-    return [FieldError(path, "NotSupported", text, value)]
 
 
 def check_pod(pod: JSON) -> list[FieldError]:

@@ -36,6 +36,7 @@ _EMPTY_SPECS: dict[str, JSON] = {
     **{kind: {"template": _TEMPLATE, "strategy": {}, "updateStrategy": {}} for kind in ("Deployment", "ReplicaSet")},
     **{kind: {"template": _TEMPLATE, "updateStrategy": {}} for kind in ("StatefulSet", "DaemonSet")},
     "Job": {"template": _TEMPLATE},
+    "CustomResourceDefinition": {"names": {}},
     "CronJob": {"jobTemplate": {"metadata": {}, "spec": {"template": _TEMPLATE}}},
 }
 
@@ -77,11 +78,13 @@ def server_side_apply(
     now: str,
     merge_keys: MergeKeys,
     subresource: str = "",
+    unowned: frozenset[str] = frozenset(),
 ) -> JSON:
     """`live` (None: nothing there yet) after `manager` applies `applied`, with managedFields; `now` is RFC 3339.
 
     What this manager applied earlier, leaves out now, and nobody else owns, is gone. Raises `ApplyConflict` where a
-    field of another manager would change, unless `force` takes it over. Nulls in `applied` count as absent.
+    field of another manager would change, unless `force` takes it over. Nulls in `applied` count as absent. `unowned`
+    are top fields (`f:status`) that this endpoint ignores.
     """
     config = _without_nulls(applied)
     owners = _read_owners(live)
@@ -89,7 +92,7 @@ def server_side_apply(
         owners = _before_first_apply(live, merge_keys)
     key = (manager, "Apply", "", subresource)
     last: Fields | None = owners[key]["fieldsV1"] if key in owners else None
-    mine = _strip(field_set(config, merge_keys.tree, containers=False))
+    mine = _strip(field_set(config, merge_keys.tree, containers=False), unowned)
     before = live or {}
     merged = merge_applied(before, config, merge_keys.tree)
     if last is not None:
@@ -99,10 +102,10 @@ def server_side_apply(
                 held = union(held, entry["fieldsV1"])
         merged = prune_released(merged, last, held, merge_keys.tree)
     changed, removed = compare(_without_managed_fields(before), _without_managed_fields(merged), merge_keys.tree)
-    changed = _strip(changed)
+    changed = _strip(changed, unowned)
     if not force:
         _raise_conflicts(owners, key, changed)
-    kept = _release(owners, key, changed, _strip(removed))
+    kept = _release(owners, key, changed, _strip(removed, unowned))
     if mine:
         kept[key] = _entry(key, mine, api_version=str(applied.get("apiVersion")), now=now, previous=owners.get(key))
     return _record(merged, kept)
@@ -117,26 +120,50 @@ def track_update(
     now: str,
     subresource: str = "",
     merge_keys: MergeKeys | None = None,
+    unowned: frozenset[str] = frozenset(),
 ) -> JSON:
     """`new` with managedFields after an ordinary create or update of `old` by `manager`.
 
-    The writer owns what it added or changed, nobody owns what it removed. A writer that sends `managedFields: []` or
-    `[{}]` forgets all earlier owners, one that leaves them out keeps them. `merge_keys` is needed for CRDs alone.
+    The writer owns what it added or changed, nobody owns what it removed. A writer may send owners of its own, as a
+    migration does, or `managedFields: []` or `[{}]`, which forgets them all: from then on nobody is recorded until
+    somebody applies. Owners that make no sense count as left out: they stay as they were. `merge_keys` is needed for
+    CRDs alone; `unowned` are top fields (`f:status`) that this endpoint ignores.
     """
     rules = merge_keys or built_in_merge_keys(str(new.get("kind")))
-    sent = new.get("metadata", {}).get("managedFields")
-    forget = sent is not None and not any(sent)
-    owners: Owners = {} if forget else _read_owners(old)
+    owners = _starting_owners(old, new, subresource)
+    if old is not None and not owners:
+        return _record(new, {})
     key = (manager, "Update", api_version, subresource)
     before = _without_managed_fields(_empty(str(new.get("kind"))) if old is None else old)
     changed, removed = compare(before, _without_managed_fields(new), rules.tree)
-    changed, removed = _strip(changed), _strip(removed)
+    changed, removed = _strip(changed, unowned), _strip(removed, unowned)
     kept = _release(owners, key, changed, removed)
     mine: Fields | None = owners[key]["fieldsV1"] if key in owners else None
     mine = union(difference(mine, removed), changed or None)
     if mine:
         kept[key] = _entry(key, mine, api_version=api_version, now=now, previous=owners.get(key))
     return _record(new, kept)
+
+
+def _starting_owners(old: JSON | None, new: JSON, subresource: str) -> Owners:
+    """The owners before the write: those that the client sent to the object itself, else those that are known."""
+    sent = new.get("metadata", {}).get("managedFields")
+    if old is None or subresource or sent is None:
+        return _read_owners(old)
+    if not sent or sent == [{}]:
+        return {}
+    return _read_owners(new if all(_is_entry(entry) for entry in sent) else old)
+
+
+def _is_entry(entry: JSON) -> bool:
+    known = entry.get("operation") in ("Apply", "Update") and entry.get("fieldsType") == "FieldsV1"
+    return known and bool(entry.get("apiVersion")) and _is_field_set(entry.get("fieldsV1") or {})
+
+
+def _is_field_set(fields: Any) -> bool:
+    return isinstance(fields, dict) and all(
+        (name == "." or name[:2] in ("f:", "k:", "v:", "i:")) and _is_field_set(inner) for name, inner in fields.items()
+    )
 
 
 def _empty(kind: str) -> JSON:
@@ -158,11 +185,12 @@ def _without_managed_fields(obj: JSON) -> JSON:
     return {**obj, "metadata": {name: value for name, value in metadata.items() if name != "managedFields"}}
 
 
-def _strip(fields: Fields | None) -> Fields:
+def _strip(fields: Fields | None, unowned: frozenset[str] = frozenset()) -> Fields:
     """Without the fields that nobody owns; empty where nothing is left."""
     if not fields:
         return {}
-    kept = {name: node for name, node in fields.items() if name not in {".", "f:apiVersion", "f:kind", "f:metadata"}}
+    left = {".", "f:apiVersion", "f:kind", "f:metadata"} | unowned
+    kept = {name: node for name, node in fields.items() if name not in left}
     metadata = {
         name: node
         for name, node in fields.get("f:metadata", {}).items()

@@ -1,4 +1,7 @@
-"""One fault of one field, in the wording and with the causes of the API server: a value, without behavior."""
+"""One fault of one field, in the wording and with the causes of the API server.
+
+The only place that renders faults: `api.failures` puts them into a Status, whatever room found them.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from app.wire import JSON, encode_json
 _WORDS = {
     "Required": "Required value",
     "Duplicate": "Duplicate value",
+    "NotFound": "Not found",
     "Invalid": "Invalid value",
     "TypeInvalid": "Invalid value",
     "NotSupported": "Unsupported value",

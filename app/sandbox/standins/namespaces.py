@@ -45,11 +45,9 @@ class NamespaceCollector:
     async def _finalize(self, namespace: JSON) -> None:
         finalizers = [one for one in namespace["spec"]["finalizers"] if one != "kubernetes"]
         body = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
-        name, uid = namespace["metadata"]["name"], namespace["metadata"]["uid"]
         try:
-            await self._client.replace(NAMESPACES, name, body, subresource="finalize")
-            # A server may let go at once, or leave the end to one more request; both are in use.
-            await self._client.delete(NAMESPACES, name, uid=uid)
+            # With the last finalizer the API server lets the namespace go.
+            await self._client.replace(NAMESPACES, namespace["metadata"]["name"], body, subresource="finalize")
         except ApiError as error:
             if not (error.not_found or error.conflict):
                 raise

@@ -42,6 +42,30 @@ class Node:
     parts: tuple[Node, ...] = ()
 
 
+def known_type(node: Node) -> str:
+    """CEL's name for the type of the tree's value, "" where it depends on the request."""
+    match node.kind:
+        case "literal":
+            return {bool: "bool", int: "int", float: "double", str: "string"}.get(type(node.value), "null_type")
+        case "list":
+            return "list"
+        case "function":
+            return "string" if node.value == "string" else "int"
+        case "method":
+            return "int" if node.value == "size" else "bool"
+        case "macro" | "has":
+            return "bool"
+        case "binary" if node.value not in ("+", "-"):
+            return "bool"
+        case "unary" if node.value == "!":
+            return "bool"
+        case "binary" | "unary":
+            return known_type(node.parts[0])
+        case "if":
+            return known_type(node.parts[1]) or known_type(node.parts[2])
+    return ""
+
+
 @dataclass(frozen=True, slots=True)
 class _Token:
     kind: str

@@ -9,8 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from app.sandbox.kinds.names import qualified_faults
 from app.sandbox.schemas.fielderrors import FieldError
-from app.sandbox.webhooks.conditionsyntax import BadCondition, Node, parse
+from app.sandbox.webhooks.conditionsyntax import BadCondition, Node, known_type, parse
 from app.sandbox.webhooks.conditionvalues import ConditionFailed, evaluate
 from app.wire import JSON
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BadCondition", "ConditionFailed", "check_conditions", "compile_condition", "holds"]
 
+_MOST = 64
 VARIABLES = frozenset({"object", "oldObject", "request"})
 
 
@@ -28,23 +30,35 @@ def compile_condition(expression: str) -> Node:
     return parse(expression, VARIABLES)
 
 
-def check_conditions(configuration: JSON) -> list[FieldError]:
-    """The faults in the matchConditions of a webhook configuration, for the time when it is written."""
+def check_conditions(conditions: list[JSON], path: str) -> list[FieldError]:
+    """The faults in the matchConditions of one webhook, for the time when it is written."""
     errors: list[FieldError] = []
-    for at, hook in enumerate(configuration.get("webhooks") or []):
-        for index, condition in enumerate(hook.get("matchConditions") or []):
-            where = f"webhooks[{at}].matchConditions[{index}]"
-            if not condition.get("name"):
-                errors.append(FieldError(f"{where}.name", "Required"))
-            expression = condition.get("expression") or ""
-            if not expression.strip():
-                errors.append(FieldError(f"{where}.expression", "Required"))
-                continue
-            try:
-                compile_condition(expression)
-            except BadCondition as error:
-                errors.append(FieldError(f"{where}.expression", "Invalid", f"compilation failed: {error}", expression))
+    if len(conditions) > _MOST:
+        errors.append(FieldError(path, "TooMany", f"must have at most {_MOST} items", len(conditions)))
+    seen: set[str] = set()
+    for index, condition in enumerate(conditions):
+        where, name = f"{path}[{index}]", condition.get("name") or ""
+        errors += _check_expression(condition.get("expression") or "", f"{where}.expression")
+        if not name:
+            errors.append(FieldError(f"{where}.name", "Required"))
+        else:
+            errors += [FieldError(f"{where}.name", "Invalid", text, name) for text in qualified_faults(name)]
+            if name in seen:
+                errors.append(FieldError(f"{where}.name", "Duplicate", "", name))
+        seen.add(name)
     return errors
+
+
+def _check_expression(expression: str, path: str) -> list[FieldError]:
+    if not expression.strip():
+        return [FieldError(path, "Required")]
+    try:
+        kind = known_type(compile_condition(expression))
+    except BadCondition as error:
+        return [FieldError(path, "Invalid", f"compilation failed: {error}", expression)]
+    if kind not in ("bool", ""):
+        return [FieldError(path, "Invalid", f"must evaluate to bool but got {kind}", expression)]
+    return []
 
 
 def holds(conditions: list[JSON], attributes: Attributes, obj: JSON | None) -> bool:

@@ -1,0 +1,105 @@
+"""Documents are read as the API server's own tools read them, and mistakes are named with their place."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.kube.documents import DocumentError, parse_documents, read_objects
+
+
+def test_documents_know_where_they_begin() -> None:
+    text = "# a comment\nkind: A\n---\n---\n\nkind: B\n"
+    assert [(d.place, d.content["kind"]) for d in parse_documents(text, source="x.yaml")] == [
+        ("x.yaml:2", "A"),
+        ("x.yaml:6", "B"),
+    ]
+
+
+def test_a_stream_of_json_is_read_with_its_tabs() -> None:
+    """Tabs are JSON's white space, and no YAML."""
+    documents = parse_documents('{\n\t"kind": "A"\n}\n{"kind": "B"}\n', source="x.json")
+    assert [(d.line, d.content["kind"]) for d in documents] == [(1, "A"), (4, "B")]
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("2026-01-02", "2026-01-02"),
+        ("2026-01-02T03:04:05Z", "2026-01-02T03:04:05Z"),
+        ("12:30:45", "12:30:45"),
+        ("52:54:00", "52:54:00"),
+        ("1e3", 1000.0),
+        ("0644", 0o644),
+        ("0x10", 16),
+        ("-1.5", -1.5),
+        ("10", 10),
+        ("yes", True),
+        ("1Gi", "1Gi"),
+        ("'1'", "1"),
+        ("", None),
+    ],
+)
+def test_scalars_are_kubernetes_scalars(text, value) -> None:
+    (document,) = parse_documents(f"v: {text}\n", source="x")
+    assert document.content == {"v": value}
+
+
+def test_keys_are_text() -> None:
+    (document,) = parse_documents("2: a\ntrue: b\n", source="x")
+    assert document.content == {"2": "a", "true": "b"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: A\nspec: {a: [}\n", r"x:2:12: not valid YAML"),
+        ("kind: A\n---\na: b: c\n", r"x:3:5: not valid YAML: mapping values"),
+        ('{"kind": "A",}}\n', r"x:1:15: not valid YAML"),
+        ("- a\n", r"x:1: want an object with apiVersion and kind, got a list"),
+        ("kind: A\n---\nhello\n", r"x:3: want an object .*, got text"),
+        ("a: !!set {b}\n", r"x:1: a value of kind set"),
+        ("a: !!python/object:os.system {}\n", r"x:1:4: not valid YAML"),
+        ("a: &a [*a]\n", r"x:1: "),
+        ("a: \x00\n", r"x:1: not valid YAML"),
+    ],
+)
+def test_mistakes_are_one_line_with_their_place(text, message) -> None:
+    with pytest.raises(DocumentError, match=f"^{message}") as caught:
+        parse_documents(text, source="x")
+    assert "\n" not in str(caught.value)
+
+
+def test_lists_are_unfolded(tmp_path: Path) -> None:
+    one = {"apiVersion": "v1", "kind": "List", "items": [{"kind": "Node", "metadata": {"name": "n"}}]}
+    (tmp_path / "a.yaml").write_text(f"kind: A\n---\n# nothing here\n---\n{json.dumps(one)}\n")
+    assert [obj["kind"] for obj in read_objects(tmp_path / "a.yaml")] == ["A", "Node"]
+    (tmp_path / "b.json").write_text('{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n"}}]}')
+    assert read_objects(tmp_path / "b.json") == [{"metadata": {"name": "n"}, "kind": "Node", "apiVersion": "v1"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("apiVersion: v1\n", r"a\.yaml:1: .* kind is missing"),
+        ("kind: List\nitems: [1]\n", r"a\.yaml:1 item 1: want an object"),
+        ("[" * 100_000, r"a\.yaml: not valid YAML"),
+        ("kind: X\na: !!binary aGk=\n", "a value of kind bytes"),
+        ("kind: X\na: \x00\n", r"a\.yaml:2: not valid YAML"),
+    ],
+)
+def test_faults_of_a_file_are_told_with_its_name(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    with pytest.raises(DocumentError, match=message) as caught:
+        read_objects(tmp_path / "a.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_unreadable_files_are_told(tmp_path: Path) -> None:
+    with pytest.raises(DocumentError, match="No such file"):
+        read_objects(tmp_path / "absent.yaml")
+    (tmp_path / "latin.yaml").write_bytes(b"kind: \xe9")
+    with pytest.raises(DocumentError, match="UTF-8"):
+        read_objects(tmp_path / "latin.yaml")

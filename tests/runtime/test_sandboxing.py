@@ -1,0 +1,102 @@
+"""`berth sandbox` and `berth demo` as they are typed: what is written, what is printed, how they end."""
+
+from __future__ import annotations
+
+import re
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import kubernetes
+import pytest
+from rich.console import Console
+
+from app.runtime.demo import Demo, DemoError
+from tests.e2e.processes import Background
+
+ROOT = Path(__file__).parents[2]
+NODES = {
+    "icp": {"dpu1-host-a", "dpu1-host-b", "dpu1-host-c", "dpu1-host-d", "icp-master"},
+    "tenant1": {"host-a", "host-b", "tenant1-master"},
+    "tenant2": {"host-c", "host-d", "tenant2-master"},
+}
+
+
+def berth(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "app", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
+    """Private kubeconfigs, the nodes of the walk-through, the README's commands, a clean end."""
+    directory = tmp_path / "sandbox"
+    sandbox = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory)], directory=ROOT)
+    sandbox.wait_for("Ctrl-C stops everything")
+    for name, nodes in NODES.items():
+        kubeconfig = directory / f"{name}.kubeconfig"
+        assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+        with kubernetes.config.new_client_from_config(str(kubeconfig)) as api:
+            found = {node.metadata.name for node in kubernetes.client.CoreV1Api(api).list_node().items}
+            hooks = kubernetes.client.AdmissionregistrationV1Api(api)
+            assert hooks.read_mutating_webhook_configuration("berth").webhooks
+            assert hooks.read_validating_webhook_configuration("berth").webhooks
+        assert found == nodes
+    readme = (ROOT / "README.md").read_text()
+    block = readme[readme.index("export KUBECONFIG=") :].partition("```")[0].replace(".sandbox", str(directory))
+    printed = [line.strip() for line in sandbox.lines]
+    assert [line for line in printed if line.startswith(("export ", "kubectl "))] == block.splitlines()
+    sandbox.process.send_signal(signal.SIGINT)
+    assert sandbox.stop() == 0
+    assert sandbox.lines[-1] == "Stopped.\n"
+    assert "Traceback" not in "".join(sandbox.lines)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["demo", "--log-level", "loud"], "--log-level: want debug, info, warning, error, got 'loud'"),
+        (["sandbox", "--log-level", "loud"], "--log-level"),
+        (["sandbox", "--kubeconfig", "icp"], "want NAME=FILE"),
+        (["sandbox", "--kubeconfig", "icp=/nowhere/config"], "no such file: /nowhere/config"),
+        (["sandbox", "--kubeconfig", "moon=README.md"], "no cluster 'moon'"),
+        (["sandbox", "--kubeconfig", "icp=README.md"], "kubeconfig"),
+        (["sandbox", "--kubeconfig", "icp=examples/webhook-demo.yaml"], "kubeconfig"),
+        (["sandbox", "--dir", "README.md"], "--dir README.md"),
+        (["sandbox", "extra"], "extra"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(tmp_path: Path, arguments: list[str], words: str) -> None:
+    where = [] if arguments[0] == "demo" or "--dir" in arguments else ["--dir", str(tmp_path)]
+    done = berth(*arguments, *where)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Error: ")
+    assert words in line
+
+
+@pytest.mark.parametrize("command", ["sandbox", "demo"])
+def test_help_has_examples(command: str) -> None:
+    done = berth(command, "--help")
+    assert done.returncode == 0
+    assert f"berth {command}" in re.sub(r"\s+", " ", done.stdout).partition("Examples:")[2]
+
+
+async def test_a_promise_that_is_not_kept_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Status 0 is for a demo of which every step held."""
+
+    class Lazy:
+        """A cluster that accepts everything and injects nothing."""
+
+        async def patch(self, *_: object, **__: object) -> object:
+            return {"status": {"capacity": {"example.com/foo": "4"}}}
+
+        async def create(self, _resource: object, body: dict, **_: object) -> object:
+            body["metadata"]["uid"] = "1"
+            body["spec"].get("containers", [{}])[0].setdefault("resources", {})
+            return body
+
+    console = Console(quiet=True)
+    with pytest.raises(DemoError, match="step 3: want that requests and limits are 2 example"):
+        await Demo(Lazy(), console).play()

@@ -1,0 +1,40 @@
+"""What fills the caches from a cluster, with the rights that an existing deployment has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from app import settings
+from app.errors import Transient
+from app.runtime.sources import Sources
+from tests.kube.apiserver import ApiServer, config_map, eventually, parse_path, running, status, write_kubeconfig
+
+
+async def no_list_of_config_maps(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
+    plural, _, name = parse_path(request.path)
+    if plural == "configmaps" and name is None:
+        return web.json_response(status(403, "Forbidden", "configmaps is forbidden"), status=403)
+    return None
+
+
+async def test_a_role_that_may_only_get_config_maps_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Network Resources Injector's role: `get` on ConfigMaps, everything on attachments."""
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    server = ApiServer()
+    server.fault = no_list_of_config_maps
+    await server.start()
+    text = '{"features": {"enableHugePageDownApi": true}}'
+    server.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
+    sources = Sources(settings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
+    with pytest.raises(Transient):
+        sources.switches()
+    try:
+        async with running(sources.run()):
+            await eventually(lambda: not sources.waiting())
+            assert sources.switches().hugepage_down_api
+    finally:
+        await server.stop()
