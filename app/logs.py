@@ -5,7 +5,6 @@ Whole objects are never logged, and no secret; what an event says is a handful o
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 import logging
@@ -83,49 +82,22 @@ def configure(level: str = "info") -> None:
     logging.getLogger("uvicorn.error").setLevel(root.level)
 
 
-class LineWriter:
-    """Writes many lines with few system calls: what comes within `SECONDS` goes out together, or at once if `urgent`.
+_stderr = _Stderr()
 
-    For the line of each review: a write of its own costs as much as planning an injection. A process that is killed
-    without warning loses at most the last lines; one that stops calls `flush`.
-    """
 
-    SECONDS = 0.02
-    LIMIT = 256
-    """Lines."""
-
-    def __init__(self) -> None:
-        self._lines: list[bytes] = []
-        self._timer: asyncio.TimerHandle | None = None
-        self._stream = _Stderr()
-
-    def write(self, line: bytes, *, urgent: bool = False) -> None:
-        self._lines.append(line)
-        if urgent or len(self._lines) >= self.LIMIT:
-            self.flush()
-        elif self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(self.SECONDS, self.flush)
-
-    def flush(self) -> None:
-        """Write what is waiting."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._lines:
-            self._lines.append(b"")
-            self._stream.write(b"\n".join(self._lines))
-            self._stream.flush()
-            self._lines.clear()
+def write_lines(lines: list[bytes]) -> None:
+    """Write lines that are JSON already, with one system call for all of them."""
+    _stderr.write(b"\n".join([*lines, b""]))
+    _stderr.flush()
 
 
 class Clock:
-    """The time as the logs write it; the part down to the second is formatted once a second."""
+    """Unix times as the logs write them; the part down to the second is formatted once a second."""
 
     def __init__(self) -> None:
         self._second, self._text = -1, ""
 
-    def __call__(self) -> str:
-        now = time.time()
+    def __call__(self, now: float) -> str:
         second = int(now)
         if second != self._second:
             self._second, self._text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now))

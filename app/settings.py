@@ -171,13 +171,28 @@ class WebhookSettings(BaseSettings):
         return self
 
 
-def load(given: dict[str, object]) -> WebhookSettings:
-    """The settings from the flags that were given, the environment and the defaults.
+class _FlagsAlone(WebhookSettings):
+    """The settings of a webhook that somebody else starts: the environment is that of the other's user."""
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+
+def load(given: dict[str, object], *, environment: bool = True) -> WebhookSettings:
+    """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
 
     Raises UsageError with one line that names each flag that is wrong.
     """
     try:
-        return WebhookSettings(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
+        return (WebhookSettings if environment else _FlagsAlone)(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
     except ValidationError as error:
         lines = [_line(item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
         raise UsageError("; ".join(lines)) from error

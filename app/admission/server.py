@@ -42,19 +42,17 @@ class ReviewApp:
             await self._rest(scope, receive, send)
 
 
-def health_app(
-    *, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]], healthy: Callable[[], bool]
-) -> FastAPI:
+def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]]) -> FastAPI:
     """The application on the plain port.
 
-    `readiness()` lists what is not ready, empty when all is; `metrics()` gives the exposition and its content
-    type; `healthy()` is false where only a restart helps.
+    `readiness()` lists what is not ready, empty when all is; `metrics()` gives the exposition and its content type.
+    `/healthz` answers for as long as the event loop does: what a restart would not mend is not its business.
     """
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     @api.get("/healthz")
     async def healthz() -> Response:
-        return Response("ok") if healthy() else Response("unhealthy", status_code=503)
+        return Response("ok")
 
     @api.get("/readyz")
     async def readyz() -> Response:

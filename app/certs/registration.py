@@ -6,10 +6,11 @@ these in place; what it lacks (a timeout, the check of attachments) is added.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
+from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.wire import JSON
 
 FailurePolicy = Literal["Ignore", "Fail"]
@@ -53,44 +54,84 @@ def service_of(installation: Installation) -> JSON:
 
 def mutating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every Pod that is created goes to `/mutate`. `bundle` is the base64 value of caBundle."""
-    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-    return {
-        "apiVersion": MUTATING_WEBHOOKS.api_version,
-        "kind": MUTATING_WEBHOOKS.kind,
-        "metadata": {"name": installation.mutating},
-        "webhooks": [_webhook(installation, name=installation.mutating, path="/mutate", rule=rule, bundle=bundle)],
-    }
+    return pods_to(
+        _service(installation, "/mutate", bundle),
+        name=installation.mutating,
+        webhook=f"{installation.mutating}.{_DOMAIN}",
+        exempt=_exempt(installation),
+        failure_policy=installation.failure_policy,
+        timeout_seconds=installation.timeout_seconds,
+    )
 
 
 def validating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every network attachment that is created or updated goes to `/validate`."""
+    return attachments_to(
+        _service(installation, "/validate", bundle),
+        name=installation.validating,
+        webhook=f"{installation.validating}.{_DOMAIN}",
+        exempt=_exempt(installation),
+        failure_policy=installation.failure_policy,
+        timeout_seconds=installation.timeout_seconds,
+    )
+
+
+def pods_to(client_config: JSON, *, name: str, webhook: str, **options: Any) -> JSON:
+    """A MutatingWebhookConfiguration for the creation of Pods; `options` are those of `_entry`.
+
+    Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
+    """
+    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    entry = _entry(client_config, webhook=webhook, rule=rule, **options) | {"reinvocationPolicy": "IfNeeded"}
+    return _configuration(MUTATING_WEBHOOKS, name, entry)
+
+
+def attachments_to(client_config: JSON, *, name: str, webhook: str, **options: Any) -> JSON:
+    """A ValidatingWebhookConfiguration for network attachments; `options` are those of `_entry`."""
     rule = {
         "operations": ["CREATE", "UPDATE"],
         "apiGroups": [_DOMAIN],
         "apiVersions": ["v1"],
         "resources": ["network-attachment-definitions"],
     }
+    return _configuration(VALIDATING_WEBHOOKS, name, _entry(client_config, webhook=webhook, rule=rule, **options))
+
+
+def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:
     return {
-        "apiVersion": VALIDATING_WEBHOOKS.api_version,
-        "kind": VALIDATING_WEBHOOKS.kind,
-        "metadata": {"name": installation.validating},
-        "webhooks": [_webhook(installation, name=installation.validating, path="/validate", rule=rule, bundle=bundle)],
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "webhooks": [entry],
     }
 
 
-def _webhook(installation: Installation, *, name: str, path: str, rule: JSON, bundle: str) -> JSON:
-    exempt = list(dict.fromkeys(["kube-system", installation.namespace]))
-    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": exempt}
+def _entry(
+    client_config: JSON,
+    *,
+    webhook: str,
+    rule: JSON,
+    exempt: Sequence[str],
+    failure_policy: FailurePolicy = "Fail",
+    timeout_seconds: int = 10,
+) -> JSON:
+    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
     return {
-        "name": f"{name}.{_DOMAIN}",
+        "name": webhook,
         "admissionReviewVersions": ["v1"],
-        "clientConfig": {
-            "caBundle": bundle,
-            "service": {"namespace": installation.namespace, "name": installation.service, "path": path},
-        },
+        "clientConfig": client_config,
         "rules": [rule],
         "namespaceSelector": {"matchExpressions": [selector]},
-        "failurePolicy": installation.failure_policy,
+        "failurePolicy": failure_policy,
         "sideEffects": "None",
-        "timeoutSeconds": installation.timeout_seconds,
+        "timeoutSeconds": timeout_seconds,
     }
+
+
+def _service(installation: Installation, path: str, bundle: str) -> JSON:
+    service = {"namespace": installation.namespace, "name": installation.service, "path": path}
+    return {"caBundle": bundle, "service": service}
+
+
+def _exempt(installation: Installation) -> list[str]:
+    return list(dict.fromkeys(["kube-system", installation.namespace]))

@@ -10,7 +10,7 @@ import msgspec
 
 from app.admission.endpoint import Outcome
 from app.admission.review import Request
-from app.logs import LEVELS, Clock, LineWriter
+from app.logs import LEVELS, Clock, write_lines
 from app.metrics import EVENT_LOOP_LAG, AdmissionMetrics, decision_word
 from app.wire import encode_json
 
@@ -52,44 +52,69 @@ class _Line(msgspec.Struct, omit_defaults=True):
 
 
 class ReviewObserver:
-    """The `Observer` of the endpoints: counts every review and writes its line. `flush` before the process ends."""
+    """The `Observer` of the endpoints: counts every review and writes its line.
+
+    Both happen a moment later and for many reviews together, which costs each of them less than one by one, and the
+    client has its answer by then. What is not allowed is reported at once. A process that is killed without warning
+    loses at most the last `SECONDS`; one that stops calls `flush`.
+    """
+
+    SECONDS = 0.01
+    LIMIT = 128
+    """Reviews; more at a time would be felt as a pause of the event loop."""
 
     def __init__(self, webhooks: tuple[str, ...], *, level: str = "info") -> None:
         self._metrics = AdmissionMetrics(webhooks)
-        self._writer = LineWriter()
         self._clock = Clock()
         # Allowed reviews are "info", errors of ours "error", the rest in between.
         self._levels = LEVELS[LEVELS.index(level) :]
+        self._finished: list[tuple[float, Outcome]] = []
+        self._timer: asyncio.TimerHandle | None = None
 
     def started(self, webhook: str) -> None:
         self._metrics.started(webhook)
 
     def finished(self, outcome: Outcome) -> None:
-        self._metrics.finished(outcome)
-        word = decision_word(outcome)
-        level = _level(word, outcome)
-        if level not in self._levels:
-            return
-        decision, request = outcome.decision, outcome.request
-        line = _Line(
-            self._clock(), level, "review", outcome.webhook, word, decision.reason, round(outcome.seconds * 1000, 3)
-        )
-        if request is not None:
-            line.patch_ops = len(decision.operations)
-            line.uid = request.uid[:_SHOWN]
-            line.operation = request.operation
-            line.kind = request.kind.kind[:_SHOWN]
-            line.namespace = request.namespace[:_SHOWN]
-            line.name = (request.name or _generate_name(request))[:_SHOWN]
-            line.dry_run = bool(request.dry_run)
-        if word != "allowed":
-            line.message = decision.message[:512]
-        if level == "error" and outcome.error is not None:
-            line.error, line.traceback = _fault(outcome.error)
-        self._writer.write(encode_json(line), urgent=word != "allowed")
+        finished = self._finished
+        finished.append((time.time(), outcome))
+        if not outcome.decision.allowed or len(finished) >= self.LIMIT:
+            self.flush()
+        elif self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self.SECONDS, self.flush)
 
     def flush(self) -> None:
-        self._writer.flush()
+        """Report what is waiting."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        finished, self._finished = self._finished, []
+        lines = []
+        for at, outcome in finished:
+            self._metrics.finished(outcome)
+            word = decision_word(outcome)
+            level = _level(word, outcome)
+            if level in self._levels:
+                lines.append(encode_json(_line(self._clock(at), level, word, outcome)))
+        if lines:
+            write_lines(lines)
+
+
+def _line(at: str, level: str, word: str, outcome: Outcome) -> _Line:
+    decision, request = outcome.decision, outcome.request
+    line = _Line(at, level, "review", outcome.webhook, word, decision.reason, round(outcome.seconds * 1000, 3))
+    if request is not None:
+        line.patch_ops = len(decision.operations)
+        line.uid = request.uid[:_SHOWN]
+        line.operation = request.operation
+        line.kind = request.kind.kind[:_SHOWN]
+        line.namespace = request.namespace[:_SHOWN]
+        line.name = (request.name or _generate_name(request))[:_SHOWN]
+        line.dry_run = bool(request.dry_run)
+    if word != "allowed":
+        line.message = decision.message[:512]
+    if level == "error" and outcome.error is not None:
+        line.error, line.traceback = _fault(outcome.error)
+    return line
 
 
 def _level(word: str, outcome: Outcome) -> str:

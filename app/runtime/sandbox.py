@@ -24,12 +24,18 @@ from app.admission.server import bind
 from app.certs import files as certificate_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
+from app.certs.registration import attachments_to, pods_to
 from app.errors import BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    NETWORK_ATTACHMENTS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from app.kube.transport import connect
 from app.runtime.clusters import CLUSTERS, ClusterPlan
-from app.runtime.registration import configurations
 from app.runtime.serving import Serving
 from app.sandbox.server import Cluster
 from app.sandbox.standins.standins import StandIns
@@ -114,8 +120,7 @@ class Sandbox:
         tasks.create_task(serving.run(stop))
         await _until_ready(serving, cluster=plan.name)
         port = listener.getsockname()[1]
-        for resource, body in configurations(url=f"https://127.0.0.1:{port}", bundle=bundle):
-            await client.apply(resource, body["metadata"]["name"], body)
+        await _register(client, url=f"https://127.0.0.1:{port}", bundle=bundle)
         return Running(
             name=plan.name,
             url=client.server,
@@ -129,7 +134,7 @@ class Sandbox:
         """The kubeconfig of the cluster, in our directory; starts a stand-in where none was given."""
         target = self._directory / f"{plan.name}.kubeconfig"
         if plan.name in self._kubeconfigs:
-            _write_private(target, _read(self._kubeconfigs[plan.name]))
+            _write_private(target, _standing_alone(self._kubeconfigs[plan.name]))
             return target
         cluster = await stack.enter_async_context(Cluster(plan.name))
         _write_private(target, cluster.kubeconfig())
@@ -145,7 +150,8 @@ class Sandbox:
                 "tls_private_key_file": str(folder / "tls.key"),
                 "drain_seconds": 0.0,
                 "log_level": self._log_level,
-            }
+            },
+            environment=False,
         )
         return Serving(settings, listener=listener, health=health)
 
@@ -155,6 +161,17 @@ class Sandbox:
         files = make({}, names=names, now=datetime.now(UTC), days=30)
         certificate_files.write_files(self._directory / "webhook", files)
         return base64.b64encode(files["ca.crt"]).decode()
+
+
+async def _register(client: KubeClient, *, url: str, bundle: str) -> None:
+    def calling(path: str) -> JSON:
+        return {"url": url + path, "caBundle": bundle}
+
+    exempt = ["kube-system"]
+    mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", exempt=exempt)
+    validating = attachments_to(calling("/validate"), name="berth", webhook="validate.berth.dev", exempt=exempt)
+    await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
+    await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
 
 
 async def _install_crds(client: KubeClient) -> None:
@@ -185,12 +202,21 @@ async def _until_ready(serving: Serving, *, cluster: str) -> None:
         raise BerthError(f"{cluster}: the webhook is not ready: {'; '.join(serving.waiting())}") from None
 
 
-def _read(path: Path) -> str:
+_PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
+
+
+def _standing_alone(path: Path) -> str:
+    """The kubeconfig at `path` with absolute paths in it, so that a copy elsewhere says the same."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
-        raise UsageError(f"--kubeconfig {path}: {reason}") from error
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        entries = [named[kind] for kind in ("cluster", "user") for named in config[f"{kind}s"]]
+        for entry in entries:
+            entry.update({key: str((path.parent / entry[key]).absolute()) for key in _PATHS if entry.get(key)})
+    except OSError as error:
+        raise UsageError(f"--kubeconfig {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"--kubeconfig {path}: not a kubeconfig") from error
+    return yaml.safe_dump(config)
 
 
 def _write_private(path: Path, text: str) -> None:

@@ -121,8 +121,12 @@ class Serving:
     def _health_server(self) -> uvicorn.Server | None:
         if self._health is None:
             return None
-        app = health_app(readiness=self.waiting, metrics=metrics.exposition, healthy=lambda: True)
+        app = health_app(readiness=self.waiting, metrics=self._exposition)
         return make_server(app, grace_seconds=1)
+
+    def _exposition(self) -> tuple[bytes, str]:
+        self._observer.flush()
+        return metrics.exposition()
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings

@@ -122,7 +122,7 @@ async def supervise(settings: WebhookSettings, *, listeners: list[socket.socket]
     def waiting() -> list[str]:
         return ["stopping"] if stop.is_set() else [item for worker in workers for item in worker.waiting]
 
-    server = make_server(health_app(readiness=waiting, metrics=exposition, healthy=lambda: True), grace_seconds=1)
+    server = make_server(health_app(readiness=waiting, metrics=exposition), grace_seconds=1)
     with metrics_directory() as directory:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         try:

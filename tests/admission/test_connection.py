@@ -16,7 +16,7 @@ async def port(monkeypatch) -> AsyncIterator[int]:
     """The port of a running server; heads may take 0.1 s, idle connections live 0.4 s."""
     monkeypatch.setattr(connection, "HEAD_SECONDS", 0.1)
     monkeypatch.setattr(server, "KEEP_ALIVE", 0.4)
-    app = health_app(readiness=list, metrics=lambda: (b"", "text/plain"), healthy=lambda: True)
+    app = health_app(readiness=list, metrics=lambda: (b"", "text/plain"))
     running, listener = make_server(app), bind("127.0.0.1", 0)
     listener.listen()  # connections wait until the server has started
     task = asyncio.create_task(running.serve(sockets=[listener]))

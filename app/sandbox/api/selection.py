@@ -1,6 +1,7 @@
 """Label and field selectors of list, watch and deletecollection: parse once, then match objects.
 
-Pure. The set of fields that may be selected is the API server's, per resource.
+Pure. The set of fields that may be selected is the API server's, per resource, and so are the words of a refusal;
+`app.kube.selectors` is the product's own reader, which knows fewer fields and operators.
 """
 
 from __future__ import annotations

@@ -79,11 +79,13 @@ def default(resource: ApiResource, obj: JSON) -> JSON:
 def warnings(resource: ApiResource, obj: JSON) -> list[str]:
     """What the writer should know of an object that is accepted."""
     if resource.custom:
-        advice = (
-            "prefer a domain-qualified finalizer name including a path (/) to avoid accidental conflicts with other"
-        )
         plain = [name for name in obj["metadata"].get("finalizers") or [] if "/" not in name]
-        return [f'metadata.finalizers: "{name}": {advice} finalizer writers' for name in plain]
+        return [
+            f'metadata.finalizers: "{name}": prefer a domain-qualified finalizer name'
+            f"{' including a path (/)' if '.' in name else ''} to avoid accidental conflicts with other finalizer "
+            "writers"
+            for name in plain
+        ]
     return column_warnings(obj) if resource.kind == "CustomResourceDefinition" else []
 
 

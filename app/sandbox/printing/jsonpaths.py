@@ -1,6 +1,7 @@
 """The JSONPath subset that additionalPrinterColumns use: members, quoted members, indexes, `*` and one equality filter.
 
-Pure. A path that cannot be read finds nothing, as a missing field does; `check_path` tells when a CRD is created.
+Pure. A path that cannot be read finds nothing, as a missing field does; `check_path` tells, so that a CRD's
+writer is warned.
 """
 
 from __future__ import annotations

@@ -8,12 +8,11 @@ one with the fewest Pods is chosen.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from app.kube.quantity import parse
-from app.sandbox.webhooks.labelselectors import term_matches
 from app.wire import JSON
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -124,7 +123,30 @@ def _term_holds(term: JSON, labels: dict[str, str], fields: dict[str, str]) -> b
     if not expressions and not on_fields:
         # An empty term selects no node at all.
         return False
-    return all(term_matches(e, labels) for e in expressions) and all(term_matches(e, fields) for e in on_fields)
+    return all(_expression_holds(e, labels) for e in expressions) and all(
+        _expression_holds(e, fields) for e in on_fields
+    )
+
+
+def _expression_holds(term: JSON, labels: Mapping[str, str]) -> bool:
+    """One `key operator values` of node affinity: the operators of label selectors, and Gt and Lt on integers."""
+    key, operator, values = term.get("key", ""), term.get("operator"), term.get("values") or []
+    value = labels.get(key)
+    if operator == "In":
+        return value in values
+    if operator == "NotIn":
+        return value not in values
+    if operator == "Exists":
+        return value is not None
+    if operator == "DoesNotExist":
+        return value is None
+    if operator in ("Gt", "Lt") and value is not None and len(values) == 1:
+        try:
+            left, right = int(value), int(values[0])
+        except ValueError:
+            return False
+        return left > right if operator == "Gt" else left < right
+    return False
 
 
 def _lacking(wanted: Amounts, node: JSON, used: Amounts, count: int) -> list[str]:

@@ -1,1 +1,1 @@
-"""Calling admission webhooks as the API server does."""
+"""Admission webhooks as the API server treats them: what may be registered, who is asked, and what an answer means."""

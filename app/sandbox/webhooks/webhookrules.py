@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.errors import BerthError
-from app.sandbox.webhooks.labelselectors import matches
+from app.kube.selectors import label_selector_from_json
 from app.sandbox.webhooks.matchconditions import ConditionFailed, holds
 from app.wire import JSON
 
@@ -130,12 +130,12 @@ def _match_namespace(
     if not attributes.namespace and not _is_namespace(attributes):
         return True
     if _is_namespace(attributes) and obj is not None and not attributes.subresource:
-        return matches(selector, _labels(obj))
+        return label_selector_from_json(selector).matches(_labels(obj))
     name = attributes.namespace or attributes.name
     namespace = namespaces(name)
     if namespace is None:
         raise MatchFailed(f'namespaces "{name}" not found', code=404, reason="NotFound", ignorable=False)
-    return matches(selector, _labels(namespace))
+    return label_selector_from_json(selector).matches(_labels(namespace))
 
 
 def _match_object(hook: JSON, attributes: Attributes, obj: JSON | None) -> bool:
@@ -143,7 +143,7 @@ def _match_object(hook: JSON, attributes: Attributes, obj: JSON | None) -> bool:
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return True
     candidates = [one for one in (obj, attributes.old_object) if one is not None]
-    return any(matches(selector, _labels(candidate)) for candidate in candidates)
+    return any(label_selector_from_json(selector).matches(_labels(candidate)) for candidate in candidates)
 
 
 def _labels(obj: JSON) -> dict[str, str]:
