@@ -41,8 +41,9 @@ One run measures everything, on one machine and one after another, so that the r
   line for every review, written to a file) and metrics on.
 - **Floor**: the same uvicorn settings, TLS context and uvloop around an application that reads the
   body and sends Berth's own answer, made in advance. No webhook on this server can be faster.
-- **FastAPI route**: the same answer, made in advance, from an ordinary FastAPI route on the same server: where a webhook
-  starts that is written the usual way. Berth's admission paths stand before FastAPI.
+- **FastAPI route**: the same answer, made in advance, from an ordinary FastAPI route on the same
+  server: where a webhook starts that is written the usual way. Berth's admission paths stand before
+  FastAPI.
 - **kopf**: `kopf.WebhookServer` with the same TLS context and kopf's own `serve_admission_request`,
   registry and default log, on uvloop as under `kopf run`; without the operator's tasks that need a
   cluster, which take no part in a review. Its handler makes the same Pod (that is checked before

@@ -59,6 +59,7 @@ async def test_one_replica_sets_everything_up(client, now) -> None:
             "operator": "NotIn",
             "values": ["kube-system"],
         }
+    assert mutating["webhooks"][0]["reinvocationPolicy"] == "IfNeeded"
     assert mutating["webhooks"][0]["name"] == f"{NAME}-mutating-config.k8s.cni.cncf.io"
     assert validating["webhooks"][0]["rules"][0]["resources"] == ["network-attachment-definitions"]
 

@@ -39,7 +39,7 @@ def test_a_copy_of_a_kubeconfig_points_to_the_same_files(tmp_path: Path) -> None
 def test_what_is_no_kubeconfig_is_said_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "given.kubeconfig"
     path.write_text(text)
-    with pytest.raises(UsageError, match="given.kubeconfig: not a kubeconfig"):
+    with pytest.raises(UsageError, match=r"given\.kubeconfig: not a kubeconfig"):
         _standing_alone(path)
 
 
