@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from pathlib import Path
 
 from app.cli.main import run
 
 
 def main() -> None:
     """Run the command line and exit with its status."""
+    # A standard stream that was closed before we began is None here; what is written to it is meant to be lost.
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.exit(run(sys.argv[1:]))
 
 

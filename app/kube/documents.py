@@ -60,17 +60,17 @@ def parse_documents(text: str, *, source: str) -> list[Document]:
     Raises `DocumentError` for anything else that is no object, and for what is neither YAML nor JSON.
     """
     found = _parse_json(text)
-    documents = []
+    documents, plain = [], _Plain(text)
     for line, content in _parse_yaml(text, source=source) if found is None else found:
         if content is None:
             continue
         if not isinstance(content, dict):
             raise DocumentError(f"{source}:{line}: want an object with apiVersion and kind, got {_name(content)}")
         try:
-            plain = _plain(content)
+            content = plain(content)  # noqa: PLW2901
         except (ValueError, RecursionError) as error:
             raise DocumentError(f"{source}:{line}: {error}") from error
-        documents.append(Document(source, line, plain))
+        documents.append(Document(source, line, content))
     return documents
 
 
@@ -148,15 +148,27 @@ def _parse_json(text: str) -> list[tuple[int, object]] | None:
     return found
 
 
-def _plain(value: Any) -> Any:
-    """The same with text keys; raises ValueError for what JSON cannot say."""
-    if isinstance(value, dict):
-        return {_key(key): _plain(member) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
+class _Plain:
+    """Copies a YAML value into a JSON one: text keys, no aliases. Raises ValueError for what JSON cannot say.
+
+    Written out, a value has no more parts than the text has characters; aliases of aliases can have any number. What
+    has ten times as many as the text could hold is no manifest.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._left = 10 * len(text) + 1000
+
+    def __call__(self, value: Any) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError("aliases make the document many times larger than its text: write it out")
+        if isinstance(value, dict):
+            return {_key(key): self(member) for key, member in value.items()}
+        if isinstance(value, list):
+            return [self(item) for item in value]
+        if value is None or isinstance(value, str | bool | int | float):
+            return value
+        raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
 
 
 def _key(key: object) -> str:

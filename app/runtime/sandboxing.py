@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import fcntl
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from rich.console import Console
@@ -25,26 +27,40 @@ async def run_sandbox(
 ) -> int:
     """Run until SIGINT or SIGTERM; returns the exit status."""
     logs.configure(log_level)
-    _make_directory(directory)
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     console.print("Starting the sandbox …")
-    async with Sandbox(
-        directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, log_level=log_level
-    ).running() as clusters:
-        _describe(console, clusters, stand_ins=stand_ins, given=bool(kubeconfigs))
-        await stop.wait()
-        console.print("\nStopping …")
+    sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, log_level=log_level)
+    with _claimed(directory):
+        async with sandbox.running() as clusters:
+            await _until(stop, clusters, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
     console.print("Stopped.")
     return 0
 
 
-def _make_directory(directory: Path) -> None:
+async def _until(
+    stop: asyncio.Event, clusters: list[Running], *, console: Console, stand_ins: bool, given: bool
+) -> None:
+    _describe(console, clusters, stand_ins=stand_ins, given=given)
+    await stop.wait()
+    console.print("\nStopping …")
+
+
+@contextlib.contextmanager
+def _claimed(directory: Path) -> Iterator[None]:
+    """The directory, made if need be, for this sandbox alone: another would pull the certificates from under it."""
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (directory / ".lock").open("w")
     except OSError as error:
         raise UsageError(f"--dir {directory}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"--dir {directory}: a sandbox is running here; stop it or take another --dir") from error
+        yield
 
 
 def _describe(console: Console, clusters: list[Running], *, stand_ins: bool, given: bool) -> None:

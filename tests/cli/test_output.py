@@ -25,3 +25,13 @@ def test_a_full_disk_is_one_line_and_status_1(arguments: list[str]) -> None:
         )
     assert done.returncode == 1
     assert done.stderr == "Error: cannot write the output: No space left on device\n"
+
+
+def test_a_closed_standard_error_stops_nothing() -> None:
+    """Some supervisors start their children without one; what would be written there is lost, and no more."""
+    command = [sys.executable, "-m", "app", "explain", "-f", "examples/webhook-demo.yaml"]
+    command += ["-f", "examples/attachments/foo-network.yaml"]
+    shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    done = subprocess.run(shell, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert done.returncode == 0
+    assert "example.com/foo" in done.stdout

@@ -103,3 +103,14 @@ def test_unreadable_files_are_told(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"kind: \xe9")
     with pytest.raises(DocumentError, match="UTF-8"):
         read_objects(tmp_path / "latin.yaml")
+
+
+def test_aliases_are_written_out_within_reason() -> None:
+    """An alias stands for its value; aliases of aliases of aliases are refused before they fill the memory."""
+    (document,) = parse_documents("kind: A\na: &a {b: 1}\nc: *a\n", source="x")
+    assert document.content["c"] == {"b": 1}
+    bomb = "kind: A\na0: &a0 [x, x, x, x, x, x, x, x, x]\n"
+    for level in range(1, 10):
+        bomb += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n"
+    with pytest.raises(DocumentError, match="x:1: aliases make the document"):
+        parse_documents(bomb, source="x")

@@ -53,6 +53,26 @@ def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
     assert "Traceback" not in "".join(sandbox.lines)
 
 
+def test_a_directory_is_for_one_sandbox(tmp_path: Path) -> None:
+    """The second one says so and leaves the first one's files alone; when the first is gone, the next may have it."""
+    command = [sys.executable, "-m", "app", "sandbox", "--dir", str(tmp_path)]
+    first = Background(command, directory=ROOT)
+    try:
+        first.wait_for("Ready.")
+        before = {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")}
+        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+        assert second.returncode == 2
+        assert "a sandbox is running here" in second.stderr
+        assert {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")} == before
+    finally:
+        assert first.stop() == 0
+    third = Background(command, directory=ROOT)
+    try:
+        third.wait_for("Ready.")
+    finally:
+        assert third.stop() == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
