@@ -7,9 +7,8 @@ before this module is imported) and the parent adds them up (`app.runtime.worker
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
-from functools import lru_cache
 
 from prometheus_client import (
     CONTENT_TYPE_LATEST,
@@ -84,38 +83,38 @@ def create_series(*, webhooks: tuple[str, ...], kinds: tuple[str, ...]) -> None:
             WATCH_RESTARTS.labels(kind, reason)
 
 
-@lru_cache(maxsize=256)
-def _requests(webhook: str, operation: str, decision: str) -> Counter:
-    return ADMISSION_REQUESTS.labels(webhook, operation, decision)
-
-
-@lru_cache(maxsize=64)
-def _injected(kind: str) -> Counter:
-    return ADMISSION_INJECTED.labels(kind)
-
-
 class AdmissionMetrics:
-    """Counts reviews; the children of each webhook are looked up once."""
+    """Counts reviews, many at a time: adding ten to a counter costs no more than adding one."""
 
     def __init__(self, webhooks: tuple[str, ...]) -> None:
-        self._in_flight = {name: ADMISSION_IN_FLIGHT.labels(name) for name in webhooks}
+        self._in_flight = dict.fromkeys(webhooks, 0)
         self._duration = {name: ADMISSION_DURATION.labels(name) for name in webhooks}
         self._patch_ops = {name: ADMISSION_PATCH_OPS.labels(name) for name in webhooks}
 
     def started(self, webhook: str) -> None:
-        self._in_flight[webhook].inc()
+        self._in_flight[webhook] += 1
 
-    def finished(self, outcome: Outcome) -> None:
-        name = outcome.webhook
-        self._in_flight[name].dec()
-        self._duration[name].observe(outcome.seconds)
-        operation = outcome.request.operation if outcome.request is not None else ""
-        _requests(name, operation, decision_word(outcome)).inc()
-        if outcome.plan is None or not outcome.decision.allowed:
-            return
-        self._patch_ops[name].observe(len(outcome.plan.patch.operations))
-        for kind, amount in outcome.plan.injected.items():
-            _injected(kind).inc(amount)
+    def finished(self, outcomes: Iterable[Outcome]) -> None:
+        """Count what was answered, and publish how much is still in flight."""
+        requests: dict[tuple[str, str, str], int] = {}
+        injected: dict[str, int] = {}
+        for outcome in outcomes:
+            name = outcome.webhook
+            self._in_flight[name] -= 1
+            self._duration[name].observe(outcome.seconds)
+            operation: str = outcome.request.operation if outcome.request is not None else ""
+            labels = (name, operation, decision_word(outcome))
+            requests[labels] = requests.get(labels, 0) + 1
+            if outcome.plan is not None and outcome.decision.allowed:
+                self._patch_ops[name].observe(len(outcome.plan.patch.operations))
+                for kind, amount in outcome.plan.injected.items():
+                    injected[kind] = injected.get(kind, 0) + amount
+        for labels, count in requests.items():
+            ADMISSION_REQUESTS.labels(*labels).inc(count)
+        for kind, amount in injected.items():
+            ADMISSION_INJECTED.labels(kind).inc(amount)
+        for name, number in self._in_flight.items():
+            ADMISSION_IN_FLIGHT.labels(name).set(number)
 
 
 def decision_word(outcome: Outcome) -> str:

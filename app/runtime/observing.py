@@ -88,9 +88,9 @@ class ReviewObserver:
             self._timer.cancel()
             self._timer = None
         finished, self._finished = self._finished, []
+        self._metrics.finished(outcome for _, outcome in finished)
         lines = []
         for at, outcome in finished:
-            self._metrics.finished(outcome)
             word = decision_word(outcome)
             level = _level(word, outcome)
             if level in self._levels:

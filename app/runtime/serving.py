@@ -115,6 +115,7 @@ class Serving:
                 _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
                 known = waiting
             self._report(waiting)
+            self._observer.flush()
             metrics.refresh(last_contacts=self._sources.ages(), not_after=self._certificate.not_after)
             await asyncio.sleep(0.25)
 
