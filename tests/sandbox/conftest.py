@@ -1,4 +1,5 @@
-"""A cluster of the sandbox in a thread of its own, so that blocking clients (Python, kubectl) can be run against it."""
+"""A cluster of the sandbox in a thread of its own, so that blocking clients (Python, kubectl) can be run against it;
+and a webhook server with the dispatcher that calls it."""
 
 from __future__ import annotations
 
@@ -9,16 +10,20 @@ import shutil
 import ssl
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 import urllib3
 import yaml
+from aiohttp import web
 
 from app.sandbox.server import Cluster
+from app.sandbox.webhooks.admission import WebhookDispatcher
+from tests.sandbox.webhookserver import Server, issue
 
 JSON = dict[str, Any]
 
@@ -152,3 +157,38 @@ def namespace(served: Served) -> str:
 def has_kubectl() -> bool:
     """Whether kubectl is installed; its tests check the same promises over HTTP where it is not."""
     return HAS_KUBECTL
+
+
+@pytest_asyncio.fixture(name="server")
+async def webhook_server(tmp_path: Path) -> AsyncIterator[Server]:
+    made = Server()
+    made.ca = issue(tmp_path / "server.pem", ["svc.hooks.svc", "localhost"])
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(tmp_path / "server.pem")
+    context.sni_callback = lambda _, name, __: made.snis.append(name)
+    application = web.Application()
+    application.router.add_post("/{tail:.*}", made.handle)
+    runner = web.AppRunner(application, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    made.port = runner.addresses[0][1]
+    yield made
+    await runner.cleanup()
+
+
+@pytest_asyncio.fixture
+async def dispatcher(server: Server) -> AsyncIterator[WebhookDispatcher]:
+    def resolve(namespace: str, name: str, port: int) -> tuple[str, int] | None:
+        return ("127.0.0.1", server.port) if (namespace, name, port) == ("hooks", "svc", 443) else None
+
+    versions = {("x.io", "things"): ["v1", "v2"]}
+    made = WebhookDispatcher(
+        server.configurations.__getitem__,
+        server.namespaces.get,
+        resolve,
+        versions=lambda g, r: versions.get((g, r), []),
+    )
+    yield made
+    await made.close()
+    await asyncio.sleep(0)
