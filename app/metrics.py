@@ -88,6 +88,7 @@ class AdmissionMetrics:
 
     def __init__(self, webhooks: tuple[str, ...]) -> None:
         self._in_flight = dict.fromkeys(webhooks, 0)
+        self._published = dict.fromkeys(webhooks, 0)
         self._duration = {name: ADMISSION_DURATION.labels(name) for name in webhooks}
         self._patch_ops = {name: ADMISSION_PATCH_OPS.labels(name) for name in webhooks}
 
@@ -114,7 +115,9 @@ class AdmissionMetrics:
         for kind, amount in injected.items():
             ADMISSION_INJECTED.labels(kind).inc(amount)
         for name, number in self._in_flight.items():
-            ADMISSION_IN_FLIGHT.labels(name).set(number)
+            # The difference, for a process may hold several webhooks of one name (the sandbox does).
+            ADMISSION_IN_FLIGHT.labels(name).inc(number - self._published[name])
+            self._published[name] = number
 
 
 def decision_word(outcome: Outcome) -> str:

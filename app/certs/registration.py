@@ -6,9 +6,8 @@ these in place; what it lacks (a timeout, the check of attachments) is added.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.wire import JSON
@@ -52,49 +51,49 @@ def service_of(installation: Installation) -> JSON:
     }
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms an API server calls: not for which namespaces, how long it waits, what it does without us."""
+
+    exempt: tuple[str, ...] = ("kube-system",)
+    failure_policy: FailurePolicy = "Fail"
+    timeout_seconds: int = 10
+
+
 def mutating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every Pod that is created goes to `/mutate`. `bundle` is the base64 value of caBundle."""
-    return pods_to(
-        _service(installation, "/mutate", bundle),
-        name=installation.mutating,
-        webhook=f"{installation.mutating}.{_DOMAIN}",
-        exempt=_exempt(installation),
-        failure_policy=installation.failure_policy,
-        timeout_seconds=installation.timeout_seconds,
-    )
+    name = installation.mutating
+    calling = _service(installation, "/mutate", bundle)
+    return pods_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
 
 
 def validating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every network attachment that is created or updated goes to `/validate`."""
-    return attachments_to(
-        _service(installation, "/validate", bundle),
-        name=installation.validating,
-        webhook=f"{installation.validating}.{_DOMAIN}",
-        exempt=_exempt(installation),
-        failure_policy=installation.failure_policy,
-        timeout_seconds=installation.timeout_seconds,
-    )
+    name = installation.validating
+    calling = _service(installation, "/validate", bundle)
+    return attachments_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
 
 
-def pods_to(client_config: JSON, *, name: str, webhook: str, **options: Any) -> JSON:
-    """A MutatingWebhookConfiguration for the creation of Pods; `options` are those of `_entry`.
+def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
+    """A MutatingWebhookConfiguration for the creation of Pods.
 
     Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
     """
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-    entry = _entry(client_config, webhook=webhook, rule=rule, **options) | {"reinvocationPolicy": "IfNeeded"}
+    entry = _entry(client_config, webhook=webhook, rule=rule, terms=terms) | {"reinvocationPolicy": "IfNeeded"}
     return _configuration(MUTATING_WEBHOOKS, name, entry)
 
 
-def attachments_to(client_config: JSON, *, name: str, webhook: str, **options: Any) -> JSON:
-    """A ValidatingWebhookConfiguration for network attachments; `options` are those of `_entry`."""
+def attachments_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
+    """A ValidatingWebhookConfiguration for network attachments."""
     rule = {
         "operations": ["CREATE", "UPDATE"],
         "apiGroups": [_DOMAIN],
         "apiVersions": ["v1"],
         "resources": ["network-attachment-definitions"],
     }
-    return _configuration(VALIDATING_WEBHOOKS, name, _entry(client_config, webhook=webhook, rule=rule, **options))
+    entry = _entry(client_config, webhook=webhook, rule=rule, terms=terms)
+    return _configuration(VALIDATING_WEBHOOKS, name, entry)
 
 
 def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:
@@ -106,25 +105,17 @@ def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:
     }
 
 
-def _entry(
-    client_config: JSON,
-    *,
-    webhook: str,
-    rule: JSON,
-    exempt: Sequence[str],
-    failure_policy: FailurePolicy = "Fail",
-    timeout_seconds: int = 10,
-) -> JSON:
-    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(exempt)}
+def _entry(client_config: JSON, *, webhook: str, rule: JSON, terms: Terms) -> JSON:
+    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(terms.exempt)}
     return {
         "name": webhook,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
         "rules": [rule],
         "namespaceSelector": {"matchExpressions": [selector]},
-        "failurePolicy": failure_policy,
+        "failurePolicy": terms.failure_policy,
         "sideEffects": "None",
-        "timeoutSeconds": timeout_seconds,
+        "timeoutSeconds": terms.timeout_seconds,
     }
 
 
@@ -133,5 +124,6 @@ def _service(installation: Installation, path: str, bundle: str) -> JSON:
     return {"caBundle": bundle, "service": service}
 
 
-def _exempt(installation: Installation) -> list[str]:
-    return list(dict.fromkeys(["kube-system", installation.namespace]))
+def _terms(installation: Installation) -> Terms:
+    exempt = tuple(dict.fromkeys(["kube-system", installation.namespace]))
+    return Terms(exempt, installation.failure_policy, installation.timeout_seconds)

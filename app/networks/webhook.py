@@ -15,7 +15,6 @@ from app.admission.review import Request
 from app.errors import Denied
 from app.kube.names import check_dns_label
 from app.networks import selection
-from app.networks.checking import AttachmentCheck
 from app.networks.model import (
     DEFAULT_NETWORK,
     INJECT,
@@ -31,8 +30,6 @@ from app.networks.plan import plan as plan_injection
 from app.networks.resources import Mode
 from app.networks.switches import Switches
 from app.networks.userdefined import Merged, matching, merge
-
-__all__ = ["AttachmentCheck", "AttachmentLookup", "NetworksInjector", "NetworksOptions"]
 
 _NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 

@@ -24,7 +24,7 @@ from app.admission.server import bind
 from app.certs import files as certificate_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
-from app.certs.registration import attachments_to, pods_to
+from app.certs.registration import Terms, attachments_to, pods_to
 from app.errors import BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import (
@@ -167,9 +167,8 @@ async def _register(client: KubeClient, *, url: str, bundle: str) -> None:
     def calling(path: str) -> JSON:
         return {"url": url + path, "caBundle": bundle}
 
-    exempt = ["kube-system"]
-    mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", exempt=exempt)
-    validating = attachments_to(calling("/validate"), name="berth", webhook="validate.berth.dev", exempt=exempt)
+    mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=Terms())
+    validating = attachments_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
 

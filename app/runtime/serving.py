@@ -23,7 +23,8 @@ from app.admission.server import ReviewApp, health_app, make_server
 from app.errors import BerthError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.attachments import Attachments
-from app.networks.webhook import AttachmentCheck, NetworksInjector
+from app.networks.checking import AttachmentCheck
+from app.networks.webhook import NetworksInjector
 from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
 from app.runtime.stopping import on_stop

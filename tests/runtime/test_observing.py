@@ -71,3 +71,16 @@ def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
 
     known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
     assert set(metrics.RESTART_REASONS) == known
+
+
+async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> None:
+    labels = {"webhook": "shared"}
+    metrics.create_series(webhooks=("shared",), kinds=())
+    first, second = ReviewObserver(("shared",)), ReviewObserver(("shared",))
+    for observer in (first, first, second):
+        observer.started("shared")
+    first.flush()
+    second.flush()
+    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 3
+    first.finished(outcome(webhook="shared"))
+    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 2

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from app.errors import BerthError
+from app.sandbox.api.failures import failure
 from app.sandbox.webhooks.webhookcalls import CallFailed, WebhookCaller
 from app.sandbox.webhooks.webhookreview import BadAnswer, Verdict, apply_patch, build_review, pick_version, read_answer
 from app.sandbox.webhooks.webhookrules import MatchFailed, Target, is_exempt, match
@@ -180,15 +181,7 @@ class WebhookDispatcher:
 
 
 def _failure(code: int, reason: str, message: str) -> JSON:
-    return {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": reason,
-        "code": code,
-    }
+    return failure(code, reason, message).status
 
 
 def _internal(message: str) -> JSON:
