@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from app.sandbox.schemas.fielderrors import FieldError
+    from app.kinds.fielderrors import FieldError
     from app.wire import JSON
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from app.sandbox.kinds.kindshapes import KINDS, OBJECT_META
+from app.kinds.kindshapes import KINDS, OBJECT_META
 from app.wire import encode_json
 
 if TYPE_CHECKING:

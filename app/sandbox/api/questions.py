@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from app.kinds.fielderrors import FieldError
 from app.sandbox.access.auth import AUTHENTICATED, MASTERS, Access, User, decide
 from app.sandbox.api.failures import bad_request, invalid
-from app.sandbox.schemas.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.sandbox.api.call import Call

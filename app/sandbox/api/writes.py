@@ -10,6 +10,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING
 
+from app.kinds.fielderrors import FieldError
 from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import already_exists, bad_request, conflict, invalid, not_found
 from app.sandbox.api.removal import after_removal, check_lasting
@@ -17,7 +18,6 @@ from app.sandbox.kinds import admissible, strategy
 from app.sandbox.kinds.crds import establish, resources_of
 from app.sandbox.merge.apply import track_update
 from app.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
-from app.sandbox.schemas.fielderrors import FieldError
 from app.sandbox.storage import AlreadyExistsError, ConflictError, MissingError
 
 if TYPE_CHECKING:

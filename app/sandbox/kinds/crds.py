@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import dns1035_faults, label_faults, subdomain_faults
 from app.sandbox.kinds.builtin import BUILTIN, ApiResource
-from app.sandbox.kinds.names import dns1035_faults, label_faults, subdomain_faults
 from app.sandbox.printing.jsonpaths import check_path
-from app.sandbox.schemas.fielderrors import FieldError
 from app.sandbox.schemas.schema import check_structural
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
+from app.kinds.defaults import apply_builtin_defaults
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import check_metadata
+from app.kinds.quality import quality_of_service
+from app.kinds.shapes import ShapeError, decode_builtin, decode_metadata
+from app.kinds.validation import check_pod, check_pod_spec, check_pod_update
 from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import bad_request
 from app.sandbox.kinds.crds import begin_crd, check_crd, column_warnings
-from app.sandbox.kinds.defaults import apply_builtin_defaults
-from app.sandbox.kinds.names import check_metadata
-from app.sandbox.kinds.quality import quality_of_service
-from app.sandbox.kinds.shapes import decode_builtin, decode_metadata
-from app.sandbox.kinds.validation import check_pod, check_pod_spec, check_pod_update
 from app.sandbox.schemas import schema as schemas
-from app.sandbox.schemas.fielderrors import FieldError
 from app.sandbox.webhooks.registration import check_configuration
 
 if TYPE_CHECKING:
@@ -51,10 +51,13 @@ def decode(resource: ApiResource, obj: JSON, *, kind: str = "") -> tuple[JSON, l
             f"the API version in the data ({given_version}) does not match the expected API version "
             f"({resource.api_version})"
         )
-    if resource.custom:
-        decoded, unknown = _decode_custom(resource, obj)
-    else:
-        decoded, unknown = decode_builtin(expected, resource.version, obj)
+    try:
+        if resource.custom:
+            decoded, unknown = _decode_custom(resource, obj)
+        else:
+            decoded, unknown = decode_builtin(expected, resource.version, obj)
+    except ShapeError as error:
+        raise bad_request(str(error)) from error
     rest = {name: value for name, value in decoded.items() if name not in ("kind", "apiVersion", "metadata")}
     return {"kind": expected, "apiVersion": resource.api_version, "metadata": decoded["metadata"], **rest}, unknown
 

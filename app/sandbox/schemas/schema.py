@@ -10,7 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
 from app.sandbox.schemas.schemacheck import check_structural
 from app.sandbox.schemas.schemavalues import validate, validate_update
 from app.wire import JSON

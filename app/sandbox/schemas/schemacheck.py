@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from app.sandbox.schemas.fielderrors import FieldError, child
+from app.kinds.fielderrors import FieldError, child
 from app.sandbox.schemas.schemaformats import go_pattern
 from app.sandbox.schemas.schemavalues import validate
 from app.wire import JSON

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from math import isclose
 from typing import Any
 
-from app.sandbox.schemas.fielderrors import FieldError, child
+from app.kinds.fielderrors import FieldError, child
 from app.sandbox.schemas.schemaformats import go_pattern, is_format, type_name
 from app.wire import JSON, encode_json
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from app.sandbox.kinds.names import qualified_faults
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import qualified_faults
 from app.sandbox.webhooks.conditionsyntax import BadCondition, Node, known_type, parse
 from app.sandbox.webhooks.conditionvalues import ConditionFailed, evaluate
 from app.wire import JSON

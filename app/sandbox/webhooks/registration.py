@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.sandbox.kinds.names import check_label_selector, dns1035_faults, subdomain_faults, supported
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import check_label_selector, dns1035_faults, subdomain_faults, supported
 from app.sandbox.webhooks.matchconditions import check_conditions
 from app.sandbox.webhooks.rulepatterns import check_rule
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.sandbox.kinds.names import supported
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import supported
 
 if TYPE_CHECKING:
     from app.wire import JSON

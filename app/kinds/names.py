@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.wire import JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.sandbox.kinds.quantities import amount
+from app.kinds.quantities import amount
 
 if TYPE_CHECKING:
     from app.wire import JSON

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.sandbox.kinds.podshapes import LABEL_SELECTOR, POD_SPEC, QUANTITIES, STRINGS
+from app.kinds.podshapes import LABEL_SELECTOR, POD_SPEC, QUANTITIES, STRINGS
 
 OBJECT_META: dict[str, Any] = {
     "name": "s",

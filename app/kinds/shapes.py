@@ -11,9 +11,8 @@ import base64
 import re
 from typing import Any
 
-from app.sandbox.api.failures import bad_request
-from app.sandbox.kinds.kindshapes import KINDS, OBJECT_META
-from app.sandbox.kinds.quantities import QuantityError, canonical
+from app.kinds.kindshapes import KINDS, OBJECT_META
+from app.kinds.quantities import QuantityError, canonical
 from app.wire import JSON
 
 _GO_TYPES = {
@@ -44,8 +43,12 @@ _BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})
 _TOP: dict[str, Any] = {"apiVersion": "s", "kind": "s"}
 
 
+class ShapeError(ValueError):
+    """A field has a value of a type that it cannot have; the message is the API server's."""
+
+
 def decode_builtin(kind: str, version: str, obj: JSON) -> tuple[JSON, list[str]]:
-    """The object as its kind defines it, and the paths of unknown fields; raises StatusError 400 for a wrong type."""
+    """The object as its kind defines it, and the paths of unknown fields; raises ShapeError for a wrong type."""
     unknown: list[str] = []
     prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
     decoded = _decode(obj, {**_TOP, "metadata": OBJECT_META, **KINDS.get(kind, {"*": "*"})}, "", unknown, prefix)
@@ -114,7 +117,7 @@ def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
             try:
                 return canonical(str(value))
             except QuantityError as error:
-                raise bad_request(f"{prefix}{error}") from error
+                raise ShapeError(f"{prefix}{error}") from error
     raise _wrong_type(value, _GO_TYPES[shape], path, prefix)
 
 
@@ -124,7 +127,7 @@ def _encoded_bytes(text: str, prefix: str) -> str:
     whole = _BASE64.fullmatch(plain)
     if whole is not None:
         return base64.b64encode(base64.b64decode(plain)).decode()
-    raise bad_request(f"{prefix}illegal base64 data at input byte {_first_fault(plain)}")
+    raise ShapeError(f"{prefix}illegal base64 data at input byte {_first_fault(plain)}")
 
 
 def _first_fault(text: str) -> int:
@@ -155,4 +158,4 @@ def _wrong_type(value: Any, expected: str, path: str, prefix: str) -> Exception:
     parents = plain.split(".")[:-1]
     struct = _STRUCTS.get(parents[-1], parents[-1].title()) if parents else ""
     place = f"{struct}.{plain}".removeprefix(".")
-    return bad_request(f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}")
+    return ShapeError(f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}")

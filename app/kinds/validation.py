@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.sandbox.kinds.containers import check_containers, check_downward_item
-from app.sandbox.kinds.names import check_labels, label_faults, qualified_faults, subdomain_faults, supported
-from app.sandbox.kinds.podshapes import VOLUME_SOURCES
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.containers import check_containers, check_downward_item
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import check_labels, label_faults, qualified_faults, subdomain_faults, supported
+from app.kinds.podshapes import VOLUME_SOURCES
 
 if TYPE_CHECKING:
     from app.wire import JSON

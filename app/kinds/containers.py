@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.sandbox.kinds.names import label_faults, qualified_faults
-from app.sandbox.kinds.quantities import amount
-from app.sandbox.schemas.fielderrors import FieldError
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import label_faults, qualified_faults
+from app.kinds.quantities import amount
 
 if TYPE_CHECKING:
     from app.wire import JSON

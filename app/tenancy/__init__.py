@@ -1,0 +1,1 @@
+"""Tenants across clusters: identities, the gateway that they call, and the agent that calls it."""
