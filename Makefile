@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+PROTOS := app/tenancy/proto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e lint format bench lock clean
+.PHONY: help demo test e2e lint format bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,11 @@ format: $(READY) ## Format the code
 
 bench: $(READY) ## Measure against the floor and kopf; writes docs/bench.md and docs/bench.svg
 	@$(BIN)/python -m bench
+
+protos: $(READY) ## Generate the gRPC code anew from the .proto files
+	@cd $(PROTOS) && $(CURDIR)/$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $$(find universe -name '*.proto')
+	@# The generator imports by the protos' own paths; ours are below the package.
+	@find $(PROTOS) -name '*_pb2*.py*' -exec sed -i -E 's/^from universe\./from app.tenancy.proto.universe./' {} +
 
 lock: ## Pin all dependencies anew (needs uv)
 	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock

@@ -1,0 +1,41 @@
+"""Who a caller of the gateway is: the identities that Tenant objects bind to certificates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+ADMIN_NAME = "cloud-admin.local"
+"""The common name (or DNS name) of the cloud admin's certificate, as in Universe's deployment."""
+GATEWAY_NAME = "api-gateway.local"
+"""A name that the gateway's certificate answers to wherever it runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinnedCertificate:
+    """A certificate that is accepted: SHA-256 of its DER form in lower-case hex, and until when (None: no end)."""
+
+    sha256: str
+    until: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """A Tenant object: `names` are the common or DNS names of its certificates.
+
+    Where `certificates` are pinned, a name alone is not enough. `hosts` are the names of its hosts, or None where
+    the labels of DPU nodes are kept by somebody else.
+    """
+
+    name: str
+    namespace: str
+    uid: str
+    names: tuple[str, ...]
+    certificates: tuple[PinnedCertificate, ...] = ()
+    hosts: tuple[str, ...] | None = None
+    suspended: bool = False
+
+
+def tenant_certificate_name(tenant: str) -> str:
+    """The common name of the certificates that `berth tenant add` issues."""
+    return f"{tenant}.tenant.local"

@@ -1,0 +1,157 @@
+"""Names and shapes of the Workload API: its kinds, the marks on what rules create, and the parsed values.
+
+Facts: the Workload API of NVIDIA Universe (kinds, groups, field names, annotation of the rule's name, names of Pods
+and Workloads). What it leaves open is decided in docs/workload-api.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.kube.resources import Resource
+
+# Tenant cluster.
+WORKLOAD_RULES = Resource("workload.universe.nvidia.com", "v1alpha1", "workloadrules", "WorkloadRule")
+_RESOURCE_GROUP = "resource.universe.nvidia.com"
+UVS_PODS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvspods", "UVSPod")
+UVS_DAEMON_SETS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvsdaemonsets", "UVSDaemonSet")
+UVS_SECRETS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvssecrets", "UVSSecret")
+UVS_CONFIG_MAPS = Resource(_RESOURCE_GROUP, "v1alpha1", "uvsconfigmaps", "UVSConfigMap")
+UVS_RESOURCES = (UVS_PODS, UVS_DAEMON_SETS, UVS_SECRETS, UVS_CONFIG_MAPS)
+
+# Infra cluster.
+_INFRA_GROUP = "workload.infra.universe.nvidia.com"
+WORKLOADS = Resource(_INFRA_GROUP, "v1alpha1", "workloads", "Workload")
+TENANT_RULES = Resource(_INFRA_GROUP, "v1alpha1", "tenantworkloadrules", "TenantWorkloadRule")
+ADMIN_RULES = Resource(_INFRA_GROUP, "v1alpha1", "adminworkloadrules", "AdminWorkloadRule")
+TENANTS = Resource(_INFRA_GROUP, "v1alpha1", "tenants", "Tenant", namespaced=False)
+DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+
+SYSTEM_NAMESPACE = "universe"
+"""In the infra cluster: of admin rules and their companions. In a tenant cluster: of rules, UVS objects and mirrors."""
+TENANT_NAMESPACE_PREFIX = "tenant-"
+ALL_TENANTS = "*"
+RESOURCE_TYPE = "v1/Pod"
+ORCHESTRATOR = "kubernetes"
+AGENT_OWNER = "agent"
+"""What the agent calls itself as the owner of rules and objects that it keeps."""
+
+RESERVED_DOMAINS = ("berth.dev", "universe.nvidia.com")
+"""Nobody but Berth may write labels and annotations below these domains (and their subdomains) on infra objects."""
+
+RULE_NAME = "workloadrule.workload.universe.nvidia.com/name"
+"""Annotation on a companion and on its mirror: the name of the rule."""
+COMPANION = "berth.dev/companion"
+"""Label on a companion, our mark: "tenant" or "admin", the kind of its rule."""
+WORKLOAD_ID = "berth.dev/workload-id"
+"""Label on a companion: the id of its workload (shortened where it is no label value)."""
+WORKLOAD = "berth.dev/workload"
+"""Annotation on a companion: `<namespace>/<id>` of its workload in the infra cluster."""
+RULE = "berth.dev/rule"
+"""Annotation on a companion: `<namespace>/<name>` of its rule in the infra cluster."""
+SPEC_HASH = "berth.dev/spec-hash"
+"""Annotation on a companion: what it was made from; another hash means that it has to be made anew."""
+INJECTED = "berth.dev/injected-annotations"
+"""Annotation on a companion: the names of the annotations that were injected, a sorted JSON list."""
+RESOURCE_OWNER = "berth.dev/resource-owner"
+"""Label on an object that a tenant made through the resource service, our mark: who keeps it ("agent", "api")."""
+SOURCE_HASH = "berth.dev/source-hash"
+"""Annotation on such an object: hash of the manifest that it was made from."""
+RULE_OWNER = "berth.dev/rule-owner"
+"""Label on a stored rule: who keeps it."""
+RULE_GENERATION = "berth.dev/rule-generation"
+"""Annotation on a stored tenant rule: the generation of the WorkloadRule that it was made from."""
+MIRROR = "berth.dev/mirror"
+"""Label on a mirror, our mark: "true"."""
+
+Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+Policy = Literal["Any", "SameNode"]
+RuleKind = Literal["tenant", "admin"]
+ObjectKey = tuple[str, str]
+"""(namespace, name)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """One condition on a workload; `values` is empty for Exists and DoesNotExist."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """All of its expressions must hold; there is at least one."""
+
+    expressions: tuple[Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Injection:
+    """The value at `key` of the workload becomes the annotation `annotation` of the companion."""
+
+    key: str
+    annotation: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A valid rule as it is stored in the infra cluster, of a tenant or of the admin.
+
+    `tenants` are the names whose workloads it sees; None means all (an admin rule with "*"). `template` is the Pod
+    manifest as compact sorted JSON. A workload matches if one of `terms` holds.
+    """
+
+    kind: RuleKind
+    namespace: str
+    name: str
+    generation: int
+    tenants: frozenset[str] | None
+    terms: tuple[Term, ...]
+    injections: tuple[Injection, ...]
+    policy: Policy
+    template: bytes
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def id(self) -> str:
+        """`<namespace>/<name>`, as it stands in the status of a Workload."""
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A tenant's Pod as the infra cluster sees it.
+
+    `document` is what rules see: compact sorted JSON of `{"metadata": …, "state": …}` in the form of the Workload's
+    spec. `id` is `metadata.id`; the object is `workload-<id>` in `namespace`, the namespace of its tenant.
+    """
+
+    namespace: str
+    name: str
+    id: str
+    node_name: str
+    document: bytes
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+    @property
+    def tenant(self) -> str:
+        return self.namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
+
+
+def tenant_namespace(tenant: str) -> str:
+    """The namespace of a tenant in the infra cluster."""
+    return TENANT_NAMESPACE_PREFIX + tenant
+
+
+def workload_name(workload_id: str) -> str:
+    """The name of a Workload object. Ids are checked at the gateway: lower-case DNS labels of at most 63 characters."""
+    return f"workload-{workload_id}"
