@@ -11,13 +11,13 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from app import settings
 from app.errors import Transient, UsageError
 from app.explain.documents import read_documents
 from app.explain.explaining import Explanation, Surroundings
 from app.explain.explaining import explain as explain_manifests
 from app.explain.manifests import Manifests, sort_documents
 from app.explain.rendering import Form, Line, asides, render
+from app.settings import webhook as settings
 
 SWITCHES = ("honor-resources", "injectHugepageDownApi")
 

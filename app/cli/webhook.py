@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from app import settings
+from app.settings import webhook as settings
 
 SWITCHES = (
     "insecure",

@@ -12,7 +12,7 @@ import uvloop
 from app import logs
 from app.admission.server import bind
 from app.errors import UsageError
-from app.settings import WebhookSettings
+from app.settings.webhook import WebhookSettings
 from app.tls_options import server_context
 
 _log = structlog.get_logger(__name__)

@@ -39,7 +39,7 @@ from app.runtime.clusters import CLUSTERS, ClusterPlan
 from app.runtime.serving import Serving
 from app.sandbox.server import Cluster
 from app.sandbox.standins.standins import StandIns
-from app.settings import load
+from app.settings.webhook import load
 from app.wire import JSON
 
 _log = structlog.get_logger(__name__)

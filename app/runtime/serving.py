@@ -28,7 +28,7 @@ from app.networks.webhook import NetworksInjector
 from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
 from app.runtime.stopping import on_stop
-from app.settings import WebhookSettings
+from app.settings.webhook import WebhookSettings
 from app.tls import ServingCertificate
 from app.tls_options import server_context
 

@@ -22,7 +22,7 @@ from app.kube.transport import connect
 from app.metrics import WatchMetrics
 from app.networks.model import Attachment, project
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
-from app.settings import WebhookSettings
+from app.settings.webhook import WebhookSettings
 from app.wire import JSON
 
 _log = structlog.get_logger(__name__)

@@ -25,7 +25,7 @@ from app import logs
 from app.admission.server import health_app, make_server
 from app.errors import BerthError, UsageError
 from app.runtime.stopping import on_stop
-from app.settings import WebhookSettings
+from app.settings.webhook import WebhookSettings
 
 _log = structlog.get_logger(__name__)
 _SPAWN = multiprocessing.get_context("spawn")

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app import settings
 from app.errors import UsageError
 from app.runtime.sandbox import _standing_alone
+from app.settings import webhook as settings
 
 
 def kubeconfig(directory: Path, **user: str) -> Path:

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from app import settings
 from app.errors import UsageError
+from app.settings import webhook as settings
 
 
 @pytest.fixture(autouse=True)

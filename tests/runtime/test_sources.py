@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from app import settings
 from app.errors import Transient
 from app.runtime.sources import Sources
+from app.settings import webhook as settings
 from tests.kube.apiserver import ApiServer, config_map, eventually, parse_path, running, status, write_kubeconfig
 
 

@@ -1,28 +1,20 @@
-"""The one reader of flags, environment and defaults of the webhook role.
+"""What `berth webhook` is told.
 
-A flag beats its environment variable (`BERTH_` and the field's name; lists with commas; empty counts as unset), which
-beats the default. The flag names are those of Network Resources Injector where it has the same; what only its tests or
-logs used is accepted and ignored.
+The flag names are those of Network Resources Injector where it has the same; what only its tests or logs used is
+accepted and ignored.
 """
 
 from __future__ import annotations
 
-import os
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AliasChoices, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic_settings import NoDecode
 
-from app.errors import UsageError
 from app.kube.names import check_annotation_key, check_dns_label
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
+from app.settings.source import Port, RoleSettings, load_role
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -30,40 +22,10 @@ ExistingResources = Literal["top-up", "skip", "add"]
 SelectorConflict = Literal["override", "deny"]
 
 
-def _port(value: int) -> int:
-    if value != 0 and not 1024 <= value <= 65535:
-        raise ValueError("invalid port number. Choose between 1024 and 65535")
-    return value
-
-
-Port = Annotated[int, AfterValidator(_port)]
-
-
-class _Environment(EnvSettingsSource):
-    """The environment without what Kubernetes puts there by itself.
-
-    For a Service named `berth`, every Pod beside it gets BERTH_PORT=tcp://10.0.0.1:443, which is no port of ours.
-    """
-
-    def __call__(self) -> dict[str, Any]:
-        found = super().__call__()
-        return {name: value for name, value in found.items() if not _is_service_link(value)}
-
-
-def _is_service_link(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://"))
-
-
-class WebhookSettings(BaseSettings):
+class WebhookSettings(RoleSettings):
     """Everything `berth webhook` is told. Times are in seconds; port 0 takes a free port, which the log names."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="BERTH_", extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
-    )
-
-    bind_address: str = "0.0.0.0"  # noqa: S104  a webhook serves the cluster's network
     port: Port = 8443
-    health_check_port: Port = 8444
     tls_cert_file: str = "cert.pem"
     tls_private_key_file: str = "key.pem"
     tls_min_version: str = ""
@@ -74,8 +36,6 @@ class WebhookSettings(BaseSettings):
     client_ca: Annotated[tuple[str, ...], NoDecode] = (SERVICE_ACCOUNT_CA,)
     certificate_poll_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
 
-    kubeconfig: str | None = None
-    context: str | None = None
     manifests: str | None = None
     # NAMESPACE is the name that Network Resources Injector's Deployment sets; it needs no prefix.
     namespace: str = Field(default="kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
@@ -90,7 +50,6 @@ class WebhookSettings(BaseSettings):
     workers: int = Field(default=1, ge=1, le=64)
     deadline_seconds: float = Field(default=8.0, gt=0, le=30)
     drain_seconds: float = Field(default=5.0, ge=0, le=600)
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @property
     def resource_name_keys(self) -> tuple[str, ...]:
@@ -121,17 +80,6 @@ class WebhookSettings(BaseSettings):
             honor_existing=True if self.existing_mode == "add" else None,
         )
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the signature is the library's
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, _Environment(settings_cls)
-
     @field_validator("client_ca", mode="before")
     @classmethod
     def _comma_list(cls, value: object) -> object:
@@ -144,7 +92,7 @@ class WebhookSettings(BaseSettings):
     def _namespace(cls, value: str) -> str:
         return check_dns_label(value)
 
-    @field_validator("bind_address", "tls_cert_file", "tls_private_key_file", "manifests")
+    @field_validator("tls_cert_file", "tls_private_key_file", "manifests")
     @classmethod
     def _not_empty(cls, value: str | None) -> str | None:
         if value == "":
@@ -171,45 +119,6 @@ class WebhookSettings(BaseSettings):
         return self
 
 
-class _FlagsAlone(WebhookSettings):
-    """The settings of a webhook that somebody else starts: the environment is that of the other's user."""
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],  # noqa: ARG003
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
-
-
 def load(given: dict[str, object], *, environment: bool = True) -> WebhookSettings:
-    """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
-
-    Raises UsageError with one line that names each flag that is wrong.
-    """
-    try:
-        return (WebhookSettings if environment else _FlagsAlone)(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
-    except ValidationError as error:
-        lines = [_line(item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
-        raise UsageError("; ".join(lines)) from error
-
-
-def flag_of(field: str) -> str:
-    """The flag of a field, as the user types it."""
-    return "--injectHugepageDownApi" if field == "inject_hugepage_down_api" else f"--{field.replace('_', '-')}"
-
-
-def _line(location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
-    """One mistake, under the name by which the user gave the value: the flag or the environment variable."""
-    text = message.removeprefix("Value error, ")
-    if not location:
-        return text
-    name = str(location[0]).lower().removeprefix("berth_")
-    if name in given:
-        return f"{flag_of(name)}: {text}"
-    variable = f"BERTH_{name.upper()}"
-    return f"{'NAMESPACE' if name == 'namespace' and variable not in os.environ else variable}: {text}"
+    """The settings of a webhook; see `load_role`."""
+    return load_role(WebhookSettings, given, environment=environment)

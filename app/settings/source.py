@@ -1,0 +1,126 @@
+"""The one reader of flags, environment and defaults, whatever the role.
+
+A flag beats its environment variable (`BERTH_` and the field's name; lists with commas; empty counts as unset), which
+beats the default. A mistake becomes one line that names the flag or the variable by which it was given.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, ValidationError, field_validator
+from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from app.errors import UsageError
+
+
+def _port(value: int) -> int:
+    if value != 0 and not 1024 <= value <= 65535:
+        raise ValueError("invalid port number. Choose between 1024 and 65535")
+    return value
+
+
+Port = Annotated[int, AfterValidator(_port)]
+
+
+class _Environment(EnvSettingsSource):
+    """The environment without what Kubernetes puts there by itself.
+
+    For a Service named `berth`, every Pod beside it gets BERTH_PORT=tcp://10.0.0.1:443, which is no port of ours.
+    """
+
+    def __call__(self) -> dict[str, Any]:
+        found = super().__call__()
+        return {name: value for name, value in found.items() if not _is_service_link(value)}
+
+
+def _is_service_link(value: object) -> bool:
+    return isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://"))
+
+
+class RoleSettings(BaseSettings):
+    """What every role is told. Times are in seconds; port 0 takes a free port, which the log names."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="BERTH_", extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
+    )
+
+    bind_address: str = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
+    health_check_port: Port = 8444
+    kubeconfig: str | None = None
+    context: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("bind_address")
+    @classmethod
+    def _some_address(cls, value: str) -> str:
+        return not_empty(value)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the signature is the library's
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return init_settings, _Environment(settings_cls)
+
+
+S = TypeVar("S", bound=RoleSettings)
+
+
+def not_empty(value: str) -> str:
+    """For validators: a value that was given must say something."""
+    if value == "":
+        raise ValueError("want a value, got an empty string")
+    return value
+
+
+def load_role(settings: type[S], given: dict[str, object], *, environment: bool = True) -> S:
+    """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
+
+    Raises UsageError with one line that names each flag that is wrong.
+    """
+    chosen = settings if environment else _flags_alone(settings)
+    try:
+        return chosen(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
+    except ValidationError as error:
+        lines = [_line(item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
+        raise UsageError("; ".join(lines)) from error
+
+
+def _flags_alone(settings: type[S]) -> type[S]:
+    """The settings of a role that somebody else starts: the environment is that of the other's user."""
+
+    def flags(
+        _cls: type[BaseSettings],
+        _settings: type[BaseSettings],
+        /,
+        *,
+        init_settings: PydanticBaseSettingsSource,
+        **_others: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (init_settings,)
+
+    methods = {"settings_customise_sources": classmethod(flags)}
+    return type(settings.__name__, (settings,), methods)
+
+
+def flag_of(field: str) -> str:
+    """The flag of a field, as the user types it."""
+    return "--injectHugepageDownApi" if field == "inject_hugepage_down_api" else f"--{field.replace('_', '-')}"
+
+
+def _line(location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
+    """One mistake, under the name by which the user gave the value: the flag or the environment variable."""
+    text = message.removeprefix("Value error, ")
+    if not location:
+        return text
+    name = str(location[0]).lower().removeprefix("berth_")
+    if name in given:
+        return f"{flag_of(name)}: {text}"
+    variable = f"BERTH_{name.upper()}"
+    return f"{'NAMESPACE' if name == 'namespace' and variable not in os.environ else variable}: {text}"
