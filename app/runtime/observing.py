@@ -11,7 +11,8 @@ import msgspec
 from app.admission.endpoint import Outcome
 from app.admission.review import Request
 from app.logs import LEVELS, Clock, write_lines
-from app.metrics import EVENT_LOOP_LAG, AdmissionMetrics, decision_word
+from app.metrics.admission import AdmissionMetrics, decision_word
+from app.metrics.process import EVENT_LOOP_LAG
 from app.wire import encode_json
 
 _SHOWN = 253

@@ -16,12 +16,12 @@ from collections.abc import Callable
 import structlog
 import uvicorn
 
-from app import metrics
 from app.admission.chain import Chain
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.server import ReviewApp, health_app, make_server
 from app.errors import BerthError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.metrics import admission, process, watches
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
 from app.networks.webhook import NetworksInjector
@@ -55,7 +55,8 @@ class Serving:
         self._certificate = serving_certificate(settings)
         self._sources = Sources(settings)
         self._observer = ReviewObserver(WEBHOOKS, level=settings.log_level)
-        metrics.create_series(webhooks=WEBHOOKS, kinds=(NETWORK_ATTACHMENTS.kind, CONFIG_MAPS.kind))
+        admission.create_series(WEBHOOKS)
+        watches.create_series((NETWORK_ATTACHMENTS.kind, CONFIG_MAPS.kind))
         self._reviews = make_server(
             ReviewApp(self._endpoints()),
             context=self._certificate.context,
@@ -117,7 +118,8 @@ class Serving:
                 known = waiting
             self._report(waiting)
             self._observer.flush()
-            metrics.refresh(last_contacts=self._sources.ages(), not_after=self._certificate.not_after)
+            watches.refresh(self._sources.ages())
+            process.refresh(self._certificate.not_after)
             await asyncio.sleep(0.25)
 
     def _health_server(self) -> uvicorn.Server | None:
@@ -128,7 +130,7 @@ class Serving:
 
     def _exposition(self) -> tuple[bytes, str]:
         self._observer.flush()
-        return metrics.exposition()
+        return process.exposition()
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings

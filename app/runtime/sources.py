@@ -19,7 +19,7 @@ from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import connect
-from app.metrics import WatchMetrics
+from app.metrics.watches import WatchMetrics
 from app.networks.model import Attachment, project
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
 from app.settings.webhook import WebhookSettings

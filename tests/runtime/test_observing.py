@@ -6,17 +6,18 @@ import json
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
-from app import metrics
 from app.admission.endpoint import Outcome
 from app.admission.review import Decision, Request
-from app.metrics import REGISTRY
+from app.metrics import admission, watches
 from app.runtime.observing import ReviewObserver
 
 
 @pytest.fixture
 def observer() -> ReviewObserver:
-    metrics.create_series(webhooks=("observed",), kinds=("Thing",))
+    admission.create_series(("observed",))
+    watches.create_series(("Thing",))
     return ReviewObserver(("observed",))
 
 
@@ -57,7 +58,7 @@ async def test_long_names_are_cut_in_the_log(report) -> None:
 
 async def test_what_was_no_review_is_counted_as_an_error_without_operation(report) -> None:
     labels = {"webhook": "observed", "operation": "", "decision": "error"}
-    metrics.create_series(webhooks=("observed",), kinds=())
+    admission.create_series(("observed",))
     before = REGISTRY.get_sample_value("admission_requests_total", labels)
     assert before is not None, "created at zero"
     _, event = report(outcome(status=400))
@@ -70,12 +71,12 @@ def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
     from app.kube import reflector  # noqa: PLC0415
 
     known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
-    assert set(metrics.RESTART_REASONS) == known
+    assert set(watches.RESTART_REASONS) == known
 
 
 async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> None:
     labels = {"webhook": "shared"}
-    metrics.create_series(webhooks=("shared",), kinds=())
+    admission.create_series(("shared",))
     first, second = ReviewObserver(("shared",)), ReviewObserver(("shared",))
     for observer in (first, first, second):
         observer.started("shared")
