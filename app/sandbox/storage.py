@@ -1,18 +1,18 @@
 """The objects of one cluster in memory: versions, history and change notification.
 
-Owns resource versions and the kept window of history. Stored objects are never changed in place: a write stores
-a new one, so that readers may hold what they read. Knows nothing of HTTP, admission or kinds.
+Owns resource versions; the kept window of changes is `history`'s. Stored objects are never
+changed in place: a write stores a new one, so that readers may hold what they read. Knows nothing of HTTP or kinds.
 """
 
 from __future__ import annotations
 
-import asyncio
 import uuid
 from bisect import bisect_right
-from collections import deque
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
+
+from app.sandbox.history import Body, CompactedError, Event, EventType, Removed, Table, pair_of, versioned
+from app.wire import encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Key = tuple[str, str]
 """Group and plural: versions of one resource share their objects."""
 
-EventType = Literal["ADDED", "MODIFIED", "DELETED"]
+_MOST_FIELD_SETS = 1024
 
 
 class AlreadyExistsError(Exception):
@@ -35,67 +35,6 @@ class MissingError(Exception):
 
 class ConflictError(Exception):
     """The stored object is not of the version that the write was based on."""
-
-
-class CompactedError(Exception):
-    """The asked version lies before the kept window; `oldest` is the first version that can be watched from."""
-
-    def __init__(self, asked: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {asked} ({oldest})")
-
-
-@dataclass(slots=True)
-class Event:
-    """One change; `previous` is the object before it (None for ADDED)."""
-
-    version: int
-    type: EventType
-    object: JSON
-    previous: JSON | None
-    encoded: dict[str, bytes] = field(default_factory=dict)
-    """Lines rendered for watchers, by apiVersion: they are the same for every watcher."""
-
-
-class Table:
-    """The objects and the recent history of one resource."""
-
-    def __init__(self, window: int, start: int) -> None:
-        self.objects: dict[tuple[str, str], JSON] = {}
-        self.events: deque[Event] = deque(maxlen=window)
-        self.evicted = 0
-        """How many events have left the window: absolute position = evicted + index."""
-        self.oldest = start
-        """The version from which on the history is complete."""
-        self.changed = asyncio.Event()
-        self._order: list[tuple[str, str]] | None = None
-
-    def order(self) -> list[tuple[str, str]]:
-        """Keys as the API server lists them: by namespace, then by name."""
-        if self._order is None:
-            self._order = sorted(self.objects)
-        return self._order
-
-    @property
-    def end(self) -> int:
-        """The absolute position after the latest event."""
-        return self.evicted + len(self.events)
-
-    def record(self, event: Event) -> None:
-        if len(self.events) == self.events.maxlen:
-            self.oldest = self.events[0].version
-            self.evicted += 1
-        self.events.append(event)
-        if event.type != "MODIFIED":
-            self._order = None
-        self.changed.set()
-        self.changed = asyncio.Event()
-
-    def since(self, position: int) -> list[Event]:
-        """Events from an absolute position on, oldest first; raises CompactedError where some have left the window."""
-        if position < self.evicted:
-            raise CompactedError(position, self.oldest)
-        count = self.end - position
-        return [self.events[index] for index in range(-count, 0)]
 
 
 class Storage:
@@ -112,6 +51,7 @@ class Storage:
         self._tables: dict[Key, Table] = {}
         self._start = int(self._clock().timestamp() * 1_000_000)
         self._version = self._start
+        self._field_sets: dict[bytes, Any] = {}
         self.closed = False
 
     @property
@@ -121,7 +61,7 @@ class Storage:
 
     def now(self) -> str:
         """The time in the form and precision (seconds) of object metadata."""
-        return self._clock().strftime("%Y-%m-%dT%H:%M:%SZ")
+        return f"{self._clock().isoformat()[:19]}Z"
 
     def table(self, key: Key) -> Table:
         table = self._tables.get(key)
@@ -150,37 +90,40 @@ class Storage:
         if version < table.oldest:
             raise CompactedError(version, table.oldest)
         objects = dict(table.objects)
+        first: dict[tuple[str, str], Event] = {}
         for event in reversed(table.events):
             if event.version <= version:
                 break
-            pair = _pair(event.object)
-            if event.previous is None:
+            first[event.pair] = event
+        for pair, event in first.items():  # the first change since tells what was before all of them
+            before = event.previous
+            if before is None:
                 objects.pop(pair, None)
             else:
-                objects[pair] = event.previous
+                objects[pair] = before
         return objects
 
     def create(self, key: Key, obj: JSON) -> JSON:
         """Store a new object and return it with version, uid and creation time; takes ownership of `obj`."""
         table = self.table(key)
-        pair = _pair(obj)
+        pair = pair_of(obj)
         if pair in table.objects:
             raise AlreadyExistsError(pair)
         metadata = obj["metadata"]
         metadata.setdefault("uid", str(uuid.uuid4()))
         metadata.setdefault("creationTimestamp", self.now())
-        return self._write(table, pair, obj, "ADDED", None)
+        return self._write(table, pair, obj, "ADDED")
 
     def update(self, key: Key, obj: JSON, *, expected: str = "") -> JSON:
         """Replace an object; `expected` is the version that must be stored, "" for any. Takes ownership of `obj`."""
         table = self.table(key)
-        pair = _pair(obj)
+        pair = pair_of(obj)
         current = table.objects.get(pair)
         if current is None:
             raise MissingError(pair)
         if expected and expected != current["metadata"]["resourceVersion"]:
             raise ConflictError(pair)
-        return self._write(table, pair, obj, "MODIFIED", current)
+        return self._write(table, pair, obj, "MODIFIED")
 
     def delete(self, key: Key, namespace: str, name: str, *, last: JSON | None = None) -> JSON:
         """Remove an object; watchers see `last`, or its stored state, with the version of the removal."""
@@ -189,10 +132,11 @@ class Storage:
         if current is None:
             raise MissingError((namespace, name))
         self._version += 1
-        final = last or current
-        final = {**final, "metadata": {**final["metadata"], "resourceVersion": str(self._version)}}
-        table.record(Event(self._version, "DELETED", final, current))
-        return final
+        before = table.bodies.pop((namespace, name))
+        version = str(self._version)
+        removed = Removed(before, self._version) if last is None else Body(versioned(last, version))
+        table.record(Event(self._version, "DELETED", removed, before))
+        return removed.get()
 
     def position(self, key: Key, version: int) -> int:
         """Where a watch from `version` starts in the history; raises CompactedError where that is gone."""
@@ -207,9 +151,7 @@ class Storage:
         """Forget all history, as etcd does from time to time: older versions answer 410 from now on."""
         self._start = self._version
         for table in self._tables.values():
-            table.evicted += len(table.events)
-            table.events.clear()
-            table.oldest = self._version
+            table.forget(self._version)
 
     def close(self) -> None:
         """Wake every watch so that it can end."""
@@ -217,14 +159,24 @@ class Storage:
         for table in self._tables.values():
             table.changed.set()
 
-    def _write(self, table: Table, pair: tuple[str, str], obj: JSON, kind: EventType, previous: JSON | None) -> JSON:
+    def _share_fields(self, obj: JSON) -> None:
+        """Field sets of managers are large and mostly alike: equal ones are stored once, as they never change."""
+        for entry in obj["metadata"].get("managedFields") or ():
+            if "fieldsV1" not in entry:
+                continue
+            text = encode_json(entry["fieldsV1"])
+            shared = self._field_sets.get(text)
+            if shared is None:
+                if len(self._field_sets) >= _MOST_FIELD_SETS:
+                    self._field_sets.clear()
+                shared = self._field_sets[text] = entry["fieldsV1"]
+            entry["fieldsV1"] = shared
+
+    def _write(self, table: Table, pair: tuple[str, str], obj: JSON, kind: EventType) -> JSON:
         self._version += 1
         obj["metadata"]["resourceVersion"] = str(self._version)
-        table.objects[pair] = obj
-        table.record(Event(self._version, kind, obj, previous))
+        self._share_fields(obj)
+        before, body = table.bodies.get(pair), Body(obj)
+        table.objects[pair], table.bodies[pair] = obj, body
+        table.record(Event(self._version, kind, body, before))
         return obj
-
-
-def _pair(obj: JSON) -> tuple[str, str]:
-    metadata = obj["metadata"]
-    return (metadata.get("namespace") or "", metadata["name"])

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.sandbox.api.failures import expired
-from app.sandbox.storage import CompactedError
+from app.sandbox.history import CompactedError
 from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from app.sandbox.api.selection import Selection
+    from app.sandbox.history import Event
     from app.sandbox.kinds.builtin import ApiResource
-    from app.sandbox.storage import Event, Storage
+    from app.sandbox.storage import Storage
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
@@ -104,21 +105,22 @@ def _render_event(
     shared: bool,
 ) -> bytes | None:
     """The line of one change as this watcher's selection sees it, None where it does not."""
-    if options.namespace and event.object["metadata"].get("namespace") != options.namespace:
+    if options.namespace and event.pair[0] != options.namespace:
         return None
-    kind, obj = str(event.type), event.object
+    kind, obj, whole = str(event.type), event.object, True
     if not options.selection.everything:
-        was = event.previous is not None and options.selection.matches(event.previous)
-        now = event.type != "DELETED" and options.selection.matches(event.object)
+        previous = event.previous
+        was = previous is not None and options.selection.matches(previous)
+        now = event.type != "DELETED" and options.selection.matches(obj)
         if not was and not now:
             return None
-        if was and not now and event.previous is not None:
+        if was and not now and previous is not None:
             # An object that leaves the selection looks deleted: as it was, with the version of the change.
-            kind = "DELETED"
-            obj = {**event.previous, "metadata": {**event.previous["metadata"], "resourceVersion": str(event.version)}}
+            kind, whole = "DELETED", False
+            obj = {**previous, "metadata": {**previous["metadata"], "resourceVersion": str(event.version)}}
         elif now and not was:
             kind = "ADDED"
-    if not shared or obj is not event.object:
+    if not shared or not whole:
         return _line(kind, render(obj))
     key = f"{kind} {resource.api_version}"
     line = event.encoded.get(key)

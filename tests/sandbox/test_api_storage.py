@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from app.sandbox.api.selection import EVERYTHING
+from app.sandbox.history import CompactedError
 from app.sandbox.kinds.builtin import PODS
-from app.sandbox.storage import AlreadyExistsError, CompactedError, ConflictError, MissingError, Storage
+from app.sandbox.storage import AlreadyExistsError, ConflictError, MissingError, Storage
 from app.sandbox.watch import WatchOptions, watch_lines
 from app.wire import decode_json
 
@@ -97,3 +98,45 @@ async def test_closing_ends_a_watch() -> None:
     lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
     storage.close()
     assert [line async for line in lines] == []
+
+
+def test_a_packed_history_still_shows_what_happened() -> None:
+    storage = Storage()
+    start = storage.version
+    storage.create(KEY, pod("a", spec={"v": 1}))
+    past = storage.version
+    storage.update(KEY, pod("a", spec={"v": 2}))
+    storage.delete(KEY, "n", "a")
+    for number in range(600):
+        storage.create(KEY, pod(f"b{number}"))
+    table = storage.table(KEY)
+    added, modified, deleted = table.since(storage.position(KEY, start))[:3]
+    assert [event.object.get("spec") for event in (added, modified, deleted)] == [{"v": 1}, {"v": 2}, {"v": 2}]
+    assert deleted.object["metadata"]["resourceVersion"] == str(deleted.version)
+    assert (added.previous, modified.previous) == (None, added.object)
+    assert 0 < table.past_bytes < 1000
+    assert storage.list_at(KEY, past)["n", "a"]["spec"] == {"v": 1}
+
+
+def test_large_objects_shorten_the_window() -> None:
+    storage = Storage()
+    start = storage.version
+    storage.create(KEY, pod("a"))
+    for number in range(400):
+        storage.update(KEY, pod("a", data=f"{number:03}" * (200 * 1024)))
+    table = storage.table(KEY)
+    assert table.past_bytes <= 64 * 1024 * 1024
+    with pytest.raises(CompactedError):
+        storage.position(KEY, start)
+    assert len(table.events) >= 256
+
+
+def test_equal_field_sets_are_kept_once() -> None:
+    storage = Storage()
+    stored = []
+    for name in "ab":
+        obj = pod(name)
+        obj["metadata"]["managedFields"] = [{"manager": "m", "fieldsV1": {"f:spec": {"f:v": {}}}}]
+        stored.append(storage.create(KEY, obj)["metadata"]["managedFields"][0]["fieldsV1"])
+    assert stored[0] == {"f:spec": {"f:v": {}}}
+    assert stored[0] is stored[1]

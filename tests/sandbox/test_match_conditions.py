@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.webhooks.conditionvalues import ConditionFailed, evaluate
-from app.sandbox.webhooks.matchconditions import BadCondition, check_conditions, compile_condition
+from app.sandbox.cel.calls import NoValue
+from app.sandbox.cel.tokens import BadExpression
+from app.sandbox.cel.values import evaluate
+from app.sandbox.webhooks.matchconditions import check_conditions, compile_condition
 
 VARIABLES: dict[str, Any] = {
     "object": {
@@ -47,18 +49,18 @@ VARIABLES: dict[str, Any] = {
     ],
 )
 def test_expressions(expression: str, *, value: bool) -> None:
-    assert evaluate(compile_condition(expression), VARIABLES) is value
+    assert evaluate(compile_condition(expression)[0], VARIABLES) is value
 
 
 @pytest.mark.parametrize(
     "expression",
     ["object.spec.nope == 1", "object.spec.containers[2].name == 'x'", "object.metadata.name", "oldObject.spec.on",
-     "object.metadata.name < 3", "object.spec.containers.exists(c, c.image == 'z')", "object.metadata.name.matches('(')"],
+     "object.metadata.name < 3", "object.spec.containers.exists(c, c.image == 'z')"],
 )  # fmt: skip
 def test_what_has_no_value_fails_or_is_no_boolean(expression: str) -> None:
     try:
-        assert not isinstance(evaluate(compile_condition(expression), VARIABLES), bool)
-    except ConditionFailed:
+        assert not isinstance(evaluate(compile_condition(expression)[0], VARIABLES), bool)
+    except NoValue:
         return
     assert expression == "object.metadata.name"
 
@@ -66,20 +68,24 @@ def test_what_has_no_value_fails_or_is_no_boolean(expression: str) -> None:
 @pytest.mark.parametrize(
     ("expression", "complaint"),
     [
-        ("object.metadata.name ==", "unexpected end of the expression"),
-        ("object.spec.containers.map(c, c.name)", "does not speak .map()"),
+        ("object.metadata.name ==", "ERROR: <input>:1:24: Syntax error: mismatched input '<EOF>'"),
+        ("object.metadata.name.matches('(')", "invalid matches argument"),
+        ("object.spec.containers.sum()", "does not speak sum()"),
         ("authorizer.group('')", "undeclared reference to 'authorizer'"),
         ("quantity('1')", "does not speak quantity()"),
         ("has(object)", "invalid argument to has() macro"),
-        ("object.metadata.?name", "unexpected '?'"),
-        ("object.metadata.name.startsWith('a', 'b')", "takes 1 argument(s), not 2"),
-        ("a && # comment", "unexpected '#'"),
+        ("object.metadata.?name", "does not speak optional selection"),
+        (
+            "object.metadata.name.startsWith('a', 'b')",
+            "found no matching overload for 'startsWith' applied to 'dyn.(string, string)'",
+        ),
+        ("a && # comment", "token recognition error at: '#'"),
         ("(" * 100 + "true" + ")" * 100, "nested too deeply"),
         ("object.x.exists(k, k) && k", "undeclared reference to 'k'"),
     ],
 )
 def test_what_lies_outside_the_subset_is_refused_with_a_reason(expression: str, complaint: str) -> None:
-    with pytest.raises(BadCondition) as caught:
+    with pytest.raises(BadExpression) as caught:
         compile_condition(expression)
     assert complaint in str(caught.value)
 
@@ -87,7 +93,7 @@ def test_what_lies_outside_the_subset_is_refused_with_a_reason(expression: str, 
 def test_registration_reports_every_bad_condition() -> None:
     conditions = [
         {"name": "ok", "expression": "true"},
-        {"name": "bad", "expression": "object.x.map(a, a)"},
+        {"name": "bad", "expression": "object.x.sum()"},
         {"expression": ""},
     ]
     errors = check_conditions(conditions, "webhooks[0].matchConditions")

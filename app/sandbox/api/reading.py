@@ -16,8 +16,8 @@ from app.kinds.fielderrors import FieldError
 from app.sandbox.api.call import Call, Reply, json_reply
 from app.sandbox.api.failures import bad_request, expired, failure, invalid, not_found, version_too_large
 from app.sandbox.api.selection import Selection, parse_selection
+from app.sandbox.history import CompactedError
 from app.sandbox.printing.tables import render_table
-from app.sandbox.storage import CompactedError
 from app.sandbox.watch import WatchOptions, watch_lines
 from app.wire import JSON, decode_json, encode_json
 

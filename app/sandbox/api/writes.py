@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import uuid
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
@@ -33,9 +34,13 @@ MANAGED = "managedFields"
 
 def keys_of(resource: ApiResource) -> MergeKeys:
     """How lists of the resource merge."""
-    if resource.custom:
-        return merge_keys_from_schema(resource.schema or {})
-    return merge_keys(resource.kind)
+    return _custom_keys(resource) if resource.custom else merge_keys(resource.kind)
+
+
+@lru_cache(maxsize=256)
+def _custom_keys(resource: ApiResource) -> MergeKeys:
+    """Kept per definition as it is served: a changed one is another resource."""
+    return merge_keys_from_schema(resource.schema or {})
 
 
 def read_sent(call: Call, sent: JSON) -> JSON:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from app.sandbox.schemas.rules import RuleTree
     from app.wire import JSON
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -39,6 +40,10 @@ class ApiResource:
     list_kind: str = ""
     warning: str = ""
     selectable: tuple[str, ...] = field(default=())
+    rules: RuleTree | None = None
+    """The validation rules of the schema."""
+    embeds: bool = False
+    """Whether the schema has embedded resources."""
 
     @property
     def api_version(self) -> str:

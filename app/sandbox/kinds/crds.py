@@ -8,6 +8,9 @@ from app.kinds.fielderrors import FieldError
 from app.kinds.names import dns1035_faults, label_faults, subdomain_faults
 from app.sandbox.kinds.builtin import BUILTIN, ApiResource
 from app.sandbox.printing.jsonpaths import check_path
+from app.sandbox.schemas.embedded import has_embedded
+from app.sandbox.schemas.rulecheck import check_rule_schemas
+from app.sandbox.schemas.rules import rule_tree
 from app.sandbox.schemas.schema import check_structural
 
 if TYPE_CHECKING:
@@ -58,6 +61,7 @@ def resources_of(crd: JSON) -> list[ApiResource]:
         if not version.get("served"):
             continue
         columns = version.get("additionalPrinterColumns")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
         group, label = spec["group"], version["name"]
         warning = version.get("deprecationWarning") or f"{group}/{label} {names['kind']} is deprecated"
         rows.append(
@@ -72,7 +76,9 @@ def resources_of(crd: JSON) -> list[ApiResource]:
                 categories=tuple(names.get("categories") or ()),
                 subresources=frozenset({"status"} if "status" in (version.get("subresources") or {}) else ()),
                 generation=True,
-                schema=(version.get("schema") or {}).get("openAPIV3Schema"),
+                schema=schema,
+                rules=rule_tree(schema),
+                embeds=has_embedded(schema),
                 columns=tuple(columns) if columns else None,
                 custom=True,
                 list_kind=names["listKind"],
@@ -186,11 +192,29 @@ def _check_versions(versions: list[JSON]) -> list[FieldError]:
             errors.append(FieldError(f"{here}.name", "Required"))
         else:
             errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in dns1035_faults(name)]
-        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+    return errors + _check_schemas(versions)
+
+
+def _check_schemas(versions: list[JSON]) -> list[FieldError]:
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    if schemas and schemas[0] is not None and all(schema == schemas[0] for schema in schemas):
+        return _check_schema(schemas[0], "spec.validation.openAPIV3Schema")
+    errors: list[FieldError] = []
+    for index, schema in enumerate(schemas):
+        here = f"spec.versions[{index}].schema.openAPIV3Schema"
         if schema is None:
-            errors.append(FieldError(f"{here}.schema.openAPIV3Schema", "Required", "schemas are required"))
-            continue
-        for error in check_structural(schema):
-            path = f"{here}.schema.openAPIV3Schema.{error.field}".removesuffix(".")
-            errors.append(FieldError(path, error.type, error.detail, error.bad_value))
+            errors.append(FieldError(here, "Required", "schemas are required"))
+        else:
+            errors += _check_schema(schema, here)
     return errors
+
+
+def _check_schema(schema: JSON, here: str) -> list[FieldError]:
+    """The faults of one schema; rules are read where its structure is sound."""
+    faults = check_structural(schema)
+    if not faults:
+        return check_rule_schemas(schema, here)
+    return [
+        FieldError(f"{here}.{fault.field}".removesuffix("."), fault.type, fault.detail, fault.bad_value)
+        for fault in faults
+    ]

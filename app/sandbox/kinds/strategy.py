@@ -18,6 +18,8 @@ from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import bad_request
 from app.sandbox.kinds.crds import begin_crd, check_crd, column_warnings
 from app.sandbox.schemas import schema as schemas
+from app.sandbox.schemas.embedded import WrongShape, check_embedded, coerce_embedded
+from app.sandbox.schemas.rules import check_rules
 from app.sandbox.webhooks.registration import check_configuration
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def decode(resource: ApiResource, obj: JSON, *, kind: str = "") -> tuple[JSON, l
             decoded, unknown = _decode_custom(resource, obj)
         else:
             decoded, unknown = decode_builtin(expected, resource.version, obj)
-    except ShapeError as error:
+    except (ShapeError, WrongShape) as error:
         raise bad_request(str(error)) from error
     rest = {name: value for name, value in decoded.items() if name not in ("kind", "apiVersion", "metadata")}
     return {"kind": expected, "apiVersion": resource.api_version, "metadata": decoded["metadata"], **rest}, unknown
@@ -68,6 +70,10 @@ def _decode_custom(resource: ApiResource, obj: JSON) -> tuple[JSON, list[str]]:
     if resource.schema is not None:
         unknown += schemas.unknown_fields(whole, resource.schema)
         whole = copy_json(schemas.prune(whole, resource.schema))
+        if resource.embeds:
+            prefix = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: '
+            whole, inner = coerce_embedded(whole, resource.schema, prefix)
+            unknown += inner
     return whole, unknown
 
 
@@ -201,9 +207,14 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
     if resource.custom:
         if resource.schema is None:
             return []
-        if old is None:
-            return schemas.validate(obj, resource.schema)
-        return schemas.validate_update(obj, old, resource.schema)
+        faults = (
+            schemas.validate(obj, resource.schema)
+            if old is None
+            else schemas.validate_update(obj, old, resource.schema)
+        )
+        if resource.embeds:
+            faults += check_embedded(obj, resource.schema)
+        return faults + (check_rules(obj, old, resource.rules, faults) if resource.rules is not None else [])
     if resource.kind == "Pod":
         errors = check_pod(obj)
         return errors + check_pod_update(obj, old) if old is not None else errors

@@ -70,6 +70,8 @@ def apply_defaults(obj: JSON, schema: JSON) -> JSON:
 
 
 def _default(value: Any, schema: JSON) -> Any:
+    if not schema:
+        return value
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [_default(_or_default(element, items), items) for element in value]

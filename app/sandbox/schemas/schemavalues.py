@@ -23,7 +23,7 @@ _Check = Callable[[Any, JSON, str], list[FieldError]]
 
 
 def validate(obj: JSON, schema: JSON) -> list[FieldError]:
-    """All faults of `obj`, in the order of its fields. Metadata is not judged here, but for embedded resources."""
+    """All faults of `obj`, in the order of its fields. Metadata is not judged here, nor an embedded resource's."""
     return check_value(obj, schema, "", _ABSENT)
 
 
@@ -113,10 +113,14 @@ def _check_number(value: float, schema: JSON, path: str) -> list[FieldError]:
     return [FieldError(path, "Invalid", _in_body(path, fault), value) for fault in faults]
 
 
+def _count(number: int) -> str:
+    return "1 item" if number == 1 else f"{number} items"
+
+
 def _check_list(value: list[Any], schema: JSON, path: str, old: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     if "maxItems" in schema and len(value) > schema["maxItems"]:
-        errors.append(FieldError(path, "TooMany", f"must have at most {schema['maxItems']} items", len(value)))
+        errors.append(FieldError(path, "TooMany", f"must have at most {_count(schema['maxItems'])}", len(value)))
     if "minItems" in schema and len(value) < schema["minItems"]:
         errors.append(
             FieldError(path, "Invalid", _in_body(path, f"should have at least {schema['minItems']} items"), len(value))
@@ -154,14 +158,12 @@ def _identity(schema: JSON) -> Callable[[Any], Any] | None:
 def _check_object(value: JSON, schema: JSON, path: str, old: Any) -> list[FieldError]:
     errors: list[FieldError] = []
     if "maxProperties" in schema and len(value) > schema["maxProperties"]:
-        errors.append(FieldError(path, "TooMany", f"must have at most {schema['maxProperties']} items", len(value)))
+        errors.append(FieldError(path, "TooMany", f"must have at most {_count(schema['maxProperties'])}", len(value)))
     if "minProperties" in schema and len(value) < schema["minProperties"]:
         text = _in_body(path, f"should have at least {schema['minProperties']} properties")
         errors.append(FieldError(path, "Invalid", text, len(value)))
     embedded = bool(schema.get("x-kubernetes-embedded-resource"))
     errors += [FieldError(child(path, name), "Required") for name in schema.get("required") or [] if name not in value]
-    if embedded:
-        errors += _check_embedded(value, path)
     properties: JSON = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     for name, member in value.items():
@@ -172,14 +174,6 @@ def _check_object(value: JSON, schema: JSON, path: str, old: Any) -> list[FieldE
             former = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
             errors += check_value(member, inner, child(path, name), former)
     return errors
-
-
-def _check_embedded(value: JSON, path: str) -> list[FieldError]:
-    return [
-        FieldError(child(path, name), "Required", "must not be empty")
-        for name in ("apiVersion", "kind")
-        if not value.get(name)
-    ]
 
 
 def _check_composition(value: Any, schema: JSON, path: str) -> list[FieldError]:

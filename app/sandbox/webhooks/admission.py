@@ -116,6 +116,8 @@ class WebhookDispatcher:
     async def validate(self, attributes: Attributes, obj: JSON | None) -> list[str]:
         """The warnings of all validating webhooks; raises `AdmissionRejected` with the first refusal in order."""
         calls = [self._call(hook, attributes, obj) for hook in self._hooks("validating", attributes)]
+        if not calls:
+            return []
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):

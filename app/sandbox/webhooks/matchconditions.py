@@ -1,7 +1,7 @@
 """Match conditions of webhooks: which conditions hold for a request, and whether they can be evaluated at all.
 
-A real API server evaluates CEL. This is an honest subset (`conditionsyntax` reads it, `conditionvalues` computes it):
-what lies outside of it is refused when the webhook is registered, with the place of the trouble, and never ignored.
+A real API server evaluates CEL. The room `cel` speaks an honest subset: what lies outside of it is refused when the
+webhook is registered, with the place of the trouble, and never ignored.
 """
 
 from __future__ import annotations
@@ -9,25 +9,35 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from app.errors import BerthError
 from app.kinds.fielderrors import FieldError
 from app.kinds.names import qualified_faults
-from app.sandbox.webhooks.conditionsyntax import BadCondition, Node, known_type, parse
-from app.sandbox.webhooks.conditionvalues import ConditionFailed, evaluate
+from app.sandbox.cel.calls import NoValue
+from app.sandbox.cel.checking import check
+from app.sandbox.cel.syntax import Node, parse
+from app.sandbox.cel.tokens import BadExpression
+from app.sandbox.cel.types import DYN, Type
+from app.sandbox.cel.values import evaluate
 from app.wire import JSON
 
 if TYPE_CHECKING:
     from app.sandbox.webhooks.admission import Attributes
 
-__all__ = ["BadCondition", "ConditionFailed", "check_conditions", "compile_condition", "holds"]
+__all__ = ["ConditionFailed", "check_conditions", "compile_condition", "holds"]
 
 _MOST = 64
-VARIABLES = frozenset({"object", "oldObject", "request"})
+VARIABLES: dict[str, Type] = {"object": DYN, "oldObject": DYN, "request": DYN}
+
+
+class ConditionFailed(BerthError):
+    """A condition has no value for this request (`no such key: labels`)."""
 
 
 @lru_cache(maxsize=512)
-def compile_condition(expression: str) -> Node:
-    """The parsed expression; raises `BadCondition` for what is no CEL, or CEL beyond the subset."""
-    return parse(expression, VARIABLES)
+def compile_condition(expression: str) -> tuple[Node, Type]:
+    """The parsed expression and its type; raises `BadExpression` for what is no CEL, or CEL beyond the subset."""
+    node = parse(expression)
+    return node, check(expression, node, VARIABLES)
 
 
 def check_conditions(conditions: list[JSON], path: str) -> list[FieldError]:
@@ -53,10 +63,10 @@ def _check_expression(expression: str, path: str) -> list[FieldError]:
     if not expression.strip():
         return [FieldError(path, "Required")]
     try:
-        kind = known_type(compile_condition(expression))
-    except BadCondition as error:
+        _, kind = compile_condition(expression)
+    except BadExpression as error:
         return [FieldError(path, "Invalid", f"compilation failed: {error}", expression)]
-    if kind not in ("bool", ""):
+    if kind.name not in ("bool", "dyn"):
         return [FieldError(path, "Invalid", f"must evaluate to bool but got {kind}", expression)]
     return []
 
@@ -69,8 +79,9 @@ def holds(conditions: list[JSON], attributes: Attributes, obj: JSON | None) -> b
     failures: list[str] = []
     for condition in conditions:
         try:
-            value = evaluate(compile_condition(condition.get("expression", "")), variables)
-        except (ConditionFailed, BadCondition) as error:
+            node, _ = compile_condition(condition.get("expression", ""))
+            value = evaluate(node, variables)
+        except (NoValue, BadExpression) as error:
             failures.append(f"expression '{condition.get('expression')}' resulted in error: {error}")
             continue
         if value is not True:

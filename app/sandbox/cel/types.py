@@ -1,0 +1,96 @@
+"""The types of CEL as far as the sandbox knows them, and when one may stand where another is wanted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Type:
+    """`name` is CEL's; `parts` are the element types of a list, map or optional; `fields` those of an object."""
+
+    name: str
+    parts: tuple[Type, ...] = ()
+    fields: Mapping[str, Type] | None = field(default=None, hash=False)
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return self.name
+        return f"{self.name}({', '.join(str(part) for part in self.parts)})"
+
+
+DYN = Type("dyn")
+BOOL = Type("bool")
+INT = Type("int")
+DOUBLE = Type("double")
+STRING = Type("string")
+NULL = Type("null")
+TYPE = Type("type")
+ANY = Type("A")
+"""Stands for any one type in a signature, the same one wherever it stands."""
+
+_NULLABLE = frozenset({"object", "optional_type"})
+
+
+def list_of(element: Type) -> Type:
+    return Type("list", (element,))
+
+
+def map_of(key: Type, value: Type) -> Type:
+    return Type("map", (key, value))
+
+
+def optional_of(value: Type) -> Type:
+    return Type("optional_type", (value,))
+
+
+def opaque(what: str) -> Type:
+    """Values that the sandbox cannot compute with; `what` says of what kind they are."""
+    return Type("opaque", (Type(what),))
+
+
+def join(one: Type, other: Type) -> Type | None:
+    """The type that both have in common, None where there is none."""
+    if one.name == "dyn" or other.name == "dyn":
+        return DYN
+    if one.name == "null" and other.name in _NULLABLE:
+        return other
+    if other.name == "null" and one.name in _NULLABLE:
+        return one
+    if one.name != other.name or len(one.parts) != len(other.parts):
+        return None
+    if one.fields is not None or other.fields is not None:
+        return one if one.fields == other.fields else None
+    parts: list[Type] = []
+    for mine, theirs in zip(one.parts, other.parts, strict=True):
+        part = join(mine, theirs)
+        if part is None:
+            return None
+        parts.append(part)
+    return Type(one.name, tuple(parts))
+
+
+def fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
+    """Whether `given` may stand for `wanted`, a part of a signature; `bound` keeps what `A` stands for."""
+    if wanted.name == "A":
+        known = bound.get("A")
+        common = given if known is None else join(known, given)
+        if common is None:
+            return False
+        bound["A"] = given if known is None or known.name == "dyn" else known
+        return True
+    if given.name == "dyn" or wanted.name == "dyn":
+        return True
+    if given.name != wanted.name or len(given.parts) != len(wanted.parts):
+        return False
+    return all(fits(mine, theirs, bound) for mine, theirs in zip(given.parts, wanted.parts, strict=True))
+
+
+def filled(result: Type, bound: Mapping[str, Type]) -> Type:
+    """The result of a signature with `A` replaced by what it stands for."""
+    if result.name == "A":
+        return bound.get("A", DYN)
+    if not result.parts:
+        return result
+    return Type(result.name, tuple(filled(part, bound) for part in result.parts))
