@@ -38,6 +38,16 @@ OBJECT_META: dict[str, Any] = {
 _OPEN: dict[str, Any] = {"*": "*"}
 _TEMPLATE = {"metadata": OBJECT_META, "spec": POD_SPEC}
 _WORKLOAD = {"spec": {"*": "*", "replicas": "i", "selector": LABEL_SELECTOR, "template": _TEMPLATE}, "status": _OPEN}
+_DAEMON_SET: dict[str, Any] = {
+    "spec": {
+        "selector": LABEL_SELECTOR,
+        "template": _TEMPLATE,
+        "updateStrategy": {"type": "s", "rollingUpdate": {"maxUnavailable": "x", "maxSurge": "x"}},
+        "minReadySeconds": "i",
+        "revisionHistoryLimit": "i",
+    },
+    "status": _OPEN,
+}
 _JOB_SPEC = {"*": "*", "selector": LABEL_SELECTOR, "template": _TEMPLATE, "parallelism": "i", "completions": "i"}
 _CONDITION = {
     "type": "s",
@@ -131,7 +141,7 @@ KINDS: dict[str, dict[str, Any]] = {
     },
     "Deployment": _WORKLOAD,
     "ReplicaSet": _WORKLOAD,
-    "DaemonSet": _WORKLOAD,
+    "DaemonSet": _DAEMON_SET,
     "StatefulSet": _WORKLOAD,
     "Job": {"spec": _JOB_SPEC, "status": _OPEN},
     "CronJob": {"spec": {**_OPEN, "jobTemplate": {"metadata": OBJECT_META, "spec": _JOB_SPEC}}, "status": _OPEN},

@@ -35,8 +35,13 @@ _PROBE: dict[str, Any] = {
 }
 _HOOK: dict[str, Any] = {**_HANDLER, "sleep": {"seconds": "i"}}
 _SECURITY_PROFILES: dict[str, Any] = {
-    "seLinuxOptions": STRINGS,
-    "windowsOptions": "*",
+    "seLinuxOptions": {"user": "s", "role": "s", "type": "s", "level": "s"},
+    "windowsOptions": {
+        "gmsaCredentialSpecName": "s",
+        "gmsaCredentialSpec": "s",
+        "runAsUserName": "s",
+        "hostProcess": "b",
+    },
     "runAsUser": "i",
     "runAsGroup": "i",
     "runAsNonRoot": "b",
@@ -88,14 +93,14 @@ CONTAINER: dict[str, Any] = {
                 "resourceFieldRef": _RESOURCE_FIELD_REF,
                 "configMapKeyRef": _KEY_REF,
                 "secretKeyRef": _KEY_REF,
-                "fileKeyRef": "*",
+                "fileKeyRef": {"volumeName": "s", "path": "s", "key": "s", "optional": "b"},
             },
         }
     ],
     "resources": RESOURCES,
     "resizePolicy": [{"resourceName": "s", "restartPolicy": "s"}],
     "restartPolicy": "s",
-    "restartPolicyRules": "*",
+    "restartPolicyRules": [{"action": "s", "exitCodes": {"operator": "s", "values": ["i"]}}],
     "volumeMounts": [
         {
             "name": "s",
@@ -171,7 +176,7 @@ VOLUME_SOURCES: dict[str, Any] = {
     },
     "ephemeral": {"volumeClaimTemplate": "*"},
     "image": {"reference": "s", "pullPolicy": "s"},
-    **dict.fromkeys(_OTHER_VOLUMES, "*"),
+    **{name: {"*": "*"} for name in _OTHER_VOLUMES},
 }
 _NODE_TERM: dict[str, Any] = {
     "matchExpressions": [{"key": "s", "operator": "s", "values": ["s"]}],

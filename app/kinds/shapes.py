@@ -43,8 +43,20 @@ _BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})
 _TOP: dict[str, Any] = {"apiVersion": "s", "kind": "s"}
 
 
+_FOUND = {"object": "an object", "array": "a list", "string": "a string", "bool": "a bool", "number": "a number"}
+_WANTED = {"s": "a string", "i": "an integer", "b": "true or false", "x": "an integer or a string", "q": "a quantity"}
+
+
 class ShapeError(ValueError):
-    """A field has a value of a type that it cannot have; the message is the API server's."""
+    """A field has a value that it cannot have; the message is the API server's.
+
+    `field` is the path of the field with indices, `fault` says what is wrong there without naming it again.
+    """
+
+    def __init__(self, message: str, *, field: str, fault: str) -> None:
+        super().__init__(message)
+        self.field = field
+        self.fault = fault
 
 
 def decode_builtin(kind: str, version: str, obj: JSON) -> tuple[JSON, list[str]]:
@@ -72,7 +84,7 @@ def _decode(value: Any, shape: Any, path: str, unknown: list[str], prefix: str) 
     if isinstance(shape, list):
         if not isinstance(value, list):
             struct = _STRUCTS.get(path.rpartition(".")[2], "")
-            raise _wrong_type(value, f"[]v1.{struct}" if struct else "[]string", path, prefix)
+            raise _wrong_type(value, f"[]v1.{struct}" if struct else "[]string", path, prefix, "a list")
         return [
             _zero(shape[0]) if item is None else _decode(item, shape[0], f"{path}[{index}]", unknown, prefix)
             for index, item in enumerate(value)
@@ -82,7 +94,7 @@ def _decode(value: Any, shape: Any, path: str, unknown: list[str], prefix: str) 
 
 def _object(value: Any, shape: dict[str, Any], path: str, unknown: list[str], prefix: str) -> JSON:
     if not isinstance(value, dict):
-        raise _wrong_type(value, "object", path, prefix)
+        raise _wrong_type(value, "object", path, prefix, "an object")
     decoded: JSON = {}
     rest = shape.get("*")
     for name, item in value.items():
@@ -104,7 +116,7 @@ def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
         case "s" if isinstance(value, str):
             return value
         case "y" if isinstance(value, str):
-            return _encoded_bytes(value, prefix)
+            return _encoded_bytes(value, path, prefix)
         case "b" if isinstance(value, bool):
             return value
         case "i" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
@@ -117,17 +129,18 @@ def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
             try:
                 return canonical(str(value))
             except QuantityError as error:
-                raise ShapeError(f"{prefix}{error}") from error
-    raise _wrong_type(value, _GO_TYPES[shape], path, prefix)
+                raise ShapeError(f"{prefix}{error}", field=path, fault=str(error)) from error
+    raise _wrong_type(value, _GO_TYPES[shape], path, prefix, _WANTED.get(shape, "a string"))
 
 
-def _encoded_bytes(text: str, prefix: str) -> str:
+def _encoded_bytes(text: str, path: str, prefix: str) -> str:
     """Base64 as the server writes it again: without line breaks, and without bits that say nothing."""
     plain = text.replace("\n", "").replace("\r", "")
     whole = _BASE64.fullmatch(plain)
     if whole is not None:
         return base64.b64encode(base64.b64decode(plain)).decode()
-    raise ShapeError(f"{prefix}illegal base64 data at input byte {_first_fault(plain)}")
+    fault = f"illegal base64 data at input byte {_first_fault(plain)}"
+    raise ShapeError(f"{prefix}{fault}", field=path, fault=fault)
 
 
 def _first_fault(text: str) -> int:
@@ -151,11 +164,12 @@ def _zero(shape: Any) -> Any:
     return {"s": "", "y": "", "i": 0, "b": False, "q": "0", "x": 0}.get(shape)
 
 
-def _wrong_type(value: Any, expected: str, path: str, prefix: str) -> Exception:
+def _wrong_type(value: Any, expected: str, path: str, prefix: str, wanted: str) -> Exception:
     """The wording of the server's decoder: the struct that holds the field, and the path without indices."""
     found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
     plain = re.sub(r"\[\d+\]", "", path)
     parents = plain.split(".")[:-1]
     struct = _STRUCTS.get(parents[-1], parents[-1].title()) if parents else ""
     place = f"{struct}.{plain}".removeprefix(".")
-    return ShapeError(f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}")
+    message = f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}"
+    return ShapeError(message, field=path, fault=f"want {wanted}, got {_FOUND[found]}")

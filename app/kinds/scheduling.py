@@ -1,0 +1,177 @@
+"""Validation of where a Pod may run, in the API server's words: affinity, tolerations, spreading. Pure."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.kinds.fielderrors import FieldError
+from app.kinds.names import (
+    check_label_selector,
+    label_faults,
+    label_value_faults,
+    qualified_faults,
+    subdomain_faults,
+    supported,
+)
+
+if TYPE_CHECKING:
+    from app.wire import JSON
+
+_SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_TOLERATION_TEXT = 'supported values: "Equal", "Exists", "Lt", "Gt"'
+_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+
+
+def check_affinity(affinity: JSON, path: str) -> list[FieldError]:
+    """Affinity to nodes and to other Pods."""
+    node = affinity.get("nodeAffinity") or {}
+    required = node.get("requiredDuringSchedulingIgnoredDuringExecution")
+    errors: list[FieldError] = []
+    if required is not None:
+        here = f"{path}.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+        terms = required.get("nodeSelectorTerms") or []
+        if not terms:
+            errors.append(FieldError(here, "Required", "must have at least one node selector term"))
+        for index, term in enumerate(terms):
+            errors += _check_expressions(term, f"{here}[{index}]")
+    for index, entry in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
+        here = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        if not 1 <= entry.get("weight", 0) <= 100:
+            errors.append(FieldError(f"{here}.weight", "Invalid", "must be in the range 1-100", entry.get("weight", 0)))
+        errors += _check_expressions(entry.get("preference") or {}, f"{here}.preference")
+    for field in ("podAffinity", "podAntiAffinity"):
+        errors += _check_pod_affinity(affinity.get(field) or {}, f"{path}.{field}")
+    return errors
+
+
+def _check_pod_affinity(affinity: JSON, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, term in enumerate(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []):
+        errors += _check_pod_term(term, f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{index}]")
+    for index, entry in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
+        here = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+        if not 1 <= entry.get("weight", 0) <= 100:
+            errors.append(FieldError(f"{here}.weight", "Invalid", "must be in the range 1-100", entry.get("weight", 0)))
+        errors += _check_pod_term(entry.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
+    return errors
+
+
+def _check_pod_term(term: JSON, path: str) -> list[FieldError]:
+    errors = [
+        FieldError(f"{path}.namespace", "Invalid", text, namespace)
+        for namespace in term.get("namespaces") or []
+        for text in label_faults(namespace)
+    ]
+    for field in ("labelSelector", "namespaceSelector"):
+        errors += check_label_selector(term.get(field) or {}, f"{path}.{field}")
+    key = term.get("topologyKey") or ""
+    if not key:
+        errors.append(FieldError(f"{path}.topologyKey", "Required", "can not be empty"))
+    return errors + [FieldError(f"{path}.topologyKey", "Invalid", text, key) for text in qualified_faults(key)]
+
+
+def check_spreading(constraints: list[JSON], path: str) -> list[FieldError]:
+    """How the Pods are spread; each topology and way once."""
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for index, entry in enumerate(constraints):
+        here, key, way = f"{path}[{index}]", entry.get("topologyKey") or "", entry.get("whenUnsatisfiable") or ""
+        skew, domains = entry.get("maxSkew", 0), entry.get("minDomains")
+        if skew <= 0:
+            errors.append(FieldError(f"{here}.maxSkew", "Invalid", "must be greater than zero", skew))
+        if not key:
+            errors.append(FieldError(f"{here}.topologyKey", "Required", "can not be empty"))
+        errors += supported(f"{here}.whenUnsatisfiable", way, ("DoNotSchedule", "ScheduleAnyway"))
+        if domains is not None and domains <= 0:
+            errors.append(FieldError(f"{here}.minDomains", "Invalid", "must be greater than zero", domains))
+        if domains is not None and way != "DoNotSchedule":
+            text = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {way}"
+            errors.append(FieldError(f"{here}.minDomains", "Invalid", text, domains))
+        for field in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
+            if field in entry:
+                errors += supported(f"{here}.{field}", entry[field], ("Honor", "Ignore"))
+        errors += check_label_selector(entry.get("labelSelector") or {}, f"{here}.labelSelector")
+        mark = f"{{{key}, {way}}}"
+        if mark in seen:
+            errors.append(FieldError(f"{here}.{{topologyKey, whenUnsatisfiable}}", "Duplicate", "", mark))
+        seen.add(mark)
+    return errors
+
+
+def _check_expressions(term: JSON, path: str) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for index, expression in enumerate(term.get("matchExpressions") or []):
+        here = f"{path}.matchExpressions[{index}]"
+        operator, values = expression.get("operator", ""), expression.get("values") or []
+        if operator in ("In", "NotIn") and not values:
+            errors.append(
+                FieldError(f"{here}.values", "Required", "must be specified when `operator` is 'In' or 'NotIn'")
+            )
+        elif operator in ("Exists", "DoesNotExist") and values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(FieldError(f"{here}.values", "Forbidden", text))
+        elif operator in ("Gt", "Lt") and len(values) != 1:
+            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            errors.append(FieldError(f"{here}.values", "Required", text))
+        elif operator not in _SELECTOR_OPERATORS:
+            errors.append(FieldError(f"{here}.operator", "Invalid", "not a valid selector operator", operator))
+        key = expression.get("key", "")
+        errors += [FieldError(f"{here}.key", "Invalid", text, key) for text in qualified_faults(key)]
+        if operator in ("In", "NotIn"):
+            errors += [
+                FieldError(f"{here}.values[{at}]", "Invalid", text, value)
+                for at, value in enumerate(values)
+                for text in label_value_faults(value)
+            ]
+    return errors + _check_fields(term, path)
+
+
+def _check_fields(term: JSON, path: str) -> list[FieldError]:
+    """Conditions on fields of a node: on its name alone, and on one."""
+    errors: list[FieldError] = []
+    for index, field in enumerate(term.get("matchFields") or []):
+        here, operator, key = f"{path}.matchFields[{index}]", field.get("operator", ""), field.get("key", "")
+        values = field.get("values") or []
+        if operator not in ("In", "NotIn"):
+            errors.append(FieldError(f"{here}.operator", "Invalid", "not a valid selector operator", operator))
+        elif len(values) != 1:
+            text = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+            errors.append(FieldError(f"{here}.values", "Required", text))
+        if key != "metadata.name":
+            errors.append(FieldError(f"{here}.key", "Invalid", "not a valid field selector key", key))
+        else:
+            errors += [
+                FieldError(f"{here}.values[{at}]", "Invalid", text, value)
+                for at, value in enumerate(values)
+                for text in subdomain_faults(value)
+            ]
+    return errors
+
+
+def check_tolerations(tolerations: list[JSON], path: str) -> list[FieldError]:
+    """Which taints the Pod stands."""
+    errors: list[FieldError] = []
+    for index, entry in enumerate(tolerations):
+        here, operator = f"{path}[{index}]", entry.get("operator") or "Equal"
+        if entry.get("key"):
+            errors += [
+                FieldError(f"{here}.key", "Invalid", text, entry["key"]) for text in qualified_faults(entry["key"])
+            ]
+        elif operator != "Exists":
+            text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+            errors.append(FieldError(f"{here}.operator", "Invalid", text, entry.get("operator") or ""))
+        if operator == "Exists" and entry.get("value"):
+            text = "value must be empty when `operator` is 'Exists'"
+            errors.append(FieldError(f"{here}.operator", "Invalid", text, entry["value"]))
+        if operator == "Equal":
+            value = entry.get("value") or ""
+            errors += [FieldError(f"{here}.operator", "Invalid", text, value) for text in label_value_faults(value)]
+        if operator not in ("Exists", "Equal"):
+            # The server names Lt and Gt too, and refuses them unless a feature is turned on.
+            errors.append(FieldError(f"{here}.operator", "NotSupported", _TOLERATION_TEXT, operator))
+        if entry.get("tolerationSeconds") is not None and entry.get("effect") != "NoExecute":
+            text = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+            errors.append(FieldError(f"{here}.effect", "Invalid", text, entry.get("effect") or ""))
+        if entry.get("effect"):
+            errors += supported(f"{here}.effect", entry["effect"], _EFFECTS)
+    return errors
