@@ -23,6 +23,9 @@ from app.networks.checking import attachment_problems
 from app.networks.model import Attachment, project
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
 from app.networks.webhook import NetworksInjector, NetworksOptions
+from app.placement.model import PlacementOptions
+from app.placement.namespaces import tenant_of
+from app.placement.webhook import PlacementInjector
 from app.wire import JSON, decode_json, encode_json
 
 
@@ -30,13 +33,14 @@ from app.wire import JSON, decode_json, encode_json
 class Surroundings:
     """What a webhook would know: its options, its own namespace, the switches before any ConfigMap, the cluster.
 
-    Without `client` the manifests are all there is.
+    Without `client` the manifests are all there is; whose a namespace is, they alone say in any case.
     """
 
     options: NetworksOptions
     initial: Switches
     namespace: str
     client: KubeClient | None = None
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
 
 
 @dataclass(slots=True)
@@ -67,7 +71,10 @@ async def explain(manifests: Manifests, surroundings: Surroundings) -> Explanati
         resource_name_keys=surroundings.options.resource_name_keys,
     )
     chain = Chain(
-        injectors=[NetworksInjector(lookup, switches=lambda: switches, options=surroundings.options)],
+        injectors=[
+            NetworksInjector(lookup, switches=lambda: switches, options=surroundings.options),
+            PlacementInjector(_Tenants(manifests.namespaces), options=surroundings.placement),
+        ],
         exempt_namespaces=frozenset({"kube-system", surroundings.namespace}),
     )
     for manifest in manifests.pods:
@@ -84,6 +91,19 @@ class _Known:
 
     def get(self, namespace: str, name: str) -> Attachment | None:
         return self._attachments.get((namespace, name))
+
+
+class _Tenants:
+    """The tenants of the namespaces among the manifests; a namespace that is not among them is nobody's."""
+
+    def __init__(self, objects: Iterable[JSON]) -> None:
+        self._tenants = {str(obj["metadata"].get("name") or ""): tenant_of(obj) for obj in objects}
+
+    def cached(self, namespace: str) -> str:
+        return self._tenants.get(namespace, "")
+
+    async def find(self, namespace: str) -> str:
+        return self.cached(namespace)
 
 
 async def _explain(chain: Chain, manifest: PodManifest) -> Explained:

@@ -1,6 +1,6 @@
 """Finds the Pods in manifests: Pods themselves and the templates of everything that makes Pods. Pure.
 
-Attachments and ConfigMaps are set aside for the lookups; what is none of these is left out with a note.
+Attachments, ConfigMaps and Namespaces are set aside for the lookups; what is none of these is left out with a note.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "PodTemplate": ("",),
     "ReplicationController": ("",),
     "ConfigMap": ("",),
+    "Namespace": ("",),
     "Deployment": ("apps", "extensions"),
     "ReplicaSet": ("apps", "extensions"),
     "StatefulSet": ("apps",),
@@ -66,6 +67,7 @@ class Manifests:
     pods: list[PodManifest] = field(default_factory=list)
     attachments: list[JSON] = field(default_factory=list)
     config_maps: list[JSON] = field(default_factory=list)
+    namespaces: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -91,6 +93,8 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         found.attachments.append({**obj, "metadata": {**metadata, "namespace": home}})
     elif kind == "ConfigMap":
         found.config_maps.append({**obj, "metadata": {**metadata, "namespace": metadata.get("namespace") or ""}})
+    elif kind == "Namespace":
+        found.namespaces.append({**obj, "metadata": metadata})
     else:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} makes no Pod; left out")
 

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import msgspec
 
 HOST_LABEL = "provisioning.dpu.nvidia.com/host"
 """On an infra node (a DPU): the name of the host that it sits in, as DPF labels it."""
 
 TENANT_LABEL = "berth.dev/tenant"
 """On a namespace of the infra cluster: the tenant whose it is. By default the same key marks the tenant's DPUs."""
+
+TENANT_NAMESPACE_PREFIX = "tenant-"
+"""How the names of tenants' namespaces begin in the infra cluster; nobody else's may."""
 
 DPU_OF_HOST = "berth.dev/dpu-of-host"
 """Annotation on a Pod: it must run on a DPU of this host."""
@@ -28,3 +35,59 @@ class Requirement:
 
     key: str
     value: str
+
+
+class Expression(msgspec.Struct, frozen=True):
+    """One condition of a node selector term."""
+
+    key: str | None = None
+    operator: str | None = None
+    values: list[str | None] | None = None
+
+
+class Term(msgspec.Struct, frozen=True, rename="camel"):
+    """One alternative of a node selector: all of it must hold. A term without any condition matches no node."""
+
+    match_expressions: list[Expression] | None = None
+    match_fields: list[Any] | None = None
+
+    @property
+    def empty(self) -> bool:
+        return not self.match_expressions and not self.match_fields
+
+
+class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
+    node_selector_terms: list[Term | None] | None = None
+
+
+class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
+    """What a node must fulfil; what is only preferred is nobody's business here."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+
+
+class Affinity(msgspec.Struct, frozen=True, rename="camel"):
+    node_affinity: NodeAffinity | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """The part of a Pod's spec that decides where it may run; null stands for absent, as in the API."""
+
+    node_name: str | None = None
+    node_selector: dict[str, str | None] | None = None
+    affinity: Affinity | None = None
+
+    @property
+    def required(self) -> NodeSelector | None:
+        """The required node affinity, None where there is none."""
+        node_affinity = self.affinity.node_affinity if self.affinity else None
+        return node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+
+    @property
+    def terms(self) -> Sequence[Term]:
+        """The terms of the required node affinity; a null one is an empty one."""
+        required = self.required
+        return [term or _EMPTY for term in required.node_selector_terms or ()] if required else ()
+
+
+_EMPTY = Term()

@@ -1,0 +1,175 @@
+"""The wing's part in the chain: confines Pods to the DPU of a host and to the DPUs of their namespace's tenant.
+
+Only Pod CREATE is looked at. The namespace of the Pod is the request's, which the API server vouches for. What the
+author of a Pod asks for can be given up by its author; that a Pod stays on its tenant's DPUs cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Protocol
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.errors import Denied
+from app.kube.names import check_dns_label
+from app.placement.conflicts import conflicts, shown
+from app.placement.model import DPU_OF_HOST, PlacementOptions, PodSpec, Requirement
+from app.placement.patching import plan_affinity
+from app.placement.plan import requirements
+
+INJECT = "berth.dev/inject"
+"""Label or annotation: "false" gives up what the Pod itself asks for."""
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation of the Pod by which a kubelet shows a static Pod: that one runs already."""
+NODES_GROUP = "system:nodes"
+_LINES = 10
+
+
+class TenantLookup(Protocol):
+    """Whose a namespace is; see `app.placement.namespaces.Namespaces`."""
+
+    def cached(self, namespace: str) -> str | None: ...
+
+    async def find(self, namespace: str) -> str: ...
+
+
+class Metadata(msgspec.Struct):
+    namespace: str | None = None
+    labels: dict[str, str | None] | None = None
+    annotations: dict[str, str | None] | None = None
+
+
+class Pod(msgspec.Struct):
+    """What every Pod is looked at for; `spec` is read only where something is required."""
+
+    metadata: Metadata | None = None
+    spec: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_decode_pod = msgspec.json.Decoder(Pod).decode
+_decode_spec = msgspec.json.Decoder(PodSpec | None).decode
+_NO_METADATA = Metadata()
+
+
+class PlacementInjector:
+    """Adds required node affinity. Holds no state of its own. Without a lookup tenants are not looked at.
+
+    In a chain it stands behind injectors that may opt out: an injection here overrides their "nothing to do".
+    """
+
+    name = "placement"
+
+    def __init__(self, lookup: TenantLookup | None, *, options: PlacementOptions | None = None) -> None:
+        self._options = options or PlacementOptions()
+        self._lookup = lookup if self._options.tenant_node_label else None
+
+    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+        """Plan the affinity for the creation of a Pod; leave `plan` untouched for every other request.
+
+        Returns None when that is done, and something to await where the cache does not know the namespace. Raises
+        Denied where the Pod contradicts what is required, Transient where its tenant cannot be told.
+        """
+        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
+            return None
+        try:
+            pod = _decode_pod(request.object)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _unreadable(error) from error
+        metadata = pod.metadata or _NO_METADATA
+        if self._lookup is None or _is_static(request, metadata):
+            self._plan(pod, metadata, None, plan)
+            return None
+        namespace = request.namespace or metadata.namespace or ""
+        tenant = self._lookup.cached(namespace)
+        if tenant is None:
+            _check_namespace(namespace)
+            return self._find_and_plan(self._lookup, namespace, pod, metadata, plan)
+        self._plan(pod, metadata, (namespace, tenant), plan)
+        return None
+
+    async def _find_and_plan(
+        self, lookup: TenantLookup, namespace: str, pod: Pod, metadata: Metadata, plan: Plan
+    ) -> None:
+        self._plan(pod, metadata, (namespace, await lookup.find(namespace)), plan)
+
+    def _plan(self, pod: Pod, metadata: Metadata, home: tuple[str, str] | None, plan: Plan) -> None:
+        """`home` is the namespace with its tenant, None where the namespace does not matter."""
+        wanted = self._wanted(_host(metadata, plan), home)
+        if not wanted:
+            return
+        try:
+            spec = _decode_spec(pod.spec)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _unreadable(error) from error
+        lines = list(conflicts(spec or PodSpec(), tuple(wanted), "spec"))
+        if lines:
+            raise _contradiction(lines, wanted)
+        added = plan_affinity(spec, wanted, plan.patch)
+        if not added:
+            plan.skip("NothingMissing", "the Pod has the node affinity that it needs")
+            return
+        if plan.reason != "Injected":
+            plan.reason, plan.message = "Injected", ""
+        plan.count("affinity", len(added))
+        plan.audit["decision"] = plan.reason
+        plan.audit["affinity"] = "; ".join(f"{one.key}={one.value}" for one in added)
+
+    def _wanted(self, host: str | None, home: tuple[str, str] | None) -> dict[Requirement, str]:
+        """The requirements, each with its reason."""
+        namespace, tenant = home or ("", "")
+        if host is None and not tenant:
+            return {}
+        reasons = [] if host is None else [f"annotation {DPU_OF_HOST}: {shown(host)[1:-1]}"]
+        reasons.append(f"namespace {namespace} belongs to tenant {shown(tenant)[1:-1]}")
+        wanted = requirements(host=host, tenant=tenant, options=self._options)
+        return dict(zip(wanted, reasons, strict=False))
+
+
+def _is_pod(request: Request) -> bool:
+    """Whether the request is about a Pod; a hand-written review may name the resource alone."""
+    kind = request.kind
+    if kind.kind:
+        return kind.kind == "Pod" and not kind.group
+    return request.resource.resource == "pods" and not request.resource.group
+
+
+def _is_static(request: Request, metadata: Metadata) -> bool:
+    """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
+    return MIRROR in (metadata.annotations or ()) and NODES_GROUP in request.user_info.groups
+
+
+def _host(metadata: Metadata, plan: Plan) -> str | None:
+    """The host that the author of the Pod asks for; None where there is none, or where it does not count."""
+    annotations = metadata.annotations
+    if not annotations or DPU_OF_HOST not in annotations:
+        return None
+    if MIRROR in annotations:
+        plan.skip("MirrorPod", "the Pod mirrors a static Pod: it runs already")
+        return None
+    for where, values in (("label", metadata.labels or {}), ("annotation", annotations)):
+        if (values.get(INJECT) or "").lower() == "false":
+            plan.skip("OptedOut", f'{where} {INJECT} is "false": annotation {DPU_OF_HOST} does not count')
+            return None
+    return annotations[DPU_OF_HOST] or ""
+
+
+def _check_namespace(namespace: str) -> None:
+    try:
+        check_dns_label(namespace)
+    except ValueError as error:
+        raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
+
+
+def _contradiction(lines: list[str], wanted: dict[Requirement, str]) -> Denied:
+    more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
+    return Denied(
+        f"the Pod contradicts where it has to run ({'; '.join(wanted.values())}): {'; '.join(lines[:_LINES] + more)}",
+        reason="PlacementContradiction",
+    )
+
+
+def _unreadable(error: Exception) -> Denied:
+    return Denied(f"the object is not a Pod that can be read: {error}", reason="UnreadablePod", code=400)

@@ -1,0 +1,65 @@
+"""Explaining says where a Pod would be confined to: by its annotation, and by Namespaces among the manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.explain.explaining import Explanation, Surroundings, explain
+from app.explain.manifests import sort_documents
+from app.explain.rendering import render
+from app.kube.documents import Document
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksOptions
+from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL, PlacementOptions
+
+
+async def explained(*objects: dict[str, Any], **surroundings: Any) -> Explanation:
+    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
+    return await explain(
+        sort_documents(documents), Surroundings(NetworksOptions(), Switches(), "kube-system", **surroundings)
+    )
+
+
+def pod(namespace: str = "default", **annotations: str) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": namespace, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+
+
+def namespace(name: str, labels: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def text(explanation: Explanation) -> str:
+    return "\n".join(line.text for line in render(explanation.results, "text"))
+
+
+async def test_the_annotation_is_shown_with_its_affinity() -> None:
+    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"})))
+    assert f"annotation {DPU_OF_HOST}: host-a" in shown
+    assert f'"key": "{HOST_LABEL}", "operator": "In", "values": ["host-a"]' in shown
+
+
+async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
+    explanation = await explained(
+        pod("ns"), pod("other"), namespace("ns", {TENANT_LABEL: "t1"}), namespace("odd", ["x"])
+    )
+    assert explanation.notes == []
+    confined, free = explanation.results
+    assert confined.decision.reason == "Injected"
+    assert "namespace ns belongs to tenant t1" in text(explanation)
+    assert free.decision.operations == []
+
+
+async def test_the_labels_of_nodes_are_those_of_the_surroundings() -> None:
+    options = PlacementOptions(host_label="example.com/host")
+    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), placement=options))
+    assert '"key": "example.com/host"' in shown
+
+
+async def test_a_contradiction_would_be_denied() -> None:
+    """A template counts like a Pod."""
+    template = {"metadata": {"annotations": {DPU_OF_HOST: "host-a"}}, "spec": {"nodeName": "n", "containers": []}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": template}}
+    (result,) = (await explained(owner)).results
+    assert result.denied
+    assert "spec.nodeName: 'n' bypasses the scheduler" in result.verdict
