@@ -10,6 +10,7 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
+from sys import intern
 from typing import Generic, Literal, TypeVar
 
 import structlog
@@ -40,7 +41,8 @@ def key_of(obj: JSON) -> Key:
     namespace, name = metadata.get("namespace") or "", metadata.get("name")
     if not isinstance(name, str) or not name or not isinstance(namespace, str):
         raise PoisonError("object without metadata.name")
-    return namespace, name
+    # Few namespaces, many objects: one string for each namespace is kept.
+    return intern(namespace), name
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.kube.resources import Resource
+from app.placement import model as placement
 
 # Tenant cluster.
 WORKLOAD_RULES = Resource("workload.universe.nvidia.com", "v1alpha1", "workloadrules", "WorkloadRule")
@@ -30,7 +31,7 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 
 SYSTEM_NAMESPACE = "universe"
 """In the infra cluster: of admin rules and their companions. In a tenant cluster: of rules, UVS objects and mirrors."""
-TENANT_NAMESPACE_PREFIX = "tenant-"
+TENANT_NAMESPACE_PREFIX = placement.TENANT_NAMESPACE_PREFIX
 ALL_TENANTS = "*"
 RESOURCE_TYPE = "v1/Pod"
 ORCHESTRATOR = "kubernetes"
@@ -39,6 +40,9 @@ AGENT_OWNER = "agent"
 
 RESERVED_DOMAINS = ("berth.dev", "universe.nvidia.com")
 """Nobody but Berth may write labels and annotations below these domains (and their subdomains) on infra objects."""
+
+USER_MARKS = frozenset({placement.DPU_OF_HOST, "berth.dev/inject", "berth.dev/resources-container"})
+"""… but for these, by which the author of a Pod asks Berth for something."""
 
 RULE_NAME = "workloadrule.workload.universe.nvidia.com/name"
 """Annotation on a companion and on its mirror: the name of the rule."""

@@ -1,0 +1,92 @@
+"""What a tenant's manifest may not say about itself: Berth's and the kubelet's marks, owners, and foreign identities.
+
+Pure: arbitrary JSON in, one line for each finding, beginning with the field's path. What a Pod may not ask of the host
+is in `guards`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from app.wire import encode_json
+from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
+
+_SHOWN = 80
+_STATIC_POD = re.compile(r"kubernetes\.io/config\.(?:mirror|source|hash|seen)", re.ASCII | re.IGNORECASE)
+_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
+_SECCOMP = ("seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
+_TOKENS = {
+    "kubernetes.io/service-account-token": "the token of a service account",
+    "bootstrap.kubernetes.io/token": "a token that lets nodes join the cluster",
+}
+
+
+def is_reserved(key: str) -> bool:
+    """Whether only Berth may write this label or annotation: below a reserved domain, but what users ask Berth by."""
+    if key in USER_MARKS:
+        return False
+    domain, slash, _ = key.lower().partition("/")
+    return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in RESERVED_DOMAINS)
+
+
+def reserved_marks(metadata: Any, path: str) -> Iterator[str]:
+    """Labels and annotations that nobody but Berth writes; this holds for the admin's templates too."""
+    for field in ("labels", "annotations"):
+        for key in _keys(member(metadata, field)):
+            if is_reserved(key):
+                yield f"{path}.{field}[{cut(key)}]: the domain is reserved for Berth; use another one"
+
+
+def foreign_metadata(metadata: Any, path: str) -> Iterator[str]:
+    """All that a tenant may not write in the metadata of an object, or of a template of Pods."""
+    yield from reserved_marks(metadata, path)
+    for field in ("labels", "annotations"):
+        for key in _keys(member(metadata, field)):
+            if _STATIC_POD.fullmatch(key):
+                yield f"{path}.{field}[{key}]: the kubelet marks its own Pods with it; leave it out"
+    for field in ("ownerReferences", "finalizers"):
+        if member(metadata, field):
+            yield f"{path}.{field}: not allowed in a tenant's manifest; leave it out"
+    yield from _profile_annotations(member(metadata, "annotations"), f"{path}.annotations")
+
+
+def token_secret(secret: Any, path: str) -> Iterator[str]:
+    """A Secret that would be an identity in the infra cluster."""
+    kind = member(secret, "type")
+    if isinstance(kind, str) and kind in _TOKENS:
+        yield f"{path}.type: {shown(kind)} is {_TOKENS[kind]}, which a tenant may not have; use another type"
+
+
+def _profile_annotations(annotations: Any, path: str) -> Iterator[str]:
+    """The forms in which profiles were written before they became fields."""
+    for key in _keys(annotations):
+        value = str(annotations[key])
+        if key.startswith(_APPARMOR):
+            right = value in ("", "runtime/default") or value.startswith("localhost/")
+        elif key.startswith(_SECCOMP):
+            right = value in ("runtime/default", "docker/default") or value.startswith("localhost/")
+        else:
+            continue
+        if not right:
+            yield f"{path}[{cut(key)}]: {shown(value)} takes the container's profile away; use runtime/default"
+
+
+def member(value: Any, field: str) -> Any:
+    """A field of what should be an object; None where it is none."""
+    return value.get(field) if isinstance(value, dict) else None
+
+
+def shown(value: object) -> str:
+    """A value of a manifest as JSON, cut where it is long."""
+    return cut(encode_json(value).decode())
+
+
+def cut(text: str) -> str:
+    """A text for a message, cut where it is long."""
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _keys(value: Any) -> list[str]:
+    return list(value) if isinstance(value, dict) else []

@@ -1,0 +1,156 @@
+"""What makes a Pod a companion, written and read: labels, annotations, and the value that the cache keeps.
+
+A Pod whose marks cannot be read is no companion, whatever its label says: nobody here changes or deletes it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from sys import intern
+
+import msgspec
+
+from app.kube.names import shorten
+from app.wire import JSON, encode_json
+from app.workloads.model import (
+    COMPANION,
+    INJECTED,
+    RULE,
+    RULE_NAME,
+    SPEC_HASH,
+    TENANT_NAMESPACE_PREFIX,
+    WORKLOAD,
+    WORKLOAD_ID,
+    ObjectKey,
+    Rule,
+    Workload,
+    workload_name,
+)
+
+_decode_names = msgspec.json.Decoder(list[str]).decode
+_UNREADABLE = b"?"
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A companion as it is in the infra cluster; `rule` and `workload` are the keys of the objects it exists for.
+
+    `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
+    deleted. `lost`: it ended although nobody asked it to, because of its node. `version` is the resource version that
+    showed it so first, 0 where the server has none that can be compared.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    rule: ObjectKey
+    workload: ObjectKey
+    spec_hash: str
+    digest: bytes
+    injected: tuple[str, ...]
+    ending: bool = False
+    lost: bool = False
+    version: int = field(default=0, compare=False)
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+
+def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:
+    return {COMPANION: rule.kind, WORKLOAD_ID: shorten(workload.id)}
+
+
+def annotations_of(rule: Rule, workload: Workload, *, spec_hash: str) -> dict[str, str]:
+    """The marks that do not change while the Pod exists; `injected_mark` is the one that does."""
+    return {
+        RULE_NAME: rule.name,
+        RULE: rule.id,
+        WORKLOAD: f"{workload.namespace}/{workload.id}",
+        SPEC_HASH: spec_hash,
+    }
+
+
+def injected_mark(names: Mapping[str, str]) -> str:
+    """The value of the annotation that lists the injected ones."""
+    return encode_json(sorted(names)).decode()
+
+
+def digest_of(injected: Mapping[str, str]) -> bytes:
+    """Eight bytes that stand for the annotations and their values."""
+    return hashlib.blake2b(encode_json(sorted(injected.items())), digest_size=8).digest()
+
+
+def companion_of(pod: JSON) -> Companion:
+    """The companion that this Pod is. Raises ValueError, with the reason, where it is none."""
+    metadata = pod["metadata"]
+    annotations = metadata.get("annotations") or {}
+    kind = (metadata.get("labels") or {}).get(COMPANION)
+    namespace, name = metadata["namespace"], metadata["name"]
+    rule, workload = _pair(annotations, RULE), _pair(annotations, WORKLOAD)
+    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+        raise ValueError("another controller owns it")
+    if kind not in ("tenant", "admin"):
+        raise ValueError(f"label {COMPANION} is neither tenant nor admin")
+    if not workload[0].startswith(TENANT_NAMESPACE_PREFIX):
+        raise ValueError(f"annotation {WORKLOAD} names no tenant's namespace")
+    if rule[0] != namespace or (kind == "tenant") != (workload[0] == namespace):
+        raise ValueError(f"annotations {RULE} and {WORKLOAD} belong to another namespace")
+    injected, digest = _injected(annotations)
+    return Companion(
+        namespace=intern(namespace),
+        name=name,
+        uid=metadata["uid"],
+        rule=(intern(rule[0]), intern(rule[1])),
+        workload=(intern(workload[0]), workload_name(workload[1])),
+        spec_hash=intern(annotations.get(SPEC_HASH) or ""),
+        digest=digest,
+        injected=injected,
+        ending=bool(metadata.get("deletionTimestamp")),
+        lost=_lost(pod),
+        version=version_of(metadata),
+    )
+
+
+def version_of(metadata: JSON) -> int:
+    """The resource version where it can be compared, else 0."""
+    version = str(metadata.get("resourceVersion"))
+    return int(version) if version.isdecimal() else 0
+
+
+def _pair(annotations: Mapping[str, str], mark: str) -> tuple[str, str]:
+    namespace, slash, name = (annotations.get(mark) or "").partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise ValueError(f"annotation {mark} is missing or unreadable")
+    return namespace, name
+
+
+_shared_names: dict[str, tuple[str, ...]] = {}
+"""The few lists of names that there are, decoded once and shared."""
+_SHARED_LIMIT = 4096
+
+
+def _injected(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
+    """Names and digest; an unreadable list has the digest that no other has, so that it is written anew."""
+    text = annotations.get(INJECTED)
+    names = _shared_names.get(text or "")
+    if names is None:
+        try:
+            names = tuple(intern(name) for name in _decode_names(text or ""))
+        except (msgspec.DecodeError, UnicodeEncodeError):
+            return (), _UNREADABLE
+        if len(_shared_names) >= _SHARED_LIMIT:
+            _shared_names.clear()
+        _shared_names[text or ""] = names
+    return names, digest_of({name: annotations[name] for name in names if name in annotations})
+
+
+def _lost(pod: JSON) -> bool:
+    """Failed by eviction, with its node or the like; not by its own end or its own deadline."""
+    status = pod.get("status") or {}
+    if status.get("phase") != "Failed" or status.get("reason") == "DeadlineExceeded":
+        return False
+    # A Pod that may end by itself says no reason when it does; one that may not has no other way to fail.
+    return (pod.get("spec") or {}).get("restartPolicy", "Always") != "Never" or bool(status.get("reason"))

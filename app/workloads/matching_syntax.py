@@ -1,0 +1,162 @@
+"""Syntax of keys: text to a checked JMESPath tree, with errors for people.
+
+The grammar is that of JMESPath. Refused beyond it: texts and trees beyond the limits below (parsing and evaluating are
+recursive), functions that do not exist or get the wrong number of arguments, `&` outside of a function, and the old
+form of literals that the library deprecates. Nothing here evaluates anything.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, cast
+
+from jmespath.exceptions import JMESPathError, ParseError
+from jmespath.functions import Functions
+from jmespath.lexer import Lexer
+from jmespath.parser import Parser
+
+MAX_LENGTH = 1024
+"""Characters; the longest possible annotation name takes a third of it."""
+MAX_TOKENS = 128
+"""Identifiers, dots, brackets … together; it bounds the recursion of the parser."""
+MAX_DEPTH = 32
+"""Levels of the tree and of literals in it; it bounds the recursion of the interpreter."""
+_SHOWN = 80
+
+_QUOTING = "names with anything but letters, digits and _ stand in double quotes"
+_MISPLACED = "& can only stand before an argument that a function evaluates by itself"
+_WALKING = ("subexpression", "current", "identity", "field")
+
+
+def parse(text: str) -> dict[str, Any]:
+    """The tree of the library's parser; raises ValueError."""
+    if not text.strip(" \t\r\n"):
+        raise ValueError("a key must not be empty: name a field, for instance metadata.resourceName, or @ for all")
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"key {_shown(text)} has {len(text)} characters: at most {MAX_LENGTH}")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", PendingDeprecationWarning)
+            count = sum(1 for _ in Lexer().tokenize(text)) - 1
+            if count > MAX_TOKENS:
+                raise ValueError(f"key {_shown(text)} has {count} parts: at most {MAX_TOKENS}")
+            tree = cast("dict[str, Any]", Parser().parse(text).parsed)
+    except PendingDeprecationWarning:
+        raise ValueError(f"key {_shown(text)}: a literal in backquotes must be JSON; write text as 'text'") from None
+    except JMESPathError as error:
+        raise ValueError(f"key {_shown(text)} is no JMESPath expression: {_reason(error, text)}") from None
+    except RecursionError:
+        raise ValueError(f"key {_shown(text)} is nested too deeply: at most {MAX_DEPTH} levels") from None
+    problem = _problem(tree)
+    if problem:
+        raise ValueError(f"key {_shown(text)}: {problem}")
+    return tree
+
+
+def plain_path(tree: dict[str, Any]) -> tuple[str, ...] | None:
+    """The names of a tree that only walks down maps (none at all for `@`), else None."""
+    names: list[str] = []
+    for node in _walk(tree):
+        if node["type"] not in _WALKING:
+            return None
+        if node["type"] == "field":
+            names.append(node["value"])
+    return tuple(names)
+
+
+def _reason(error: JMESPathError, text: str) -> str:
+    """What the library found, without its drawing, and the place, counted from 1."""
+    if not isinstance(error, ParseError):
+        return str(error)
+    position = error.lex_position
+    if error.token_value is None or position >= len(text):
+        return "it ends too early"
+    message = str(getattr(error, "message", None) or error.msg)[: 2 * _SHOWN]
+    rest = text[position : position + 20]
+    hint = f" ({_QUOTING})" if message.startswith("Unknown token") else ""
+    return f"{message[:1].lower()}{message[1:]} at character {position + 1}, before {rest!r}{hint}"
+
+
+def _problem(tree: dict[str, Any]) -> str | None:
+    for node in _walk(tree):
+        kind, children = node["type"], node.get("children", ())
+        if kind == "function_expression" and (found := _call_problem(node["value"], children)):
+            return found
+        if kind != "function_expression" and any(_is_node(child) and child["type"] == "expref" for child in children):
+            return _MISPLACED
+        if kind == "literal" and (found := _literal_problem(node["value"])):
+            return found
+        if kind in ("field", "key_val_pair") and _unpaired(node["value"]):
+            return "a name has half of a surrogate pair"
+        if kind == "slice" and 0 in children[2:]:
+            return "the step of a slice must not be 0"
+    if tree["type"] == "expref":
+        return _MISPLACED
+    if _depth(tree) > MAX_DEPTH:
+        return f"it is nested too deeply: at most {MAX_DEPTH} levels"
+    return None
+
+
+def _call_problem(name: str, arguments: Sequence[Any]) -> str | None:
+    known = Functions.FUNCTION_TABLE.get(name)
+    if known is None:
+        return f"there is no function {name}()"
+    wanted, count = known["signature"], len(arguments)
+    variadic = bool(wanted and wanted[-1].get("variadic"))
+    if count < len(wanted) or (count > len(wanted) and not variadic):
+        return f"{name}() takes {'at least ' * variadic}{len(wanted)} arguments, not {count}"
+    for at, argument in enumerate(arguments):
+        types = wanted[min(at, len(wanted) - 1)]["types"]
+        if argument["type"] == "expref" and "expref" not in types:
+            return _MISPLACED
+    return None
+
+
+def _literal_problem(value: Any) -> str | None:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        if any(isinstance(item, str) and _unpaired(item) for item in level):
+            return "a literal has half of a surrogate pair"
+        if any(isinstance(item, float) and not -float("inf") < item < float("inf") for item in level):
+            return "a literal has a number that JSON has not"
+        level = [part for item in level for part in _parts(item)]
+        if not level:
+            return None
+    return f"a literal is nested too deeply: at most {MAX_DEPTH} levels"
+
+
+def _parts(value: Any) -> list[Any]:
+    if isinstance(value, dict):
+        return [*value.keys(), *value.values()]
+    return value if isinstance(value, list) else []
+
+
+def _unpaired(text: str) -> bool:
+    return any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _is_node(child: Any) -> bool:
+    return isinstance(child, dict) and "type" in child
+
+
+def _walk(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Every node, parents before their children and in the order of the text; without recursion."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if node["type"] != "literal":
+            waiting += [child for child in reversed(node.get("children", ())) if _is_node(child)]
+
+
+def _depth(tree: dict[str, Any]) -> int:
+    depth, level = 0, [tree]
+    while level:
+        depth += 1
+        level = [child for node in level for child in node.get("children", ()) if _is_node(child)]
+    return depth
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -1,0 +1,264 @@
+"""The check of rules and tenants' objects: every line of what admission refuses, all of it in one message."""
+
+from __future__ import annotations
+
+import copy
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from app.admission.chain import Chain
+from app.admission.review import Decision, GroupVersionKind, Request
+from app.workloads.checking import RuleCheck
+from app.workloads.model import ADMIN_RULES, MIRROR, RULE_NAME, TENANT_RULES, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
+
+JSON = dict[str, Any]
+POD: JSON = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14.2"}]}}
+HOST_POD: JSON = {**POD, "spec": {**POD["spec"], "hostNetwork": True}}
+SPEC: JSON = {
+    "resourceType": "v1/Pod",
+    "workloadTerms": [
+        {
+            "matchExpressions": [
+                {"key": "metadata.resourceNamespace", "operator": "In", "values": ["default"]},
+                {"key": "metadata.resourceName", "operator": "In", "values": ["tenant1-pod1"]},
+            ]
+        }
+    ],
+    "workloadInfoInject": [
+        {"workloadKey": "state.nodeName", "asAnnotation": {"name": "tenant-node-name"}},
+        {"workloadKey": "state.extra.labels", "asAnnotation": {"name": "tenant-workload-labels"}},
+    ],
+    "dpuSelectionPolicy": "Any",
+    "template": POD,
+}
+RULES = (WORKLOAD_RULES, TENANT_RULES, ADMIN_RULES)
+
+
+def rule(name: str = "tenant1-rule1", /, **fields: Any) -> JSON:
+    return {"metadata": {"name": name, "namespace": "universe"}, "spec": copy.deepcopy(SPEC) | fields}
+
+
+def uvs(manifest: Any, **metadata: Any) -> JSON:
+    return {"metadata": {"name": "o", "namespace": "universe", **metadata}, "spec": {"object": manifest}}
+
+
+def terms(**expression: Any) -> list[JSON]:
+    return [{"matchExpressions": [{"key": "state.nodeName", "operator": "Exists"} | expression]}]
+
+
+async def review(obj: Any, resource: Any = WORKLOAD_RULES, *, old: Any = None, **fields: Any) -> Decision:
+    kind = GroupVersionKind(resource.group, resource.version, resource.kind)
+    request = Request(
+        uid="1",
+        kind=kind,
+        namespace="universe",
+        object=msgspec.Raw(json.dumps(obj).encode()),
+        old_object=msgspec.Raw(json.dumps(old).encode()),
+        **({"operation": "UPDATE" if old is not None else "CREATE"} | fields),
+    )
+    decision, _ = await Chain(checks=[RuleCheck()]).review(request)
+    return decision
+
+
+def spec_for(resource: Any) -> JSON:
+    return {"tenantMatch": ["tenant1", "tenant2"]} if resource is ADMIN_RULES else {}
+
+
+@pytest.mark.parametrize("resource", RULES, ids=lambda resource: resource.kind)
+async def test_a_good_rule_passes_without_a_word(resource: Any) -> None:
+    decision = await review(rule(**spec_for(resource)), resource)
+    assert (decision.allowed, decision.message, list(decision.warnings)) == (True, "", [])
+
+
+@pytest.mark.parametrize(
+    ("obj", "path"),
+    [
+        (rule(workloadTerms=terms(key="labels.k8s-app")), "spec.workloadTerms[0].matchExpressions[0].key"),
+        (rule(workloadTerms=terms(key="")), "spec.workloadTerms[0].matchExpressions[0].key"),
+        (rule(workloadTerms=terms(operator="In")), "spec.workloadTerms[0].matchExpressions[0].values"),
+        (rule(workloadTerms=terms(values=["a"])), "spec.workloadTerms[0].matchExpressions[0].values"),
+        (rule(workloadTerms=terms(operator="Gt")), "spec.workloadTerms[0].matchExpressions[0].operator"),
+        (rule(workloadTerms=[]), "spec.workloadTerms"),
+        (rule(workloadTerms=[{"matchExpressions": []}]), "spec.workloadTerms[0].matchExpressions"),
+        (rule(dpuSelectionPolicy="Elsewhere"), "spec.dpuSelectionPolicy"),
+        (rule(resourceType="v1/Node"), "spec.resourceType"),
+        (rule(template={**POD, "spec": {"containers": []}}), "spec.template.spec.containers"),
+        (rule(template={**POD, "spec": {**POD["spec"], "x": 1}}), "spec.template.spec.x"),
+        (rule("Rule_1"), "metadata.name"),
+        (
+            rule(workloadInfoInject=[{"workloadKey": "@", "asAnnotation": {"name": "berth.dev/rule"}}]),
+            "spec.workloadInfoInject[0].asAnnotation.name",
+        ),
+    ],
+)
+@pytest.mark.parametrize("resource", RULES, ids=lambda resource: resource.kind)
+@pytest.mark.parametrize("operation", ["CREATE", "UPDATE"])
+async def test_what_could_only_fail_later_is_refused(obj: JSON, path: str, resource: Any, operation: str) -> None:
+    """The message begins with the field's path."""
+    whole = {**obj, "spec": obj["spec"] | spec_for(resource)}
+    decision = await review(whole, resource, old={"spec": {}} if operation == "UPDATE" else None)
+    assert (decision.allowed, decision.reason, decision.code) == (False, "InvalidRule", 422)
+    assert decision.message.startswith(path)
+
+
+@pytest.mark.parametrize("tenants", [None, [], ["*", "tenant1"], ["Tenant"]])
+async def test_an_admin_rule_says_whose_workloads_it_sees(tenants: Any) -> None:
+    decision = await review(rule(tenantMatch=tenants), ADMIN_RULES)
+    assert not decision.allowed
+    assert decision.message.startswith("spec.tenantMatch")
+
+
+async def test_all_problems_are_in_one_message() -> None:
+    obj = rule("A_b", workloadTerms=terms(operator="In"), dpuSelectionPolicy="x", template=HOST_POD)
+    decision = await review(obj)
+    found = [line.partition(": ")[0] for line in decision.message.split("; ") if line.partition(" ")[0].endswith(":")]
+    assert found == [
+        "metadata.name",
+        "spec.workloadTerms[0].matchExpressions[0].values",
+        "spec.dpuSelectionPolicy",
+        "spec.template.spec.hostNetwork",
+    ]
+
+
+async def test_a_long_list_of_problems_is_cut_and_counted() -> None:
+    containers = [{"name": f"c{index}", "image": ""} for index in range(80)]
+    decision = await review(rule(template={**POD, "spec": {"containers": containers}}))
+    assert decision.message.endswith("; and 30 more problems")
+    assert "containers[49].image" in decision.message
+    assert "containers[50].image" not in decision.message
+
+
+async def test_only_admin_rules_may_ask_for_the_host() -> None:
+    assert (await review(rule(template=HOST_POD, tenantMatch=["*"]), ADMIN_RULES)).allowed
+    for resource in (WORKLOAD_RULES, TENANT_RULES):
+        assert (await review(rule(template=HOST_POD), resource)).message.startswith("spec.template.spec.hostNetwork")
+
+
+@pytest.mark.parametrize(("beginning", "allowed"), [("rule-", True), ("Rule-", False)])
+async def test_a_name_that_is_still_to_be_made(beginning: str, *, allowed: bool) -> None:
+    decision = await review({"metadata": {"generateName": beginning}, "spec": SPEC})
+    assert decision.allowed is allowed
+    assert decision.message.startswith("" if allowed else "metadata.generateName")
+
+
+async def test_a_good_object_passes_without_a_word() -> None:
+    """The UVSPod of the walk-through."""
+    decision = await review(uvs({**POD, "metadata": {"name": "tenant1-uvspod1"}}), UVS_PODS)
+    assert (decision.allowed, decision.message, list(decision.warnings)) == (True, "", [])
+
+
+@pytest.mark.parametrize(
+    ("obj", "path"),
+    [
+        (uvs(POD), "spec.object.metadata.name"),
+        (uvs(None), "spec.object"),
+        ({"metadata": {"name": "o"}}, "spec.object"),
+        (uvs({**HOST_POD, "metadata": {"name": "p"}}), "spec.object.spec.hostNetwork"),
+        (uvs({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "p"}}), "spec.object.kind"),
+    ],
+)
+async def test_bad_objects_are_refused(obj: JSON, path: str) -> None:
+    decision = await review(obj, UVS_PODS)
+    assert (decision.allowed, decision.reason) == (False, "InvalidObject")
+    assert decision.message.startswith(path)
+
+
+async def test_a_mirror_shows_a_pod_as_it_is() -> None:
+    """Berth writes it from a Pod that runs. Without the name of a rule it was marked by hand, which is told."""
+    pod = {**HOST_POD, "metadata": {"name": "p"}}
+    marks: JSON = {"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: "r"}}
+    decision = await review(uvs(pod, **marks), UVS_PODS)
+    assert (decision.allowed, list(decision.warnings)) == (True, [])
+    (warning,) = (await review(uvs(pod, labels={MIRROR: "true"}), UVS_PODS)).warnings
+    assert warning.startswith(f"metadata.labels[{MIRROR}]: ")
+
+
+async def test_the_mark_of_a_mirror_opens_no_other_door() -> None:
+    token = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}, "type": "bootstrap.kubernetes.io/token"}
+    assert not (await review(uvs(token, labels={MIRROR: "true"}), UVS_SECRETS)).allowed
+    bad = rule(template=HOST_POD)
+    bad["metadata"]["labels"] = {MIRROR: "true"}
+    assert not (await review(bad)).allowed
+
+
+async def test_who_takes_the_mark_from_a_mirror_asks_for_its_pod() -> None:
+    pod = {**HOST_POD, "metadata": {"name": "p"}}
+    decision = await review(uvs(pod), UVS_PODS, old=uvs(pod, labels={MIRROR: "true"}))
+    assert not decision.allowed
+
+
+async def test_what_leaves_the_spec_as_it_was_is_allowed() -> None:
+    """An object from before the check can be labeled, and its finalizers can be removed."""
+    old = rule(template=HOST_POD)
+    new = copy.deepcopy(old)
+    new["metadata"]["labels"] = {"a": "b"}
+    assert (await review(new, old=old)).allowed
+    new["spec"]["dpuSelectionPolicy"] = "SameNode"
+    assert not (await review(new, old=old)).allowed
+
+
+async def test_deletion_and_status_are_left_alone() -> None:
+    bad = rule(template=HOST_POD)
+    bad["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
+    assert (await review(bad, old=rule())).allowed
+    assert (await review(rule(template=7), old=rule(), sub_resource="status")).allowed
+    assert (await review(None, old=rule(template=7), operation="DELETE")).allowed
+    assert (await review({"spec": 7}, GroupVersionKind("example.com", "v1", "WorkloadRule"))).allowed
+
+
+@pytest.mark.parametrize("odd", [[], "x", {"metadata": 7}, {"metadata": {"name": "a"}, "spec": []}, {}])
+@pytest.mark.parametrize("resource", [*RULES, UVS_PODS], ids=lambda resource: resource.kind)
+async def test_what_is_no_object_is_refused(odd: Any, resource: Any) -> None:
+    decision = await review(odd, resource)
+    assert (decision.allowed, decision.reason) == (False, "InvalidObject" if resource is UVS_PODS else "InvalidRule")
+
+
+@pytest.mark.parametrize(
+    ("obj", "warned"),
+    [
+        (rule("a-rule-with-a-name-that-is-rather-long"), "metadata.name"),
+        (rule(template={**POD, "metadata": {"name": "nginx"}}), "spec.template.metadata.name"),
+        (rule(template={**POD, "metadata": {"namespace": "x"}}), "spec.template.metadata.namespace"),
+        (
+            rule(
+                template={
+                    **POD,
+                    "spec": {
+                        **POD["spec"],
+                        "volumes": [
+                            {
+                                "name": "v",
+                                "downwardAPI": {
+                                    "items": [
+                                        {
+                                            "path": "a",
+                                            "fieldRef": {"fieldPath": "metadata.annotations['tenant-node-name']"},
+                                        },
+                                        {"path": "b", "fieldRef": {"fieldPath": "metadata.annotations['nobody']"}},
+                                    ]
+                                },
+                            }
+                        ],
+                    },
+                }
+            ),
+            "spec.template.spec.volumes[0].downwardAPI.items[1].fieldRef.fieldPath",
+        ),
+    ],
+)
+async def test_what_is_legal_but_surprising_is_told(obj: JSON, warned: str) -> None:
+    decision = await review(obj)
+    assert decision.allowed
+    (warning,) = decision.warnings
+    assert warning.startswith(f"{warned}: ")
+
+
+async def test_a_namespace_that_is_not_used_is_told() -> None:
+    decision = await review(uvs({**POD, "metadata": {"name": "p", "namespace": "kube-system"}}), UVS_PODS)
+    assert decision.allowed
+    assert list(decision.warnings) == [
+        "spec.object.metadata.namespace: kube-system is not used; the tenant's namespace is"
+    ]

@@ -1,0 +1,120 @@
+"""What the controller remembers between watch and write: expectations, and the pauses after losses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from app.errors import ApiError
+from app.workloads.expectations import Expectations
+from app.workloads.marks import Companion
+from app.workloads.model import ObjectKey
+from app.workloads.reconciling_failures import Restarts, pause_of, problem_of
+
+W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")
+ONE = Companion("tenant-t", "r-u", "uid-1", ("tenant-t", "r"), W, "h", b"", (), version=5)
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def made() -> tuple[Expectations, dict[ObjectKey, Companion], Clock]:
+    cache: dict[ObjectKey, Companion] = {}
+    clock = Clock()
+    return Expectations(cache.get, lifetime=10.0, clock=clock), cache, clock
+
+
+def test_expectation_holds_until_the_watch_shows_the_same() -> None:
+    expectations, _, _ = made()
+    expectations.expect(ONE)
+    assert expectations.of_workload(W) == [ONE]
+    assert expectations.seen(KEY, None, replace(ONE))
+    assert not expectations.of_workload(W)
+    assert not expectations._by_workload
+
+
+def test_older_news_leaves_it_and_newer_ends_it() -> None:
+    expectations, _, _ = made()
+    expectations.expect(ONE)
+    assert not expectations.seen(KEY, None, replace(ONE, digest=b"x", version=4))
+    assert expectations.of_workload(W) == [ONE]
+    assert not expectations.seen(KEY, None, replace(ONE, digest=b"x", version=6))
+    assert not expectations.of_workload(W)
+
+
+def test_end_of_a_predecessor_is_not_its_end() -> None:
+    expectations, _, _ = made()
+    expectations.expect(ONE)
+    assert not expectations.seen(KEY, replace(ONE, uid="uid-0", version=3), None)
+    assert expectations.of_workload(W) == [ONE]
+    assert not expectations.seen(KEY, ONE, None)
+    assert not expectations.of_workload(W)
+
+
+def test_answer_that_comes_after_the_watch_is_no_news() -> None:
+    expectations, cache, _ = made()
+    cache[KEY] = replace(ONE, digest=b"newer", version=6)
+    expectations.expect(ONE)
+    assert not expectations.of_workload(W)
+    del cache[KEY]
+    expectations.seen(KEY, ONE, None)
+    expectations.expect(replace(ONE, ending=True, version=9))
+    assert not expectations.of_workload(W)
+
+
+def test_news_that_come_while_we_write_wake_nobody() -> None:
+    expectations, _, _ = made()
+    with expectations.writing(KEY):
+        assert expectations.seen(KEY, None, ONE)
+    assert not expectations.seen(KEY, ONE, replace(ONE, lost=True, version=6))
+
+
+def test_expectation_that_is_not_met_expires() -> None:
+    expectations, _, clock = made()
+    expectations.expect(ONE)
+    clock.now = 9.0
+    assert expectations.expire() == set()
+    clock.now = 10.0
+    assert expectations.expire() == {W}
+    assert not expectations.of_workload(W)
+    assert expectations.expire() == set()
+
+
+def test_pauses_after_losses_grow_and_start_small_again_after_a_calm() -> None:
+    clock = Clock()
+    clock.now = 1e6
+    restarts = Restarts(pause=10.0, cap=60.0, clock=clock)
+    waits = []
+    for _ in range(6):
+        waits.append(restarts.wait(KEY))
+        clock.now += waits[-1]
+        restarts.made(KEY)
+    assert waits == [0.0, 10.0, 20.0, 40.0, 60.0, 60.0]
+    clock.now += 1000.0
+    restarts.made(KEY)
+    assert restarts.wait(KEY) == 10.0
+    restarts.forget(KEY)
+    assert restarts.wait(KEY) == 0.0
+
+
+def test_refusals_have_a_reason_and_faults_that_pass_have_none() -> None:
+    def reason(status: int, text: str = "no") -> str | None:
+        problem = problem_of(ApiError(f"POST /x: HTTP {status}: {text}", status=status))
+        assert problem is None or problem.message == text
+        return problem.reason if problem else None
+
+    assert reason(403, "pods x is forbidden: exceeded quota: q") == "QuotaExceeded"
+    assert reason(403, "namespace x is being terminated") == "NamespaceTerminating"
+    assert reason(403) == "Denied"
+    assert reason(400, "admission webhook w denied the request: x") == "Denied"
+    assert reason(422, "admission webhook w denied the request: x") == "Denied"
+    assert reason(422) == reason(400) == reason(413) == "Invalid"
+    assert reason(404) == "NamespaceMissing"
+    assert reason(500) == "ServerError"
+    assert [reason(status) for status in (0, 401, 409, 429)] == [None] * 4
+    assert pause_of(problem_of(ApiError("x", status=404))) == 5.0
+    assert pause_of(problem_of(ApiError("x", status=403))) == 1.0
+    assert pause_of(None) is None

@@ -1,0 +1,479 @@
+"""The matcher against the plain meaning of rules, and what it may cost."""
+
+from __future__ import annotations
+
+import gc
+import random
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from app.wire import encode_json
+from app.workloads import matching, matching_facts
+from app.workloads.keys import Key, compile_key
+from app.workloads.matching import Matcher
+from app.workloads.model import Expression, Injection, ObjectKey, Operator, Rule, Term, Workload, workload_name
+
+
+def workload(
+    name: str, *, tenant: str = "a", labels: dict[str, str] | None = None, node: str = "", extra: Any = None
+) -> Workload:
+    metadata = {"id": f"id-{name}", "resourceName": name, "resourceNamespace": "default", "resourceType": "v1/Pod"}
+    state: dict[str, Any] = {"ready": True, "extra": {"labels": labels or {}, "more": extra}}
+    if node:
+        state["nodeName"] = node
+    document = encode_json({"metadata": metadata, "state": state})
+    return Workload(f"tenant-{tenant}", workload_name(f"id-{name}"), f"id-{name}", node, document)
+
+
+def where(key: str, operator: Operator = "In", *values: str) -> Expression:
+    return Expression(key, operator, frozenset(values))
+
+
+def rule(
+    name: str,
+    *terms: Iterable[Expression],
+    tenant: str = "a",
+    tenants: Iterable[str] | None = None,
+    admin: bool = False,
+    generation: int = 1,
+) -> Rule:
+    return Rule(
+        kind="admin" if admin else "tenant",
+        namespace="universe" if admin else f"tenant-{tenant}",
+        name=name,
+        generation=generation,
+        tenants=(None if tenants is None else frozenset(tenants)) if admin else frozenset({tenant}),
+        terms=tuple(Term(tuple(term)) for term in terms),
+        injections=(Injection("@", "x"),),
+        policy="Any",
+        template=b"{}",
+    )
+
+
+def named(name: str, value: str, **more: Any) -> Rule:
+    return rule(name, [where("metadata.resourceName", "In", value)], **more)
+
+
+def ids(rules: Iterable[Rule]) -> list[str]:
+    return [found.id for found in rules]
+
+
+# --- what holds ---
+
+RICH = workload("p1", labels={"app": "web", "n": "1"}, node="host-a", extra={"float": 2.0, "null": None, "list": []})
+
+
+@pytest.mark.parametrize(
+    ("expression", "holds"),
+    [
+        (where("metadata.resourceName", "In", "p1", "p2"), True),
+        (where("metadata.resourceName", "In", "p2"), False),
+        (where("metadata.resourceName", "NotIn", "p1"), False),
+        (where("metadata.resourceName", "NotIn", "p2"), True),
+        (where("state.ready", "In", "true"), True),
+        (where("state.ready", "In", "True"), False),
+        (where("state.extra.more.float", "In", "2"), True),
+        (where("state.extra.labels.none", "In", "x"), False),
+        (where("state.extra.labels.none", "NotIn", "x"), True),
+        (where("state.extra.labels.none", "Exists"), False),
+        (where("state.extra.labels.none", "DoesNotExist"), True),
+        (where("state.extra.more.null", "Exists"), False),
+        (where("state.nodeName", "Exists"), True),
+        (where("state.nodeName", "DoesNotExist"), False),
+        (where("state.extra.labels", "Exists"), True),
+        (where("state.extra.more.list", "Exists"), True),
+        (where("state.extra.labels", "In", '{"app":"web","n":"1"}'), False),
+        (where("state.extra.labels", "NotIn", '{"app":"web","n":"1"}'), True),
+        (where("length(state.extra.labels)", "In", "2"), True),
+        (where("length(state.nothing)", "NotIn", "2"), True),
+    ],
+)
+def test_an_expression(expression: Expression, *, holds: bool) -> None:
+    matcher = Matcher()
+    matcher.put_workload(RICH)
+    matcher.put_rule(rule("r", [expression]))
+    assert bool(matcher.rules_of(RICH.key)) is holds
+    assert matcher.workloads_of(("tenant-a", "r")) == ({RICH.key} if holds else set())
+
+
+def test_expressions_are_anded_and_terms_ored() -> None:
+    yes, no = where("metadata.resourceName", "In", "p1"), where("state.nodeName", "In", "host-z")
+    matcher = Matcher()
+    matcher.put_workload(RICH)
+    for name, terms in {"both": [[yes, no]], "either": [[no], [yes]], "none": [[no], [no]], "empty": [[]]}.items():
+        matcher.put_rule(rule(name, *terms))
+    matcher.put_rule(rule("nothing"))
+    assert ids(matcher.rules_of(RICH.key)) == ["tenant-a/either"]
+
+
+def test_a_rule_of_a_tenant_sees_its_own_workloads_only() -> None:
+    matcher = Matcher()
+    mine, other = workload("p1"), workload("p1", tenant="b")
+    matcher.put_workload(mine)
+    matcher.put_workload(other)
+    assert matcher.put_rule(named("r", "p1")) == {mine.key}
+    assert matcher.rules_of(other.key) == ()
+
+
+def test_a_rule_of_the_admin_sees_the_tenants_it_names() -> None:
+    matcher = Matcher()
+    keys = {}
+    for tenant in "abc":
+        keys[tenant] = workload("p1", tenant=tenant).key
+        matcher.put_workload(workload("p1", tenant=tenant))
+    assert matcher.put_rule(named("two", "p1", admin=True, tenants=["a", "b"])) == {keys["a"], keys["b"]}
+    assert matcher.put_rule(named("all", "p1", admin=True)) == set(keys.values())
+    matcher.put_workload(workload("p1", tenant="d"))
+    assert ids(matcher.rules_of(workload("p1", tenant="d").key)) == ["universe/all"]
+    assert matcher.put_rule(named("two", "p1", admin=True, tenants=["b", "c"])) == set(keys.values())
+    assert matcher.workloads_of(("universe", "two")) == {keys["b"], keys["c"]}
+
+
+def test_rules_come_sorted_by_kind_and_id() -> None:
+    matcher = Matcher()
+    found = workload("p1")
+    for name in ("z", "b"):
+        matcher.put_rule(named(name, "p1"))
+    matcher.put_workload(found)
+    for name in ("a", "y"):
+        matcher.put_rule(named(name, "p1"))
+        matcher.put_rule(named(name, "p1", admin=True))
+    wanted = ["universe/a", "universe/y", "tenant-a/a", "tenant-a/b", "tenant-a/y", "tenant-a/z"]
+    assert ids(matcher.rules_of(found.key)) == wanted
+    matcher.remove_workload(found.key)
+    matcher.put_workload(found)
+    assert ids(matcher.rules_of(found.key)) == wanted
+
+
+# --- what changed ---
+
+
+def test_a_rule_tells_whom_it_matched_before_or_matches_now() -> None:
+    matcher = Matcher()
+    one, two = workload("p1"), workload("p2")
+    matcher.put_workload(one)
+    matcher.put_workload(two)
+    assert matcher.put_rule(named("r", "p1")) == {one.key}
+    assert matcher.put_rule(named("r", "p1")) == set()
+    assert matcher.put_rule(named("r", "p1", generation=2)) == {one.key}
+    assert matcher.rules_of(one.key)[0].generation == 2
+    assert matcher.put_rule(named("r", "p2")) == {one.key, two.key}
+    assert matcher.remove_rule(("tenant-a", "r")) == {two.key}
+    assert matcher.remove_rule(("tenant-a", "r")) == set()
+    assert matcher.rule(("tenant-a", "r")) is None
+    assert matcher.rules_of(two.key) == ()
+
+
+def test_a_workload_tells_which_rules_began_or_ceased_to_match() -> None:
+    matcher = Matcher()
+    matcher.put_rule(rule("node", [where("state.nodeName", "Exists")]))
+    matcher.put_rule(named("name", "p1"))
+    assert matcher.put_workload(workload("p1")) == {("tenant-a", "name")}
+    assert matcher.put_workload(workload("p1")) == set()
+    assert matcher.put_workload(workload("p1", node="n")) == {("tenant-a", "node")}
+    assert matcher.put_workload(workload("p1", labels={"x": "y"})) == {("tenant-a", "node")}
+    assert matcher.workload(workload("p1").key) == workload("p1", labels={"x": "y"})
+    assert matcher.remove_workload(workload("p1").key) == {("tenant-a", "name")}
+    assert matcher.remove_workload(workload("p1").key) == set()
+    assert matcher.workload(workload("p1").key) is None
+    assert matcher.workloads_of(("tenant-a", "name")) == set()
+
+
+def test_a_rule_with_a_bad_key_changes_nothing() -> None:
+    matcher = Matcher()
+    matcher.put_workload(RICH)
+    matcher.put_rule(named("r", "p1"))
+    with pytest.raises(ValueError, match="JMESPath"):
+        matcher.put_rule(rule("r", [where("metadata.resourceName", "In", "p2")], [where("a..b", "Exists")]))
+    assert matcher.rule(("tenant-a", "r")) == named("r", "p1")
+    assert matcher.workloads_of(("tenant-a", "r")) == {RICH.key}
+
+
+def test_sets_that_were_returned_are_the_callers_own() -> None:
+    matcher = Matcher()
+    matcher.put_workload(RICH)
+    matcher.put_rule(named("r", "p1")).clear()
+    matcher.put_rule(named("r", "p1", generation=2)).clear()
+    assert matcher.workloads_of(("tenant-a", "r")) == {RICH.key}
+
+
+# --- any sequence of events ---
+
+LABELS = ["x", "y"]
+KEYS = ["metadata.resourceName", "state.nodeName", "state.extra.labels.x", "state.extra.labels.y", "state.ready"]
+KEYS += ["state.extra.labels", "length(state.extra.labels)"]
+TEXTS = ["p0", "p1", "host-a", "1", "2", "true"]
+TENANTS = ["a", "b"]
+WORKLOADS = st.builds(
+    lambda name, tenant, labels, node: workload(name, tenant=tenant, labels=labels, node=node),
+    st.sampled_from(["p0", "p1", "p2"]),
+    st.sampled_from(TENANTS),
+    st.dictionaries(st.sampled_from(LABELS), st.sampled_from(["1", "2"])),
+    st.sampled_from(["", "host-a"]),
+)
+TERMS = st.lists(
+    st.builds(
+        lambda key, operator, values: where(key, operator, *(values if operator in ("In", "NotIn") else ())),
+        st.sampled_from(KEYS),
+        st.sampled_from(("In", "In", "In", "NotIn", "Exists", "DoesNotExist")),
+        st.sets(st.sampled_from(TEXTS), min_size=1, max_size=3),
+    ),
+    min_size=1,
+    max_size=3,
+)
+RULES = st.builds(
+    lambda name, terms, tenant, tenants, admin, generation: rule(
+        name, *terms, tenant=tenant, tenants=tenants, admin=admin, generation=generation
+    ),
+    st.sampled_from(["r0", "r1", "r2"]),
+    st.lists(TERMS, min_size=1, max_size=2),
+    st.sampled_from(TENANTS),
+    st.none() | st.sets(st.sampled_from(TENANTS), min_size=1),
+    st.booleans(),
+    st.integers(1, 2),
+)
+EVENTS = st.lists(
+    st.one_of(st.tuples(st.just("put"), WORKLOADS | RULES), st.tuples(st.just("remove"), WORKLOADS | RULES)),
+    max_size=25,
+)
+
+
+def plainly(rules: dict[ObjectKey, Rule], found: Workload) -> list[Rule]:
+    """What a rule means, said again without any index."""
+    facts = matching_facts.Facts(found.document)
+
+    def matches(candidate: Rule) -> bool:
+        seen = candidate.tenants is None or found.tenant in candidate.tenants
+        return seen and any(all(true(expression) for expression in term.expressions) for term in candidate.terms)
+
+    def true(expression: Expression) -> bool:
+        value = facts.find(expression.key)
+        return {
+            "In": value in expression.values,
+            "NotIn": value not in expression.values,
+            "Exists": value is not None,
+            "DoesNotExist": value is None,
+        }[expression.operator]
+
+    return sorted(filter(matches, rules.values()), key=lambda item: (item.kind, item.id))
+
+
+@settings(max_examples=300, deadline=None)
+@given(events=EVENTS)
+def test_after_any_events_the_matcher_knows_what_plain_evaluation_finds(
+    events: list[tuple[str, Workload | Rule]],
+) -> None:
+    matcher, rules, workloads = Matcher(), {}, {}
+    pairs: set[tuple[ObjectKey, ObjectKey]] = set()
+    for action, item in events:
+        before = pairs
+        if isinstance(item, Workload):
+            if action == "put":
+                workloads[item.key] = item
+                touched = {(rule_key, item.key) for rule_key in matcher.put_workload(item)}
+            else:
+                workloads.pop(item.key, None)
+                touched = {(rule_key, item.key) for rule_key in matcher.remove_workload(item.key)}
+        elif action == "put":
+            equal = rules.get(item.key) == item
+            rules[item.key] = item
+            touched = {(item.key, workload_key) for workload_key in matcher.put_rule(item)}
+        else:
+            rules.pop(item.key, None)
+            touched = {(item.key, workload_key) for workload_key in matcher.remove_rule(item.key)}
+        pairs = {(found.key, key) for key, value in workloads.items() for found in plainly(rules, value)}
+        if isinstance(item, Rule):
+            about = {pair for pair in before | pairs if pair[0] == item.key}
+            assert touched == (set() if action == "put" and equal else about)
+        else:
+            assert touched == before ^ pairs
+        for key, value in workloads.items():
+            assert list(matcher.rules_of(key)) == plainly(rules, value)
+        for key in rules:
+            assert matcher.workloads_of(key) == {found for name, found in pairs if name == key}
+    assert sorted(ids(matcher.rules())) == sorted(ids(rules.values()))
+
+
+# --- what it costs, counted and not timed ---
+
+
+@pytest.fixture
+def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The keys in the order in which they were evaluated."""
+    seen: list[str] = []
+    monkeypatch.setattr(matching_facts, "compile_key", lambda text: _Watched(compile_key(text), seen))
+    return seen
+
+
+class _Watched:
+    def __init__(self, key: Key, seen: list[str]) -> None:
+        self._key, self._seen = key, seen
+
+    def evaluate(self, document: Any) -> Any:
+        self._seen.append(self._key.text)
+        return self._key.evaluate(document)
+
+
+def busy(count: int) -> Matcher:
+    matcher = Matcher()
+    for number in range(count):
+        terms = [
+            where("metadata.resourceNamespace", "In", "default"),
+            where("metadata.resourceName", "In", f"p{number}"),
+        ]
+        matcher.put_rule(rule(f"r{number}", terms))
+    return matcher
+
+
+@pytest.mark.parametrize("count", [10, 200])
+def test_an_event_evaluates_a_key_once_however_many_rules_use_it(count: int, evaluated: list[str]) -> None:
+    matcher = busy(count)
+    matcher.put_workload(workload("p3"))
+    assert sorted(evaluated) == ["metadata.resourceName", "metadata.resourceNamespace"]
+    assert len(matcher.rules_of(workload("p3").key)) == 1
+
+
+def test_an_equal_workload_evaluates_nothing(evaluated: list[str]) -> None:
+    matcher = busy(10)
+    matcher.put_workload(workload("p3"))
+    evaluated.clear()
+    assert matcher.put_workload(workload("p3")) == set()
+    assert evaluated == []
+
+
+def test_a_new_rule_touches_only_the_workloads_that_its_values_find(evaluated: list[str]) -> None:
+    matcher = busy(10)
+    for number in range(100):
+        matcher.put_workload(workload(f"p{number}"))
+    evaluated.clear()
+    matcher.put_rule(named("new", "p55"))
+    assert evaluated == ["metadata.resourceName"]
+
+
+def test_a_changed_template_evaluates_nothing(evaluated: list[str]) -> None:
+    matcher = busy(10)
+    matcher.put_workload(workload("p3"))
+    evaluated.clear()
+    changed = rule(
+        "r3",
+        [where("metadata.resourceNamespace", "In", "default"), where("metadata.resourceName", "In", "p3")],
+        generation=2,
+    )
+    assert matcher.put_rule(changed) == {workload("p3").key}
+    assert evaluated == []
+
+
+@pytest.mark.parametrize(
+    "shared", ["metadata.resourceNamespace", "state.ready", "state.extra.labels.tier", "metadata.resourceType"]
+)
+def test_rules_that_share_a_value_are_found_by_the_one_that_tells_them_apart(
+    shared: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    judged: list[object] = []
+    original = matching_facts.holds
+    monkeypatch.setattr(matching, "holds", lambda terms, facts: judged.append(terms) or original(terms, facts))
+    matcher = Matcher()
+    values = {"metadata.resourceNamespace": "default", "state.ready": "true", "metadata.resourceType": "v1/Pod"}
+    for number in range(50):
+        terms = [where(shared, "In", values.get(shared, "front")), where("state.extra.labels.app", "In", f"a{number}")]
+        matcher.put_rule(rule(f"r{number}", terms))
+    matcher.put_workload(workload("p1", labels={"tier": "front", "app": "a49"}))
+    assert ids(matcher.rules_of(workload("p1").key)) == ["tenant-a/r49"]
+    assert len(judged) <= 3
+
+
+@pytest.mark.parametrize("shared", ["metadata.resourceNamespace", "state.ready", "metadata.resourceType"])
+@pytest.mark.parametrize("telling", ["metadata.resourceName", "metadata.id", "state.extra.labels.app"])
+def test_already_the_first_rule_is_found_by_what_tells_workloads_apart(
+    shared: str, telling: str, evaluated: list[str]
+) -> None:
+    matcher = Matcher()
+    matcher.put_rule(rule("r", [where(shared, "In", "default", "true", "v1/Pod"), where(telling, "In", *"wxyz")]))
+    matcher.put_workload(workload("p1"))
+    assert evaluated == [telling]
+
+
+def test_of_two_like_keys_the_one_with_fewer_values_finds_a_rule(evaluated: list[str]) -> None:
+    matcher = Matcher()
+    many, few = where("state.extra.labels.x", "In", *"abc"), where("state.extra.labels.y", "In", "a")
+    matcher.put_rule(rule("r", [many, few]))
+    matcher.put_workload(workload("p1"))
+    assert evaluated == ["state.extra.labels.y"]
+
+
+def test_a_workload_is_no_longer_found_by_what_it_had(evaluated: list[str]) -> None:
+    matcher = Matcher()
+    matcher.put_workload(workload("stays"))
+    matcher.put_rule(rule("r", [where("state.nodeName", "In", "host-z")]))
+    for name in ("p1", "p2"):
+        matcher.put_workload(workload(name, node="host-a"))
+    matcher.put_workload(workload("p1", node="host-b"))
+    matcher.remove_workload(workload("p2").key)
+    evaluated.clear()
+    assert matcher.put_rule(rule("r", [where("state.nodeName", "In", "host-a")])) == set()
+    assert matcher.workloads_of(("tenant-a", "r")) == set()
+    assert evaluated == []
+
+
+def test_values_that_no_workload_has_any_more_take_no_room() -> None:
+    matcher = Matcher()
+    matcher.put_rule(named("r", "none"))
+    matcher.put_workload(workload("stays"))
+    for number in range(50):
+        matcher.put_workload(workload(f"p{number}"))
+        matcher.remove_workload(workload(f"p{number}").key)
+    (space,) = matcher._spaces.values()
+    assert {key: list(values) for key, values in space._buckets.items()} == {"metadata.resourceName": ["stays"]}
+
+
+def test_keys_that_no_rule_is_found_by_any_more_are_not_evaluated(evaluated: list[str]) -> None:
+    matcher = busy(3)
+    matcher.put_rule(rule("stays", [where("state.nodeName", "In", "host-z")]))
+    matcher.put_workload(workload("p1"))
+    for number in range(3):
+        matcher.remove_rule(("tenant-a", f"r{number}"))
+    evaluated.clear()
+    matcher.put_workload(workload("p1", node="n"))
+    assert set(evaluated) == {"state.nodeName"}
+
+
+def test_a_rule_that_asks_for_something_else_is_no_longer_found_by_the_old_key(evaluated: list[str]) -> None:
+    matcher = busy(1)
+    matcher.put_workload(workload("p1"))
+    matcher.put_rule(rule("r0", [where("state.nodeName", "In", "host-z")]))
+    evaluated.clear()
+    matcher.put_workload(workload("p1", node="n"))
+    assert set(evaluated) == {"state.nodeName"}
+
+
+def test_a_key_that_another_scope_needs_stays_indexed(evaluated: list[str]) -> None:
+    matcher = Matcher()
+    for number in range(20):
+        matcher.put_workload(workload(f"p{number}"))
+    matcher.put_rule(named("all", "p1", admin=True))
+    matcher.put_rule(named("mine", "p2"))
+    matcher.remove_rule(("tenant-a", "mine"))
+    evaluated.clear()
+    matcher.put_rule(named("more", "p3", admin=True))
+    assert evaluated == ["metadata.resourceName"]
+
+
+def test_what_is_gone_leaves_nothing_behind() -> None:
+    matcher = Matcher()
+    source = random.Random(7)
+    rules = [rule(f"r{n}", [where("state.extra.labels.x", "In", f"{n}")], admin=n % 2 == 0) for n in range(20)]
+    rules += [rule(f"s{n}", [where(f"state.extra.labels.y{n}", "Exists")]) for n in range(5)]
+    workloads = [workload(f"p{n}", tenant="ab"[n % 2], labels={"x": str(n % 7)}) for n in range(50)]
+    events: list[Rule | Workload] = [*rules, *workloads]
+    source.shuffle(events)
+    for item in events:
+        matcher.put_rule(item) if isinstance(item, Rule) else matcher.put_workload(item)
+    source.shuffle(events)
+    for item in events:
+        matcher.remove_rule(item.key) if isinstance(item, Rule) else matcher.remove_workload(item.key)
+    gc.collect()
+    assert not any(vars(matcher).values())

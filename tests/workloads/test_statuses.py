@@ -1,0 +1,156 @@
+"""Statuses: their words, when they are written, and how rarely."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.workloads.companions import Problem, Waiting
+from app.workloads.marks import Companion
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from app.workloads.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
+from app.workloads.statuses_findings import Findings
+from tests.workloads.conftest import SYSTEM, T1, Infra, eventually
+
+T, A, W = (T1, "r"), (SYSTEM, "a"), (T1, "workload-u1")
+
+
+def companion(rule: tuple[str, str], *, ending: bool = False) -> Companion:
+    return Companion(rule[0], f"{rule[1]}-u1", "uid", rule, W, "", b"", (), ending=ending)
+
+
+def test_workload_status_has_the_shape_of_the_api() -> None:
+    rules = workload_rules([("tenant", T)], [companion(T)], {})
+    ref = {"apiVersion": "v1", "kind": "Pod", "name": "r-u1", "namespace": T1}
+    assert rules["tenant"] == [{"id": f"{T1}/r", "status": {"objRef": ref, "result": "success", "message": ""}}]
+    assert next(iter(rules["tenant"][0]["status"])) == "objRef"
+    assert rules["admin"] is None
+
+
+def test_only_a_pod_that_stays_is_referred_to() -> None:
+    findings = {A: Waiting("Replacing", "still ending")}
+    rules = workload_rules([("admin", A), ("tenant", T)], [companion(A, ending=True)], findings)
+    assert rules["admin"][0]["status"] == {"result": "", "message": "still ending", "reason": "Replacing"}
+    assert rules["tenant"][0]["status"] == {"result": "", "message": ""}
+
+
+@pytest.mark.parametrize(
+    ("matched", "created", "ready"), [(0, 0, "True"), (2, 2, "True"), (2, 1, "False"), (1, 2, "True")]
+)
+def test_rule_is_ready_when_every_companion_exists(matched: int, created: int, ready: str) -> None:
+    status = rule_status(generation=3, matched=matched, created=created, broken=(), findings=())
+    assert (status["result"], status["message"]) == ("success", "")
+    assert (status["matched"], status["created"], status["observedGeneration"]) == (matched, created, 3)
+    assert status["conditions"][0]["status"] == ready
+
+
+def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
+    findings = [Waiting("NoNode", "w"), Problem("QuotaExceeded", "x" * 5000), Problem("Denied", "y")]
+    status = rule_status(generation=1, matched=3, created=0, broken=(), findings=findings)
+    assert status["result"] == "error"
+    assert status["message"].startswith("QuotaExceeded: xxx")
+    assert status["message"].endswith("(1 of 2 workloads with problems)")
+    assert len(status["message"]) == MESSAGE_LIMIT
+    assert status["conditions"][0]["reason"] == "QuotaExceeded"
+
+
+def test_transition_time_changes_with_the_status_only() -> None:
+    good = rule_status(generation=1, matched=1, created=1, broken=(), findings=())
+    first = timed(good, {}, now="t1")
+    assert first is not None
+    assert timed(good, first, now="t2") is None
+    newer = timed({**good, "matched": 2}, first, now="t2")
+    assert newer is not None
+    assert newer["conditions"][0]["lastTransitionTime"] == "t1"
+    bad = timed(rule_status(generation=1, matched=1, created=0, broken=["spec: x"], findings=()), first, now="t3")
+    assert bad is not None
+    assert bad["conditions"][0]["lastTransitionTime"] == "t3"
+    assert bad["conditions"][0]["reason"] == "InvalidRule"
+
+
+def test_findings_are_replaced_per_workload_and_leave_nothing_behind() -> None:
+    findings, problem = Findings(), Problem("X", "")
+    findings.put(W, {T: problem, A: problem})
+    findings.put(W, {A: problem})
+    assert not findings.of_rule(T)
+    assert findings.of_rule(A) == {W: problem}
+    findings.put(W, {})
+    assert not findings.of_workload(W)
+    assert not findings._by_rule
+    assert not findings._by_workload
+
+
+async def test_statuses_of_a_working_rule(infra: Infra) -> None:
+    await infra.workload("u1", node="host-a")
+    await infra.workload("u2")
+    await infra.rule("r", policy="SameNode")
+    await infra.admin_rule("a")
+    async with infra.controller():
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        await eventually(lambda: infra.status(ADMIN_RULES, "a").get("created") == 2)
+        status = infra.status(TENANT_RULES, "r")
+        assert (status["result"], status["message"], status["matched"]) == ("success", "", 2)
+        assert status["conditions"][0]["reason"] == "Waiting"
+        assert infra.status(ADMIN_RULES, "a")["conditions"][0]["status"] == "True"
+        rules = infra.status(WORKLOADS, "workload-u1")["rules"]
+        assert rules["admin"][0]["id"] == f"{SYSTEM}/a"
+        assert rules["admin"][0]["status"]["objRef"]["name"] == "a-tenant-tenant1-u1"
+        await infra.remove(TENANT_RULES, "r")
+        await eventually(lambda: not infra.status(WORKLOADS, "workload-u1")["rules"].get("tenant"))
+
+
+async def test_observed_generation_is_that_of_the_stored_rule(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("observedGeneration") == 1)
+        await infra.rule("r", image="nginx:2")
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("observedGeneration") == 2)
+
+
+async def test_many_workloads_cost_a_rule_few_status_writes(infra: Infra) -> None:
+    await infra.rule("r")
+    async with infra.controller() as client:
+        for n in range(60):
+            await infra.workload(f"u{n}")
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 60)
+        assert client.counts["patchstatus tenantworkloadrules"] <= 5
+        await eventually(lambda: client.counts["patchstatus workloads"] == 60)
+
+
+async def test_workload_without_rules_gets_no_status(infra: Infra) -> None:
+    await infra.workload("u1")
+    async with infra.controller(resync=0.1) as client:
+        await asyncio.sleep(0.5)
+        assert client.counts["patchstatus workloads"] == 0
+
+
+async def test_status_that_somebody_changed_is_written_again(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(lambda: infra.status(WORKLOADS, "workload-u1").get("rules"))
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        for resource, name in ((WORKLOADS, "workload-u1"), (TENANT_RULES, "r")):
+            body = {"status": {"rules": None, "result": "error"} if resource is TENANT_RULES else {"rules": None}}
+            await infra.admin.patch(resource, name, body, patch_type="merge", namespace=T1, subresource="status")
+        await eventually(lambda: infra.status(WORKLOADS, "workload-u1").get("rules"))
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
+
+
+async def test_slow_replacement_is_told_in_the_status(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.workloads.statuses_writing._REPLACEMENT_PAUSE", 0.3)
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(lambda: infra.status(WORKLOADS, "workload-u1").get("rules"))
+        await infra.bind("r-u1")
+        await infra.rule("r", image="nginx:2")
+        await eventually(
+            lambda: infra.status(WORKLOADS, "workload-u1")["rules"]["tenant"][0]["status"].get("reason") == "Replacing"
+        )
+        await infra.confirm("r-u1")
+        await eventually(
+            lambda: infra.status(WORKLOADS, "workload-u1")["rules"]["tenant"][0]["status"]["result"] == "success"
+        )
