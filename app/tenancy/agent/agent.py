@@ -1,0 +1,141 @@
+"""Puts the agent together: caches of the tenant cluster, the connection to the gateway, and what goes between them.
+
+Owns the order of things and what readiness says. Each part waits for what it needs, so a missing definition of rules
+leaves the Pods' part at work.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.kube.client import KubeClient
+from app.kube.controller import ControllerObserver
+from app.kube.reflector import Reflector, WatchObserver
+from app.kube.resources import CONFIG_MAPS, PODS
+from app.kube.store import Store
+from app.tenancy.agent.connection import Connection
+from app.tenancy.agent.mirrors import MirrorSync
+from app.tenancy.agent.namespaces import Namespaces
+from app.tenancy.agent.options import AgentObserver, AgentOptions
+from app.tenancy.agent.pods import PodView, project_pod
+from app.tenancy.agent.resources import ResourceSync
+from app.tenancy.agent.rules import RuleSync
+from app.tenancy.agent.targets import TARGETS
+from app.tenancy.agent.views import ObjectView, project_object
+from app.tenancy.agent.watches import PodWatch, RuleWatch
+from app.tenancy.agent.workloads import WorkloadSender
+from app.workloads.model import UVS_PODS, WORKLOAD_RULES
+
+
+class Agent:
+    """`run()` works until cancelled and may be called again; `waiting()` says what readiness waits for.
+
+    `client` speaks to the tenant cluster: it may list and watch Pods everywhere and the one ConfigMap, read and write
+    WorkloadRules, UVS objects and their statuses in `options.namespace`.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        options: AgentOptions,
+        observer: AgentObserver,
+        watch_observer: WatchObserver | None = None,
+        controller_observer: ControllerObserver | None = None,
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._observer = observer
+        self._watch_observer = watch_observer
+        self._controller_observer = controller_observer
+        self._running: _Running | None = None
+
+    def waiting(self) -> list[str]:
+        """One line for each thing that is missing; empty when the agent works as it should."""
+        return ["agent: not running"] if self._running is None else self._running.waiting()
+
+    async def run(self) -> None:
+        """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
+        self._running = _Running(
+            self._client, self._options, self._observer, self._watch_observer, self._controller_observer
+        )
+        try:
+            await self._running.run()
+        finally:
+            self._running = None
+
+
+class _Running:
+    """One run of the agent."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        options: AgentOptions,
+        observer: AgentObserver,
+        watching: WatchObserver | None,
+        controlling: ControllerObserver | None,
+    ) -> None:
+        namespace = options.namespace
+        self._connection = connection = Connection(options, observer)
+        self._namespaces = Namespaces(options)
+        pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=options.keep_finished))
+        rules: Store[ObjectView] = Store(project_object)
+        uvs: dict[str, Store[ObjectView]] = {target.resource.plural: Store(project_object) for target in TARGETS}
+        self._reflectors = [
+            Reflector(client, PODS, pods, observer=watching),
+            Reflector(
+                client,
+                CONFIG_MAPS,
+                self._namespaces.store,
+                namespace=options.config_map_namespace,
+                field_selector=f"metadata.name={options.config_map}",
+                observer=watching,
+            ),
+            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace, observer=watching),
+            *(
+                Reflector(client, target.resource, uvs[target.resource.plural], namespace=namespace, observer=watching)
+                for target in TARGETS
+            ),
+        ]
+        self._sender = WorkloadSender(pods, self._namespaces, options=options, observer=observer)
+        self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
+        self._rules = RuleSync(
+            client, rules, self._rule_watch.remote, connection=connection, options=options, observer=controlling
+        )
+        remote = self._pod_watch.remote
+        # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
+        self._mirrors = MirrorSync(client, uvs[UVS_PODS.plural], remote, options=options, observer=controlling)
+        self._resources = [
+            ResourceSync(
+                client,
+                target,
+                uvs[target.resource.plural],
+                remote,
+                connection=connection,
+                options=options,
+                is_mirror=self._mirrors.is_mirror,
+                observer=controlling,
+            )
+            for target in TARGETS
+        ]
+
+    def waiting(self) -> list[str]:
+        problems = [f"{r.resource.plural}: {r.reason}" for r in self._reflectors if not r.healthy]
+        if self._namespaces.problem:
+            problems.append(f"namespaces of workloads: {self._namespaces.problem}")
+        return problems + self._connection.waiting()
+
+    async def run(self) -> None:
+        connection = self._connection
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self._reflectors:
+                tasks.create_task(reflector.run())
+            tasks.create_task(connection.run())
+            tasks.create_task(connection.keep("workloads", self._sender.session))
+            tasks.create_task(connection.keep("rules", self._rule_watch.session))
+            tasks.create_task(connection.keep("resources", self._pod_watch.session))
+            tasks.create_task(self._rules.run())
+            tasks.create_task(self._mirrors.run())
+            for resources in self._resources:
+                tasks.create_task(resources.run())

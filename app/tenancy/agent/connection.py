@@ -1,0 +1,203 @@
+"""The one channel to the gateway: made anew when the certificate on disk changes, shared by streams and calls.
+
+Owns the channel, the pauses between tries of a stream, and what readiness says of the gateway. It knows no service:
+sessions and stubs are handed in.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+
+from app.kube.backoff import Backoff
+from app.tenancy.agent.credentials import Material
+from app.tenancy.agent.faults import GatewayUnavailable, fault, word
+from app.tenancy.agent.options import AgentObserver, AgentOptions, Stream
+
+log = structlog.get_logger(__name__)
+
+StubClass = Callable[[grpc.aio.Channel], Any]
+
+_SETTLED = 30.0
+"""Seconds after which a stream counts as sound, so that the next one is tried soon after it."""
+_GRACE = 5.0
+"""Seconds that calls on a replaced channel get to end."""
+_RECEIVE_LIMIT = 64 * 1024 * 1024
+"""Bytes of one answer; a list of all Secrets of a tenant comes in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a session gets: a channel, the metadata to send, and `up()` to say that its stream is current."""
+
+    channel: grpc.aio.Channel
+    metadata: tuple[tuple[str, str], ...]
+    up: Callable[[], None]
+
+
+Session = Callable[[Link], Awaitable[None]]
+
+
+class Connection:
+    """`run()` keeps the channel, `keep()` a stream over it; both run until cancelled."""
+
+    def __init__(self, options: AgentOptions, observer: AgentObserver) -> None:
+        self._options = options
+        self._observer = observer
+        self._channel: grpc.aio.Channel | None = None
+        self._opened = asyncio.Event()
+        self._renewed = asyncio.Event()
+        self._stubs: dict[StubClass, Any] = {}
+        self._problems: dict[str, str] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._metadata = (("tenant-id", options.tenant),) if options.tenant else ()
+
+    def waiting(self) -> list[str]:
+        """Why the gateway cannot be relied on, one line each; empty while every stream is up."""
+        return [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
+
+    def problem(self, stream: Stream) -> str:
+        """Why this stream is not up, as it stands in a status."""
+        certificate = self._problems.get("certificate", "")
+        return f"gateway: {certificate or self._problems.get(stream, 'not connected yet')}"
+
+    async def run(self) -> None:
+        """Keep a channel with the certificate that lies on disk."""
+        held: Material | None = None
+        self._problems["certificate"] = "not read yet"
+        try:
+            while True:
+                try:
+                    found = await asyncio.to_thread(Material.read, self._options)
+                except (OSError, ValueError) as error:
+                    if self._problems.get("certificate") != str(error):
+                        log.warning("certificate for the gateway cannot be used", problem=str(error))
+                    self._problems["certificate"] = str(error)
+                else:
+                    self._problems.pop("certificate", None)
+                    if found != held:
+                        self._open(found)
+                        held = found
+                await asyncio.sleep(self._options.certificate_poll)
+        finally:
+            await self._close()
+
+    async def keep(self, stream: Stream, session: Session) -> None:
+        """Run `session` again and again; a pause that grows, with jitter, stands behind every one that ended."""
+        backoff = Backoff(base=self._options.backoff_base, cap=self._options.backoff_cap)
+        loop = asyncio.get_running_loop()
+        self._problems[stream] = "not connected yet"
+        while True:
+            await self._opened.wait()
+            started = loop.time()
+            reason, detail = await self._once(stream, session)
+            self._problems[stream] = detail
+            self._observer.stream_up(stream, up=False)
+            self._observer.stream_ended(stream, reason)
+            if reason == "renewed":
+                continue
+            if loop.time() - started >= _SETTLED:
+                backoff.reset()
+            delay = backoff.next()
+            log.info("stream to the gateway ended", stream=stream, reason=detail, delay_s=round(delay, 3))
+            await asyncio.sleep(delay)
+
+    async def call(self, stub: StubClass, method: str, request: Any) -> Any:
+        """One unary call; raises GatewayUnavailable or GatewayRefused."""
+        if self._channel is None:
+            raise GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
+        if stub not in self._stubs:
+            self._stubs[stub] = stub(self._channel)
+        try:
+            answer = await getattr(self._stubs[stub], method)(
+                request, timeout=self._options.call_timeout, metadata=self._metadata
+            )
+        except grpc.aio.AioRpcError as error:
+            self._observer.called(method, word(error.code()))
+            raise fault(error) from None
+        except asyncio.CancelledError:
+            # A channel that is closed cancels its calls, which must not look as if we were told to end.
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            self._observer.called(method, "cancelled")
+            raise GatewayUnavailable("gateway: the channel was closed") from None
+        self._observer.called(method, "ok")
+        return answer
+
+    async def _once(self, stream: Stream, session: Session) -> tuple[str, str]:
+        """How one session ended: a word and a line."""
+        assert self._channel is not None  # noqa: S101  `_opened` is set with it and it is never taken away
+        link = Link(self._channel, self._metadata, lambda: self._up(stream))
+        running = asyncio.ensure_future(session(link))
+        renewed = asyncio.ensure_future(self._renewed.wait())
+        try:
+            await asyncio.wait({running, renewed}, return_when=asyncio.FIRST_COMPLETED)
+            if not running.done():
+                return "renewed", "the certificate was renewed"
+            running.result()
+        except grpc.aio.AioRpcError as error:
+            code = word(error.code())
+            return code, f"{code}: {error.details()}" if error.details() else code
+        except asyncio.CancelledError:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            return "renewed", "the channel was closed"
+        except Exception:  # the wall of a background task: a bug in one stream must not end the others
+            log.exception("stream to the gateway failed", stream=stream)
+            return "internal", "internal error"
+        else:
+            return "eof", "the gateway ended the stream"
+        finally:
+            for task_ in (running, renewed):
+                task_.cancel()
+            await asyncio.gather(running, renewed, return_exceptions=True)
+
+    def _up(self, stream: Stream) -> None:
+        if self._problems.pop(stream, None) is not None:
+            log.info("stream to the gateway is up", stream=stream)
+            self._observer.stream_up(stream, up=True)
+
+    def _open(self, material: Material) -> None:
+        old, options = self._channel, self._options
+        self._channel = grpc.aio.secure_channel(
+            options.gateway,
+            material.credentials(),
+            options=[
+                ("grpc.ssl_target_name_override", options.server_name),
+                ("grpc.keepalive_time_ms", int(options.keepalive * 1000)),
+                ("grpc.keepalive_timeout_ms", int(options.keepalive * 500)),
+                # A ping that measures bandwidth may be under way; it stands for the one of keepalive, with this limit.
+                ("grpc.http2.ping_timeout_ms", int(options.keepalive * 500)),
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_pings_without_data", 0),
+                ("grpc.initial_reconnect_backoff_ms", int(options.backoff_base * 1000)),
+                ("grpc.min_reconnect_backoff_ms", int(options.backoff_base * 1000)),
+                ("grpc.max_reconnect_backoff_ms", int(options.backoff_cap * 500)),
+                ("grpc.max_receive_message_length", _RECEIVE_LIMIT),
+                # Channels of one process to one address would share a connection, and with it the old certificate.
+                ("grpc.use_local_subchannel_pool", 1),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+        self._stubs = {}
+        self._opened.set()
+        self._renewed.set()
+        self._renewed = asyncio.Event()
+        if old is not None:
+            log.info("certificate for the gateway renewed")
+            closing = asyncio.create_task(old.close(_GRACE))
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    async def _close(self) -> None:
+        channel, self._channel = self._channel, None
+        self._opened.clear()
+        if channel is not None:
+            await channel.close()
+        await asyncio.gather(*self._closing, return_exceptions=True)

@@ -1,0 +1,67 @@
+"""What the agent is told, and what it tells those who watch it. Plain values; nothing happens here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from app.tenancy.model import GATEWAY_NAME
+from app.workloads.model import SYSTEM_NAMESPACE
+
+CONFIG_MAP_NAME = "workload-plugin-config"
+"""The ConfigMap whose key `config` names the namespaces to watch, as Universe's workload plugin calls it."""
+
+Stream = Literal["workloads", "rules", "resources"]
+SentEvent = Literal["update", "delete", "synced"]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """`gateway` is `host:port`; durations are in seconds, sizes in bytes.
+
+    The three PEM files are looked at every `certificate_poll` seconds. An empty `tenant` leaves it to the certificate
+    to say who we are. Rules, UVS objects and mirrors live in `namespace`. Finished Pods count as gone unless
+    `keep_finished`. After `patience` a gateway that cannot be reached is shown in the status of what waits for it.
+    Changes of Pods are gathered for `linger` before they are sent.
+    """
+
+    gateway: str
+    ca_file: Path
+    cert_file: Path
+    key_file: Path
+    server_name: str = GATEWAY_NAME
+    tenant: str = ""
+    namespace: str = SYSTEM_NAMESPACE
+    config_map: str = CONFIG_MAP_NAME
+    config_map_namespace: str = SYSTEM_NAMESPACE
+    keep_finished: bool = False
+    resync: float = 60.0
+    patience: float = 30.0
+    linger: float = 0.05
+    call_timeout: float = 15.0
+    backoff_base: float = 0.5
+    backoff_cap: float = 30.0
+    keepalive: float = 30.0
+    certificate_poll: float = 10.0
+    max_message: int = 1024 * 1024
+    workers: int = 4
+
+
+class AgentObserver(Protocol):
+    """What the agent reports of its talk with the gateway; the metrics module implements it."""
+
+    def stream_up(self, stream: Stream, *, up: bool) -> None:
+        """The stream carries current state from now on, or does no more."""
+
+    def stream_ended(self, stream: Stream, reason: str) -> None:
+        """A stream ended; `reason` is the gRPC code in lower case, "eof", "renewed" or "internal"."""
+
+    def sent(self, event: SentEvent) -> None:
+        """One message about workloads was written to the stream."""
+
+    def skipped(self, reason: Literal["too_large"]) -> None:
+        """A Pod cannot be told to the gateway."""
+
+    def called(self, method: str, code: str) -> None:
+        """A call ended; `code` is the gRPC code in lower case."""

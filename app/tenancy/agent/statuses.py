@@ -1,0 +1,148 @@
+"""Writes results where the user looks: the status of WorkloadRules, UVS objects and mirrors, only where it changes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.resources import Resource
+from app.tenancy.agent.views import ObjectView
+from app.tenancy.messages import canonical
+from app.wire import JSON
+
+_MANAGER = "berth-agent"
+_MESSAGE_LIMIT = 32768
+_REASON_LIMIT = 1024
+_FIELDS = (
+    ("rule.data.rule_template", "spec.template"),
+    ("rule.data", "spec"),
+    ("rule.id", "metadata.name"),
+    ("obj.obj_spec", "spec.object"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One outcome; `reason` is a CamelCase word for the condition Ready, `extra` further fields of the status.
+
+    An empty result means that nothing is known yet.
+    """
+
+    result: Literal["success", "error", ""]
+    reason: str
+    message: str = ""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def status_of(report: Report, *, generation: int, previous: JSON, now: str) -> JSON:
+    """The status that says it. `lastTransitionTime` is `now` only where Ready changes its status."""
+    ready = {"success": "True", "error": "False", "": "Unknown"}[report.result]
+    before: JSON = next((c for c in previous.get("conditions") or () if c.get("type") == "Ready"), {})
+    since = before.get("lastTransitionTime") if before.get("status") == ready else None
+    return {
+        "result": report.result,
+        "message": report.message,
+        "observedGeneration": generation,
+        **report.extra,
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": ready,
+                "reason": report.reason[:_REASON_LIMIT],
+                "message": report.message[:_MESSAGE_LIMIT],
+                "observedGeneration": generation,
+                "lastTransitionTime": since or now,
+            }
+        ],
+    }
+
+
+class StatusWriter:
+    """Writes the statuses of the objects of one resource in one namespace."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        resource: Resource,
+        *,
+        namespace: str,
+        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self._client = client
+        self._resource = resource
+        self._namespace = namespace
+        self._now = now
+
+    async def report(self, view: ObjectView, report: Report) -> None:
+        """Raises ApiError; an object that is gone needs no status."""
+        now = f"{self._now():%Y-%m-%dT%H:%M:%SZ}"
+        await self.write(view, status_of(report, generation=view.generation, previous=view.decoded_status(), now=now))
+
+    async def write(self, view: ObjectView, status: JSON) -> None:
+        """Make `status` the whole of what we say of the object. Raises ApiError."""
+        if canonical(status) == view.status:
+            return
+        body = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "metadata": {"name": view.name, "namespace": self._namespace},
+            "status": status,
+        }
+        try:
+            await self._client.apply(
+                self._resource,
+                view.name,
+                body,
+                namespace=self._namespace,
+                field_manager=_MANAGER,
+                subresource="status",
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+
+def in_terms_of_the_object(message: str) -> str:
+    """The gateway names the fields of its messages; the user knows those of the object."""
+    for theirs, ours in _FIELDS:
+        message = message.replace(theirs, ours)
+    return message
+
+
+class Patience:
+    """Since when a key has been waiting for the gateway; `limit` in seconds."""
+
+    def __init__(self, limit: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._clock = clock
+        self._since: dict[str, float] = {}
+
+    def left(self, key: str) -> float:
+        """Seconds of patience left for `key`, counted from the first question; 0 when it has run out."""
+        began = self._since.setdefault(key, self._clock())
+        return max(0.0, began + self._limit - self._clock())
+
+    def settle(self, key: str) -> None:
+        """`key` has its answer."""
+        self._since.pop(key, None)
+
+
+async def unreached(view: ObjectView | None, *, problem: str, patience: Patience, writer: StatusWriter) -> Result:
+    """What to do with an object while the gateway is out of reach: nothing for a while, then say so.
+
+    A status that is about the present spec stays: what it says was true when we last heard, and will be told again.
+    Raises ApiError.
+    """
+    if view is None or view.observed:
+        return Done()
+    left = patience.left(view.name)
+    if left > 0:
+        return RequeueAfter(left)
+    await writer.report(view, Report("error", "GatewayUnavailable", problem))
+    return Done()

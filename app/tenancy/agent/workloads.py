@@ -1,0 +1,179 @@
+"""Tells the gateway which Pods there are: all of them, then every change, and all of them again now and then.
+
+Owns one stream of workloads at a time. While no stream is open nothing is kept, for the next one begins with
+everything; on an open one each Pod waits at most once, and what is sent is its state at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import structlog
+
+from app.kube.store import EventType, Key, Store
+from app.tenancy.agent.connection import Link
+from app.tenancy.agent.namespaces import Namespaces
+from app.tenancy.agent.options import AgentObserver, AgentOptions
+from app.tenancy.agent.pods import PodView
+from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
+from app.tenancy.proto.universe.workload.v1.workload_pb2_grpc import WorkloadServiceStub
+
+log = structlog.get_logger(__name__)
+
+_PENDING_FLOOR = 10_000
+
+
+class Pending:
+    """Workload ids that wait to be sent, oldest first, each with the key of its Pod; at most `limit()` of them.
+
+    Where there would be more, all are dropped and `full` says that everything has to be sent again.
+    """
+
+    def __init__(self, limit: Callable[[], int]) -> None:
+        self._limit = limit
+        self._ids: dict[str, Key] = {}
+        self.wake = asyncio.Event()
+        self.full = False
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def add(self, workload_id: str, key: Key) -> None:
+        self._ids.setdefault(workload_id, key)
+        if len(self._ids) > self._limit():
+            self.renew()
+        self.wake.set()
+
+    def renew(self) -> None:
+        """Have everything sent again."""
+        self._ids.clear()
+        self.full = True
+        self.wake.set()
+
+    def clear(self) -> None:
+        self._ids.clear()
+        self.full = False
+        self.wake.clear()
+
+    def take(self) -> tuple[str, Key] | None:
+        """The oldest one, or None; `wake` is set again by the next `add`."""
+        if not self._ids:
+            self.wake.clear()
+            return None
+        workload_id = next(iter(self._ids))
+        return workload_id, self._ids.pop(workload_id)
+
+
+class WorkloadSender:
+    """`session` is one stream, from its opening to its end; it begins only once the Pods are known.
+
+    To send the whole of an empty cache would have the gateway remove everything.
+    """
+
+    def __init__(
+        self, pods: Store[PodView], namespaces: Namespaces, *, options: AgentOptions, observer: AgentObserver
+    ) -> None:
+        self._pods = pods
+        self._namespaces = namespaces
+        self._options = options
+        self._observer = observer
+        self._pending = Pending(lambda: _PENDING_FLOOR + 2 * len(pods))
+        self._open = False
+        self._told: set[str] = set()
+        self._too_large: dict[str, bytes] = {}
+        pods.subscribe(self._changed)
+        namespaces.subscribe(self._pending.renew)
+
+    async def session(self, link: Link) -> None:
+        await self._pods.wait_synced()
+        await self._namespaces.wait_known()
+        call = WorkloadServiceStub(link.channel).WorkloadStream(metadata=link.metadata)
+        ended = asyncio.ensure_future(call.code())
+        self._open, self._told = True, set()
+        try:
+            while not ended.done():
+                await self._send_all(call)
+                if not ended.done():
+                    link.up()
+                await self._follow(call, ended)
+            await call
+        finally:
+            self._open = False
+            self._pending.clear()
+            ended.cancel()
+            call.cancel()
+
+    def _changed(self, _event: EventType, key: Key, old: PodView | None, new: PodView | None) -> None:
+        if not self._open or not self._namespaces.allows(key[0]):
+            return
+        # A Pod may be replaced by a namesake between two looks: the one before it is gone then.
+        if old is not None and (new is None or new.id != old.id):
+            self._pending.add(old.id, key)
+        if new is not None:
+            self._pending.add(new.id, key)
+
+    async def _send_all(self, call: Any) -> None:
+        self._pending.clear()
+        known: set[str] = set()
+        for key in self._pods.keys():  # noqa: SIM118  a Store is no mapping
+            view = self._pods.get(*key)
+            if view is not None and self._namespaces.allows(key[0]):
+                known.add(view.id)
+                await self._send_one(call, view.id, key)
+        for gone in self._too_large.keys() - known:
+            del self._too_large[gone]
+        # The mark speaks of what was never sent on this stream; what was, and is no more, has to be named.
+        for gone in sorted(self._told - known):
+            await self._delete(call, gone)
+        # What changed meanwhile goes before the mark, lest it be taken for gone; once, for changes may never cease.
+        for _ in range(len(self._pending)):
+            if (waiting := self._pending.take()) is not None:
+                await self._send_one(call, *waiting)
+        await _write(call, pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()))
+        self._observer.sent("synced")
+        log.debug("workloads sent", count=len(known))
+
+    async def _follow(self, call: Any, ended: asyncio.Future[Any]) -> None:
+        """Sends changes until the stream ends or everything is due again."""
+        loop = asyncio.get_running_loop()
+        due = loop.time() + self._options.resync
+        while not ended.done() and not self._pending.full and loop.time() < due:
+            waiting = self._pending.take()
+            if waiting is not None:
+                await self._send_one(call, *waiting)
+                continue
+            wake = asyncio.ensure_future(self._pending.wake.wait())
+            try:
+                await asyncio.wait({wake, ended}, timeout=due - loop.time(), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                wake.cancel()
+            # A Pod's changes come in bursts; of one burst the last state is enough.
+            await asyncio.wait({ended}, timeout=self._options.linger)
+
+    async def _send_one(self, call: Any, workload_id: str, key: Key) -> None:
+        view = self._pods.get(*key)
+        if view is None or view.id != workload_id:
+            await self._delete(call, workload_id)
+        elif len(view.message) > self._options.max_message:
+            if self._too_large.get(workload_id) != view.message:
+                self._too_large[workload_id] = view.message
+                log.warning("Pod skipped: too large to be told", namespace=key[0], name=key[1], bytes=len(view.message))
+                self._observer.skipped("too_large")
+        else:
+            await _write(call, pb.WorkloadStreamRequest(update=pb.Workload.FromString(view.message)))
+            self._told.add(workload_id)
+            self._observer.sent("update")
+
+    async def _delete(self, call: Any, workload_id: str) -> None:
+        await _write(call, pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id)))
+        self._told.discard(workload_id)
+        self._observer.sent("delete")
+
+
+async def _write(call: Any, request: pb.WorkloadStreamRequest) -> None:
+    try:
+        await call.write(request)
+    except asyncio.InvalidStateError:
+        await call  # the stream ended a moment ago; this raises what it ended with

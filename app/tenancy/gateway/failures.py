@@ -1,0 +1,56 @@
+"""How a call fails: a gRPC status with a message for the caller. The API server's answers become one of them here.
+
+PERMISSION_DENIED is kept for identity: what the API server forbids is FAILED_PRECONDITION.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import grpc
+
+from app.errors import ApiError, BerthError
+
+Code = grpc.StatusCode
+_PREFIX = re.compile(r"^.*?: HTTP \d+: ")
+_MESSAGE_LIMIT = 3500
+"""Characters of a message: it travels in a header, and peers bound these to 8 KiB."""
+
+
+class Refused(BerthError):
+    """The call ends with this status; `trailing` is metadata for the caller."""
+
+    def __init__(self, code: grpc.StatusCode, message: str, *, trailing: tuple[tuple[str, str], ...] = ()) -> None:
+        super().__init__(message if len(message) <= _MESSAGE_LIMIT else message[:_MESSAGE_LIMIT] + " …")
+        self.code = code
+        self.trailing = trailing
+
+
+def invalid(problems: Iterable[str]) -> Refused:
+    """INVALID_ARGUMENT with every problem in one message."""
+    return Refused(Code.INVALID_ARGUMENT, "; ".join(problems))
+
+
+def refusal_of(error: ApiError) -> Refused:
+    """The status that the API server's answer stands for, with its own message."""
+    return Refused(code_of(error), message_of(error))
+
+
+def message_of(error: ApiError) -> str:
+    """What the API server said, without our request; where it said nothing, that."""
+    if error.status == 0:
+        return "the API server of the infra cluster does not answer; try again"
+    return _PREFIX.sub("", str(error), count=1)
+
+
+def code_of(error: ApiError) -> grpc.StatusCode:
+    if error.status == 409:
+        return Code.ALREADY_EXISTS if error.reason == "AlreadyExists" else Code.ABORTED
+    if error.status in (400, 413, 422):
+        return Code.INVALID_ARGUMENT
+    if error.status == 404:
+        return Code.NOT_FOUND
+    if error.status in (0, 401, 429) or error.status >= 500:
+        return Code.UNAVAILABLE
+    return Code.FAILED_PRECONDITION

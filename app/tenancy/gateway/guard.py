@@ -1,0 +1,253 @@
+"""Stands before every call: who calls, whether it may, how often; ends streams that their holder may not have any more.
+
+It knows services by name and audience, not by what they do. Everything that ends a call with an error passes here
+and becomes one gRPC status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import grpc.aio
+import structlog
+from google.protobuf.message import DecodeError
+
+from app.errors import ApiError
+from app.tenancy.gateway.failures import Code, Refused, refusal_of
+from app.tenancy.gateway.identity import Audience, Caller, Refusal
+from app.tenancy.gateway.limits import Rate, Slots
+from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.options import Limits
+from app.tenancy.model import Tenant
+
+log = structlog.get_logger(__name__)
+
+Context = grpc.aio.ServicerContext[Any, Any]
+Behavior = Callable[[Any, Context], Any]
+TENANT_ID = "tenant-id"
+_caller: ContextVar[Caller] = ContextVar("caller")
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What a call shows: its certificate, what it says of itself, and whom the service is for."""
+
+    pem: bytes | None
+    tenant_ids: tuple[str, ...]
+    audience: Audience
+
+
+Decide = Callable[[Evidence], Caller | Refusal]
+
+
+def tenant_of_call() -> Tenant:
+    """The tenant whose call is being served; only for services that are for tenants."""
+    tenant = _caller.get().tenant
+    assert tenant is not None, "a tenant's service without a tenant"  # noqa: S101 - the guard has seen to it
+    return tenant
+
+
+@dataclass(slots=True, eq=False)
+class _Stream:
+    evidence: Evidence
+    service: str
+    peer: str
+    scope: asyncio.Timeout
+    ended: Refused | None = None
+
+
+class Guard(grpc.aio.ServerInterceptor):
+    """`audiences` maps the names of services to whom they are for; any other service is for nobody.
+
+    `waiting` says what is missing before callers can be told from each other.
+    """
+
+    def __init__(
+        self,
+        decide: Decide,
+        *,
+        audiences: Mapping[str, Audience],
+        waiting: Callable[[], list[str]],
+        limits: Limits,
+        observer: GatewayObserver,
+    ) -> None:
+        self._decide = decide
+        self._audiences = audiences
+        self._waiting = waiting
+        self._observer = observer
+        self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
+        self._slots = Slots(limits.streams_per_tenant, observer.streams)
+        self._streams: set[_Stream] = set()
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[grpc.RpcMethodHandler[Any, Any] | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> grpc.RpcMethodHandler[Any, Any] | None:
+        handler: Any = await continuation(handler_call_details)
+        if handler is None:  # no such method: gRPC says so
+            return None
+        _, service, method = handler_call_details.method.split("/", 2)
+        kind = f"{_arity(handler.request_streaming)}_{_arity(handler.response_streaming)}"
+        streaming = handler.request_streaming or handler.response_streaming
+        inner = _parsing(getattr(handler, kind), handler.request_deserializer, many=handler.request_streaming)
+        behavior = self._guarded(inner, service=service, method=method, streaming=streaming)
+        make = getattr(grpc, f"{kind}_rpc_method_handler")
+        # Bytes come in: nothing that a caller sent is parsed before it is known who the caller is.
+        made: grpc.RpcMethodHandler[Any, Any] = make(behavior, response_serializer=handler.response_serializer)
+        return made
+
+    def review(self) -> None:
+        """Ask again who holds each open stream, and end those whose holder may not have it any more."""
+        self._rate.forget_idle()
+        for stream in tuple(self._streams):
+            decision = self._decide(stream.evidence)
+            if isinstance(decision, Refusal):
+                self._end(stream, self._refuse(decision, service=stream.service, peer=stream.peer))
+
+    def end_all(self, refused: Refused) -> None:
+        """End every open stream."""
+        for stream in tuple(self._streams):
+            self._end(stream, refused)
+
+    def _end(self, stream: _Stream, refused: Refused) -> None:
+        if stream.ended is None:
+            stream.ended = refused
+            stream.scope.reschedule(asyncio.get_running_loop().time())
+
+    def _guarded(self, inner: Behavior, *, service: str, method: str, streaming: bool) -> Behavior:
+        async def guarded(argument: Any, context: Context) -> Any:
+            started, code = time.monotonic(), "OK"
+            try:
+                return await self._serve(inner, argument, context, service=service, streaming=streaming)
+            except Refused as refused:
+                code = refused.code.name
+                await context.abort(refused.code, str(refused), refused.trailing)
+            except ApiError as error:
+                failure = refusal_of(error)
+                code = failure.code.name
+                await context.abort(failure.code, str(failure))
+            except (asyncio.CancelledError, _Departed) as departed:
+                code = "CANCELLED"
+                raise asyncio.CancelledError from departed
+            except grpc.aio.AbortError:
+                code = "ABORTED"
+                raise
+            except Exception:  # the wall of a route: one call's bug must not stop the others
+                log.exception("call failed", service=service, method=method)
+                code = "INTERNAL"
+                await context.abort(Code.INTERNAL, "internal error of the gateway")
+            finally:
+                self._observer.called(service, method, code, time.monotonic() - started)
+
+        return guarded
+
+    async def _serve(self, inner: Behavior, argument: Any, context: Context, *, service: str, streaming: bool) -> Any:
+        evidence = Evidence(_certificate(context), _tenant_ids(context), self._audiences.get(service, "admin"))
+        if evidence.audience != "anyone" and (missing := self._waiting()):
+            raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
+        decision = self._decide(evidence)
+        if isinstance(decision, Refusal):
+            raise self._refuse(decision, service=service, peer=context.peer())
+        _caller.set(decision)
+        self._take(decision.label)
+        if not streaming:
+            return await inner(argument, context)
+        with self._slots.hold(decision.label) as held:
+            if not held:
+                self._observer.throttled(decision.label, "streams")
+                raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
+            return await self._stream(inner, argument, context, evidence=evidence, service=service)
+
+    async def _stream(
+        self, inner: Behavior, argument: Any, context: Context, *, evidence: Evidence, service: str
+    ) -> Any:
+        """Runs the stream in a scope that `_end` can close from outside."""
+        stream: _Stream | None = None
+        try:
+            async with asyncio.timeout(None) as scope:
+                stream = _Stream(evidence, service, context.peer(), scope)
+                self._streams.add(stream)
+                try:
+                    answer = inner(argument, context)
+                    if not isinstance(answer, AsyncGenerator):
+                        return await answer
+                    # Before the first message: gRPC sends no status past a message that is stuck with the headers.
+                    await context.send_initial_metadata(())
+                    async with contextlib.aclosing(answer) as messages:
+                        async for message in messages:
+                            await _write(context, message)
+                finally:
+                    self._streams.discard(stream)
+        except TimeoutError:
+            if stream is not None and stream.ended is not None:
+                raise stream.ended from None
+            raise
+        return None
+
+    def _take(self, label: str) -> None:
+        if delay := self._rate.take(label):
+            self._observer.throttled(label, "rate")
+            milliseconds = str(int(delay * 1000) + 1)
+            message = f"too many calls; try again in {milliseconds} ms"
+            # gRPC's own clients wait for so long before they try again.
+            raise Refused(Code.RESOURCE_EXHAUSTED, message, trailing=(("grpc-retry-pushback-ms", milliseconds),))
+
+    def _refuse(self, refusal: Refusal, *, service: str, peer: str) -> Refused:
+        log.warning(
+            "call refused",
+            peer=peer,
+            certificate=refusal.name,
+            service=service,
+            reason=refusal.reason,
+        )
+        self._observer.refused(service, refusal.reason)
+        return Refused(Code.PERMISSION_DENIED, refusal.message)
+
+
+def _parsing(inner: Behavior, parse: Callable[[bytes], Any], *, many: bool) -> Behavior:
+    """`inner`, given bytes; what is no message ends the call with INVALID_ARGUMENT."""
+
+    def one(raw: bytes) -> Any:
+        try:
+            return parse(raw)
+        except DecodeError as error:
+            raise Refused(Code.INVALID_ARGUMENT, "the request cannot be read as a message of this method") from error
+
+    async def each(raws: AsyncIterator[bytes]) -> AsyncIterator[Any]:
+        async for raw in raws:
+            yield one(raw)
+
+    return lambda argument, context: inner(each(argument) if many else one(argument), context)
+
+
+class _Departed(Exception):
+    """The peer is gone, and what was being written to it with it."""
+
+
+async def _write(context: Context, message: Any) -> None:
+    try:
+        await context.write(message)
+    except grpc.aio.InternalError as error:
+        raise _Departed from error
+
+
+def _arity(streaming: bool) -> str:  # noqa: FBT001 - gRPC's own flag
+    return "stream" if streaming else "unary"
+
+
+def _certificate(context: Context) -> bytes | None:
+    found = context.auth_context().get("x509_pem_cert")
+    return next(iter(found), None) if found else None
+
+
+def _tenant_ids(context: Context) -> tuple[str, ...]:
+    metadata = context.invocation_metadata() or ()
+    return tuple(str(value) for key, value in metadata if key == TENANT_ID)

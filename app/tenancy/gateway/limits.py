@@ -1,0 +1,122 @@
+"""What one tenant may take: calls a second, open streams, requests to the API server. No I/O."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator
+
+
+class Rate:
+    """A token bucket for each name: `burst` at once, `per_second` for long."""
+
+    def __init__(self, *, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._clock = clock
+        self._buckets: dict[str, tuple[float, float]] = {}
+
+    def take(self, name: str) -> float:
+        """0 where one more is allowed now, else the seconds until it will be."""
+        tokens = self._tokens(name)
+        if tokens < 1.0:
+            return (1.0 - tokens) / self._per_second
+        self._buckets[name] = (tokens - 1.0, self._clock())
+        return 0.0
+
+    def forget_idle(self) -> None:
+        """Drop the buckets that are full again: names come and go."""
+        self._buckets = {name: kept for name, kept in self._buckets.items() if self._tokens(name) < self._burst}
+
+    def _tokens(self, name: str) -> float:
+        tokens, at = self._buckets.get(name, (self._burst, 0.0))
+        return min(self._burst, tokens + (self._clock() - at) * self._per_second)
+
+
+class Slots:
+    """Counts what each name holds; never more than `limit`."""
+
+    def __init__(self, limit: int, changed: Callable[[str, int], None]) -> None:
+        self._limit = limit
+        self._changed = changed
+        self._held: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """One slot for as long as the block runs; False, and none is held, where all are taken."""
+        count = self._held.get(name, 0)
+        if count >= self._limit:
+            yield False
+            return
+        self._set(name, count + 1)
+        try:
+            yield True
+        finally:
+            self._set(name, self._held[name] - 1)
+
+    def _set(self, name: str, count: int) -> None:
+        if count:
+            self._held[name] = count
+        else:
+            del self._held[name]
+        self._changed(name, count)
+
+
+class Turns:
+    """`total` places, of which one name takes at most `each`; names that wait are let in by turns.
+
+    However many wait under one name, another name's first waits for no more than one place to become free.
+    """
+
+    def __init__(self, *, total: int, each: int) -> None:
+        self._free = total
+        self._each = each
+        self._inside: dict[str, int] = {}
+        # In the order of turns: a name goes to the end when one of its own was let in.
+        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @contextlib.asynccontextmanager
+    async def of(self, name: str) -> AsyncIterator[None]:
+        """A place for as long as the block runs."""
+        place = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(name, deque()).append(place)
+        self._let_in()
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self._leave(name)
+            raise
+        try:
+            yield
+        finally:
+            self._leave(name)
+
+    def _leave(self, name: str) -> None:
+        self._free += 1
+        self._inside[name] -= 1
+        if not self._inside[name]:
+            del self._inside[name]
+        self._let_in()
+
+    def _let_in(self) -> None:
+        while self._free and (name := self._next()) is not None:
+            places = self._waiting.pop(name)
+            places.popleft().set_result(None)
+            if places:
+                self._waiting[name] = places
+            self._free -= 1
+            self._inside[name] = self._inside.get(name, 0) + 1
+
+    def _next(self) -> str | None:
+        for name in list(self._waiting):
+            places = self._waiting[name]
+            while places and places[0].done():  # cancelled while it waited
+                places.popleft()
+            if not places:
+                del self._waiting[name]
+            elif self._inside.get(name, 0) < self._each:
+                return name
+        return None

@@ -1,0 +1,167 @@
+"""The manifests of the resource service: read from JSON or YAML, made into what is stored, rendered as YAML. Pure.
+
+Contents of Secrets pass through here: no message quotes a value.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import yaml
+
+from app.kube.documents import DocumentError, parse_documents
+from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from app.placement.model import PlacementOptions
+from app.tenancy.gateway.confining import confined
+from app.tenancy.gateway.failures import Code, Refused, invalid
+from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.views import public
+from app.tenancy.messages import canonical
+from app.wire import JSON, decode_json
+from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
+from app.workloads.templates import manifest_problems
+
+RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
+_PATH = "obj.obj_spec"
+_PLACEMENT = PlacementOptions()
+_DEPTH = 60
+"""Levels that a manifest may have; a DaemonSet's deepest field lies about 15 down."""
+_LARGE = 8 * 1024
+_KEPT = ("labels", "annotations")
+_SHOWN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
+_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"})
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A good manifest: `body` is what is to be applied, `hash` what it was made from."""
+
+    resource: Resource
+    name: str
+    body: JSON
+    hash: str
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """INVALID_ARGUMENT for a type that tenants cannot have."""
+    resource = RESOURCES.get((api_version, kind))
+    if resource is None:
+        names = ", ".join(f"{version} {name}" for version, name in RESOURCES)
+        raise Refused(Code.INVALID_ARGUMENT, f"type: {api_version!r} {kind!r} is not served: use one of {names}")
+    return resource
+
+
+def read(text: bytes, *, limits: Limits) -> JSON:
+    """The manifest in JSON or YAML. It may take a second: call it beside the event loop. INVALID_ARGUMENT."""
+    if len(text) > limits.manifest_bytes:
+        raise invalid([f"{_PATH}: {len(text)} bytes: a manifest has at most {limits.manifest_bytes}"])
+    try:
+        decoded = decode_json(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        decoded = _read_yaml(text, limits)
+    if not isinstance(decoded, dict):
+        raise invalid([f"{_PATH}: want an object, a manifest"])
+    if _deeper(decoded, _DEPTH):
+        raise invalid([f"{_PATH}: more than {_DEPTH} levels"])
+    try:
+        canonical(decoded)
+    except ValueError as error:
+        raise invalid([f"{_PATH}: a number or text that JSON cannot say"]) from error
+    return decoded
+
+
+def _read_yaml(text: bytes, limits: Limits) -> Any:
+    if len(text) > limits.yaml_bytes:
+        raise invalid([f"{_PATH}: {len(text)} bytes: in YAML at most {limits.yaml_bytes}; use JSON"])
+    try:
+        documents = parse_documents(text.decode("utf-8"), source=_PATH)
+    except UnicodeDecodeError as error:
+        raise invalid([f"{_PATH}: not UTF-8 text"]) from error
+    except DocumentError as error:
+        # What the reader says of the text may quote it, a Secret's as well: its place is enough.
+        place = re.match(rf"{re.escape(_PATH)}(:\d+)*", str(error))
+        raise invalid([f"{place.group() if place else _PATH}: neither JSON nor YAML of an object"]) from error
+    if len(documents) != 1:
+        raise invalid([f"{_PATH}: want one object, got {len(documents)}"])
+    return documents[0].content
+
+
+def prepare(
+    manifest: JSON, *, resource: Resource, namespace: str, owner: str, placement: PlacementOptions = _PLACEMENT
+) -> Manifest:
+    """What is stored of a tenant's manifest: its namespace forced, its Pods confined, our marks on it.
+
+    INVALID_ARGUMENT where that cannot be.
+    """
+    named = (manifest.get("apiVersion"), manifest.get("kind"))
+    if named != (resource.api_version, resource.kind):
+        raise invalid([f"{_PATH}: want apiVersion {resource.api_version} and kind {resource.kind}, as in type"])
+    if problems := manifest_problems(manifest, kind=resource.kind, path=_PATH):
+        raise invalid(problems)
+    given = manifest.get("metadata") or {}
+    name: str = given["name"]
+    metadata: JSON = {"name": name, "namespace": namespace}
+    metadata |= {part: dict(given[part]) for part in _KEPT if given.get(part)}
+    body = {part: value for part, value in manifest.items() if part not in ("metadata", "status")}
+    body["metadata"] = metadata
+    if resource == SECRETS:
+        body = _folded(body)
+    body = confined(body, resource=resource, namespace=namespace, options=placement, path=_PATH)
+    digest = hashlib.sha256(canonical(body)).hexdigest()
+    metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
+    metadata["annotations"] = {**metadata.get("annotations", {}), SOURCE_HASH: digest}
+    return Manifest(resource, name, body, digest)
+
+
+def _folded(body: JSON) -> JSON:
+    """A Secret with `stringData` in its `data`, as the API server does it: the strings win."""
+    strings = body.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
+    data = {**(body.get("data") or {}), **encoded}
+    return {**body, "data": data} if data else body
+
+
+def render(obj: JSON) -> bytes:
+    """An object as its tenant sees it, in YAML: without managed fields and without our marks.
+
+    A large one is written in the part of YAML that is JSON, which takes a thousandth of the time.
+    """
+    metadata = obj["metadata"]
+    shown = {part: metadata[part] for part in _SHOWN if part in metadata}
+    shown |= {part: entries for part in _KEPT if (entries := public(metadata.get(part)))}
+    document = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": shown}
+    document |= {part: value for part, value in obj.items() if part not in document}
+    if len(plain := canonical(document)) > _LARGE:
+        return plain
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1_000_000)
+    return text.encode()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Quotes every string that some reader of YAML could take for something else."""
+
+    def ignore_aliases(self, _data: Any) -> bool:
+        return True
+
+
+def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+    plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS
+    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=None if plain else '"')
+
+
+_Dumper.add_representer(str, _represent)
+
+
+def _deeper(value: Any, levels: int) -> bool:
+    """Whether a value has more than so many levels; it descends no further than that."""
+    if isinstance(value, dict):
+        return levels == 0 or any(_deeper(member, levels - 1) for member in value.values())
+    if isinstance(value, list):
+        return levels == 0 or any(_deeper(member, levels - 1) for member in value)
+    return False

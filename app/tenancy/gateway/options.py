@@ -1,0 +1,65 @@
+"""What a gateway is told: where it listens, which files it serves with, its limits. Values alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from app.placement.model import PlacementOptions
+from app.tenancy.model import ADMIN_NAME
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files: the serving certificate with its chain, its key, and the authorities of client certificates."""
+
+    certificate: Path
+    key: Path
+    client_ca: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds. Those of a tenant hold for each replica of the gateway, and for each client certificate's name alike."""
+
+    message_bytes: int = 4 * 1024 * 1024
+    """The largest message that is read."""
+    streams_per_connection: int = 100
+    streams_per_tenant: int = 8
+    calls_per_second: float = 50.0
+    """Unary calls that a tenant may make for long …"""
+    calls_burst: int = 200
+    """… and at once."""
+    workload_bytes: int = 1024 * 1024
+    """The largest document of a workload; a larger one is dropped and the last good state stays."""
+    rule_bytes: int = 512 * 1024
+    manifest_bytes: int = 1024 * 1024
+    yaml_bytes: int = 256 * 1024
+    """The largest manifest in YAML, which costs far more to read than JSON does."""
+    pending_events: int = 1000
+    """Workloads of one stream that wait to be written; no more is read from the stream until there is room."""
+    pending_bytes: int = 16 * 1024 * 1024
+    writes: int = 16
+    """Requests to the API server under way for all tenants together; tenants take turns …"""
+    writes_per_tenant: int = 4
+    """… and for one of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayOptions:
+    """`port` 0 takes a free one. Times are in seconds.
+
+    `give_up` is how long the API server may fail before a workload stream is ended, so that its agent sends
+    everything again. `drain` is what calls under way get at the end; `tick` how often what depends on the clock is
+    looked at: certificates and pins that end, files that change, health.
+    """
+
+    tls: TlsFiles
+    host: str = "0.0.0.0"  # noqa: S104 - a server in a Pod; the certificate is what keeps others out
+    port: int = 0
+    admin_names: tuple[str, ...] = (ADMIN_NAME,)
+    limits: Limits = field(default_factory=Limits)
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+    give_up: float = 60.0
+    drain: float = 5.0
+    tick: float = 1.0

@@ -1,0 +1,159 @@
+"""Stored rules of either kind at the API server: created, read, made equal to what is wanted, deleted.
+
+Reads the API server, not a cache: whoever has created a rule finds it. It writes only where something differs, so
+that the generation of a rule moves with its spec and with nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.limits import Turns
+from app.tenancy.messages import canonical
+from app.wire import JSON
+from app.workloads.model import RULE_GENERATION, RULE_OWNER
+
+_ATTEMPTS = 5
+"""How often a write that met another one is tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A rule to be stored; `owner` keeps it, `generation` is that of the object it was made from (0: none)."""
+
+    name: str
+    spec: JSON
+    owner: str
+    generation: int = 0
+
+
+class RuleStore:
+    """The rules of one kind. With `owners`, who keeps a rule is the only one to change it."""
+
+    def __init__(self, client: KubeClient, resource: Resource, turns: Turns, *, owners: bool) -> None:
+        self._client = client
+        self._resource = resource
+        self._turns = turns
+        self._owners = owners
+
+    async def create(self, wanted: Wanted, *, namespace: str) -> JSON:
+        """ALREADY_EXISTS where there is a rule of this name."""
+        async with self._turns.of(namespace):
+            return await self._create(wanted, namespace)
+
+    async def get(self, name: str, *, namespace: str) -> JSON:
+        """NOT_FOUND where there is none."""
+        async with self._turns.of(namespace):
+            found = await self._find(name, namespace)
+        if found is None:
+            raise _missing(name)
+        return found
+
+    async def list(self, *, namespace: str) -> list[JSON]:
+        items: list[JSON] = []
+        token = ""
+        while True:
+            async with self._turns.of(namespace):
+                page = await self._client.list_page(self._resource, namespace=namespace, continue_token=token)
+            items += page.items
+            token = page.continue_token
+            if not token:
+                return items
+
+    async def put(self, wanted: Wanted, *, namespace: str) -> JSON:
+        """Create the rule, or make it what is wanted; FAILED_PRECONDITION where somebody else keeps it."""
+        async with self._turns.of(namespace):
+            for last in (False,) * (_ATTEMPTS - 1) + (True,):
+                found = await self._find(wanted.name, namespace)
+                try:
+                    return await (
+                        self._create(wanted, namespace) if found is None else self._equal(found, wanted, namespace)
+                    )
+                except Refused as refused:
+                    if last or refused.code != Code.ALREADY_EXISTS:
+                        raise
+                except ApiError as error:
+                    if last or error.status not in (404, 409):
+                        raise
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    async def delete(self, name: str, *, namespace: str) -> None:
+        """NOT_FOUND where there is none; FAILED_PRECONDITION for one that is not kept through this service."""
+        async with self._turns.of(namespace):
+            found = await self._find(name, namespace)
+            if found is None:
+                raise _missing(name)
+            if self._owners and not _owner(found):
+                raise Refused(Code.FAILED_PRECONDITION, f"rule {name!r} was not made by this service")
+            try:
+                uid = found["metadata"]["uid"]
+                await self._client.delete(self._resource, name, namespace=namespace, uid=uid)
+            except ApiError as error:
+                # Gone meanwhile, or made anew by somebody: the one that was meant is no more.
+                if error.status not in (404, 409):
+                    raise
+
+    async def _find(self, name: str, namespace: str) -> JSON | None:
+        try:
+            return await self._client.get(self._resource, name, namespace=namespace)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def _create(self, wanted: Wanted, namespace: str) -> JSON:
+        body = {
+            "apiVersion": self._resource.api_version,
+            "kind": self._resource.kind,
+            "metadata": {"name": wanted.name, "namespace": namespace} | _marks(wanted, {}),
+            "spec": wanted.spec,
+        }
+        try:
+            return await self._client.create(self._resource, body, namespace=namespace)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                raise Refused(Code.ALREADY_EXISTS, f"there is a rule {wanted.name!r} already") from error
+            if error.not_found:
+                raise no_namespace(namespace) from error
+            raise
+
+    async def _equal(self, found: JSON, wanted: Wanted, namespace: str) -> JSON:
+        metadata = found["metadata"]
+        if self._owners and _owner(found) != wanted.owner:
+            keeper = repr(_owner(found)) if _owner(found) else "somebody else"
+            message = f"rule {wanted.name!r} is kept by {keeper}, not by {wanted.owner!r}: delete it first"
+            raise Refused(Code.FAILED_PRECONDITION, message)
+        if metadata.get("deletionTimestamp"):
+            raise Refused(Code.ABORTED, f"rule {wanted.name!r} is being deleted; try again")
+        marks = _marks(wanted, metadata)
+        if canonical(found.get("spec")) == canonical(wanted.spec) and all(
+            metadata.get(part) == marks[part] for part in marks
+        ):
+            return found
+        body = {**found, "metadata": {**metadata, **marks}, "spec": wanted.spec}
+        return await self._client.replace(self._resource, wanted.name, body, namespace=namespace)
+
+
+def _marks(wanted: Wanted, metadata: JSON) -> JSON:
+    """The labels and annotations that say who keeps the rule and what it was made from; others' stay."""
+    marks: JSON = {"labels": {**(metadata.get("labels") or {}), RULE_OWNER: wanted.owner}}
+    if wanted.generation:
+        marks["annotations"] = {**(metadata.get("annotations") or {}), RULE_GENERATION: str(wanted.generation)}
+    return marks
+
+
+def _owner(found: JSON) -> str:
+    return str((found["metadata"].get("labels") or {}).get(RULE_OWNER) or "")
+
+
+def _missing(name: str) -> Refused:
+    return Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
+
+
+def no_namespace(namespace: str) -> Refused:
+    """The tenant is known, but what holds its objects is not there (yet)."""
+    return Refused(Code.FAILED_PRECONDITION, f"namespace {namespace} does not exist in the infra cluster (yet)")

@@ -1,0 +1,173 @@
+"""The gateway as a whole: the server, its services, the caches behind them, and in which order they start and end."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from typing import Any
+
+import grpc.aio
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from app.errors import UsageError
+from app.kube.client import KubeClient
+from app.kube.reflector import WatchObserver
+from app.tenancy.gateway.credentials import ServingCredentials
+from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.guard import Evidence, Guard
+from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
+from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.options import GatewayOptions, Limits
+from app.tenancy.gateway.resources import UniverseResourceService
+from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
+from app.tenancy.gateway.sources import Sources
+from app.tenancy.gateway.workloads import WorkloadService
+from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
+from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as resource_grpc
+from app.tenancy.proto.universe.workload.v1 import workload_pb2 as workload_pb
+from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc as workload_grpc
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
+
+log = structlog.get_logger(__name__)
+
+AUDIENCES: dict[str, Audience] = {
+    workload_pb.DESCRIPTOR.services_by_name["WorkloadService"].full_name: "tenant",
+    rule_pb.DESCRIPTOR.services_by_name["WorkloadRuleService"].full_name: "tenant",
+    resource_pb.DESCRIPTOR.services_by_name["UniverseResourceService"].full_name: "tenant",
+    admin_pb.DESCRIPTOR.services_by_name["AdminWorkloadRuleService"].full_name: "admin",
+    health.SERVICE_NAME: "anyone",
+    reflection.SERVICE_NAME: "anyone",
+}
+_IDENTITY_ONLY = 1
+"""Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
+
+
+class Gateway:
+    """`port` is known once `started` is set. Raises `UsageError` for TLS files or an address that cannot be used."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        options: GatewayOptions,
+        observer: GatewayObserver,
+        watch_observer: WatchObserver | None = None,
+    ) -> None:
+        self._client = client
+        self._options = options
+        self._observer = observer
+        self._credentials = ServingCredentials(options.tls)
+        self._sources = Sources(client, observer=watch_observer)
+        self._guard = Guard(
+            self._decide,
+            audiences=AUDIENCES,
+            waiting=self._sources.unsynced,
+            limits=options.limits,
+            observer=observer,
+        )
+        self._sources.tenants.subscribe(lambda *_: self._guard.review())
+        self._health = health.aio.HealthServicer()
+        self._serving = False
+        self.started = asyncio.Event()
+        self.port = 0
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        found = [] if self._serving else ["the gateway does not listen yet"]
+        if problem := self._credentials.problem():
+            found.append(problem)
+        return found + self._sources.waiting()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serves until `stop` is set: then streams are ended, calls under way get `drain` seconds."""
+        server = self._server()
+        await self._tell_health(serving=False)
+        await server.start()
+        self._serving = True
+        self.started.set()
+        log.info("gateway listens", host=self._options.host, port=self.port)
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._sources.run()), group.create_task(self._keep())]
+                await stop.wait()
+                await self._health.enter_graceful_shutdown()
+                self._guard.end_all(Refused(Code.UNAVAILABLE, "the gateway is stopping"))
+                self._serving = False
+                await server.stop(self._options.drain)
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._serving = False
+            await server.stop(None)
+
+    async def _keep(self) -> None:
+        """What time brings: certificates and pins that end, files that change, health."""
+        while True:
+            await asyncio.to_thread(self._credentials.look)
+            self._guard.review()
+            await self._tell_health(serving=not self.waiting())
+            await asyncio.sleep(self._options.tick)
+
+    async def _tell_health(self, *, serving: bool) -> None:
+        status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
+        for service in (health.OVERALL_HEALTH, *AUDIENCES):
+            await self._health.set(service, status)
+
+    def _decide(self, evidence: Evidence) -> Caller | Refusal:
+        return identify(
+            evidence.pem,
+            audience=evidence.audience,
+            tenant_ids=evidence.tenant_ids,
+            tenants_named=self._sources.tenants_named,
+            admin_names=[name.lower() for name in self._options.admin_names],
+            now=datetime.now(UTC),
+        )
+
+    def _server(self) -> grpc.aio.Server:
+        client, options, sources = self._client, self._options, self._sources
+        turns = Turns(total=options.limits.writes, each=options.limits.writes_per_tenant)
+        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(options.limits))
+        workload_grpc.add_WorkloadServiceServicer_to_server(
+            WorkloadService(client, sources.workloads, sources.ledger, turns, options=options, observer=self._observer),
+            server,
+        )
+        limits = options.limits
+        rule_service = WorkloadRuleService(client, sources.rules, turns, limits=limits)
+        rule_grpc.add_WorkloadRuleServiceServicer_to_server(rule_service, server)
+        admin_service = AdminWorkloadRuleService(client, turns, limits=limits)
+        admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(admin_service, server)
+        resource_grpc.add_UniverseResourceServiceServicer_to_server(
+            UniverseResourceService(
+                client, sources.companions, sources.pods, turns, limits=limits, placement=options.placement
+            ),
+            server,
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
+        reflection.enable_server_reflection(tuple(AUDIENCES), server)
+        try:
+            self.port = server.add_secure_port(f"{options.host}:{options.port}", self._credentials.credentials)
+        except RuntimeError as error:
+            raise UsageError(f"gateway: cannot listen on {options.host}:{options.port}: {error}") from error
+        return server
+
+
+def _channel_options(limits: Limits) -> list[tuple[str, Any]]:
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        ("grpc.max_concurrent_streams", limits.streams_per_connection),
+        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
+        # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
+        ("grpc.keepalive_time_ms", 30_000),
+        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ]

@@ -1,0 +1,71 @@
+"""The caches of a gateway and what fills them: tenants, Workloads, tenant rules, and the Pods that tenants may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+from typing import Protocol
+
+from app.kube.client import KubeClient
+from app.kube.reflector import Reflector, WatchObserver
+from app.kube.resources import PODS
+from app.kube.store import Store
+from app.tenancy.gateway.ledger import Known, Ledger, project_known
+from app.tenancy.gateway.views import View, known_tenant, view_pod, view_rule
+from app.tenancy.model import Tenant
+from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
+
+BY_NAME, BY_NAMESPACE = "name", "namespace"
+
+
+class _Namespaced(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+def _namespace(value: _Namespaced) -> Iterable[Hashable]:
+    return (value.namespace,)
+
+
+class Sources:
+    """`run()` fills the stores until cancelled."""
+
+    def __init__(self, client: KubeClient, *, observer: WatchObserver | None = None) -> None:
+        by_namespace = {BY_NAMESPACE: _namespace}
+        self.tenants: Store[Tenant] = Store(
+            known_tenant, indices={BY_NAME: lambda tenant: [name.lower() for name in tenant.names]}
+        )
+        self.workloads: Store[Known] = Store(project_known, indices=by_namespace)
+        self.rules: Store[View] = Store(view_rule, indices=by_namespace)
+        self.companions: Store[View] = Store(view_pod, indices=by_namespace)
+        self.pods: Store[View] = Store(view_pod, indices=by_namespace)
+        self.ledger = Ledger(self.workloads)
+        self._reflectors = (
+            Reflector(client, TENANTS, self.tenants, observer=observer),
+            Reflector(client, WORKLOADS, self.workloads, observer=observer),
+            Reflector(client, TENANT_RULES, self.rules, observer=observer),
+            # A selector has no "or": one reflector for each of the two marks.
+            Reflector(client, PODS, self.companions, label_selector=COMPANION, observer=observer),
+            Reflector(client, PODS, self.pods, label_selector=f"{RESOURCE_OWNER},!{COMPANION}", observer=observer),
+        )
+
+    def tenants_named(self, name: str) -> list[Tenant]:
+        """The tenants that list this name (in lower case) of a certificate."""
+        return self.tenants.by_index(BY_NAME, name)
+
+    def unsynced(self) -> list[str]:
+        """What has not been loaded for the first time, one line each."""
+        return [_line(reflector) for reflector in self._reflectors if not reflector.store.synced]
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return [_line(reflector) for reflector in self._reflectors if not reflector.healthy]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+
+
+def _line(reflector: Reflector) -> str:
+    return f"{reflector.resource.plural}: {reflector.reason or 'not listed yet'}"

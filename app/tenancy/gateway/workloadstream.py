@@ -1,0 +1,237 @@
+"""One stream of a tenant's workloads, made true in the infra cluster: level by level, never event by event.
+
+Reads as fast as it can write. What is unusable is dropped with a word in the log, and the last good state stays; what
+the API server does not take is tried again, and if that goes on the stream ends, so that its agent begins anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+import structlog
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.names import check_dns_label
+from app.kube.queue import QueueClosed
+from app.kube.store import Store
+from app.tenancy.gateway.failures import Code, Refused, message_of
+from app.tenancy.gateway.intake import GONE, Intake, State
+from app.tenancy.gateway.ledger import Known, Ledger, digest_of
+from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.options import GatewayOptions
+from app.tenancy.gateway.rulestore import no_namespace
+from app.tenancy.gateway.sources import BY_NAMESPACE
+from app.tenancy.messages import MessageError, canonical, workload_spec
+from app.tenancy.model import Tenant
+from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
+from app.wire import JSON
+from app.workloads.model import WORKLOADS, ObjectKey, workload_name
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """What every stream writes with."""
+
+    client: KubeClient
+    store: Store[Known]
+    ledger: Ledger
+    turns: Turns
+    options: GatewayOptions
+    observer: GatewayObserver
+
+
+class WorkloadStream:
+    """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on."""
+
+    def __init__(self, writing: Writing, tenant: Tenant) -> None:
+        self._with = writing
+        self._tenant = tenant
+        self._intake = Intake(writing.options.limits)
+        self._sent: set[str] = set()
+        self._complete = False
+        self._failing_since: float | None = None
+
+    async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
+        workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
+        reader = asyncio.create_task(self._read(requests))
+        unsubscribe = self._with.store.subscribe(lambda _type, key, _old, new: self._shown(key, new))
+        try:
+            done, _ = await asyncio.wait({reader, *workers}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            # Whatever has not been written is dropped: the next stream begins with the full state.
+            unsubscribe()
+            self._intake.queue.close()
+            for task in (reader, *workers):
+                task.cancel()
+            await asyncio.gather(reader, *workers, return_exceptions=True)
+
+    async def _read(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
+        async for request in requests:
+            kind = request.WhichOneof("event")
+            if kind is None:
+                self._drop("content", "an event of no kind")
+                continue
+            self._with.observer.event(self._tenant.name, kind)
+            if kind == "update":
+                self._update(request.update)
+            elif kind == "delete":
+                self._delete(request.delete.id)
+            else:
+                self._synced()
+            await self._intake.room()
+        await self._intake.empty()
+
+    def _update(self, workload: pb.Workload) -> None:
+        workload_id = workload.metadata.id
+        if not self._good(workload_id):
+            return
+        # Before anything else: what cannot be taken still runs, and its last good state stays.
+        self._sent.add(workload_id)
+        limit = self._with.options.limits.workload_bytes
+        if (size := workload.ByteSize()) <= 2 * limit:  # a message of more need not be taken apart to know
+            try:
+                spec = workload_spec(workload)
+            except MessageError as error:
+                self._drop("content", str(error), workload_id)
+                return
+            size = len(canonical(spec))
+        if size > limit:
+            self._drop("size", f"{size} bytes: a workload has at most {limit}", workload_id)
+            return
+        self._intake.put(workload_id, State(spec, digest_of(spec), size))
+
+    def _delete(self, workload_id: str) -> None:
+        if self._good(workload_id):
+            self._sent.discard(workload_id)
+            self._intake.put(workload_id, GONE)
+
+    def _synced(self) -> None:
+        self._complete = True
+        for known in self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace):
+            self._sweep(known)
+
+    def _shown(self, key: ObjectKey, new: Known | None) -> None:
+        """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
+        if self._complete and new is not None and key[0] == self._tenant.namespace:
+            self._sweep(new)
+
+    def _sweep(self, known: Known) -> None:
+        workload_id = known.name.removeprefix(workload_name(""))
+        if workload_name(workload_id) == known.name and workload_id not in self._sent:
+            self._intake.put(workload_id, GONE)
+
+    def _good(self, workload_id: str) -> bool:
+        try:
+            check_dns_label(workload_id)
+        except ValueError as error:
+            self._drop("id", str(error))
+            return False
+        return True
+
+    def _drop(self, reason: str, problem: str, workload_id: str = "") -> None:
+        log.warning("event dropped", tenant=self._tenant.name, workload=workload_id, reason=reason, problem=problem)
+        self._with.observer.event_dropped(self._tenant.name, reason)
+
+    async def _work(self) -> None:
+        queue = self._intake.queue
+        while True:
+            try:
+                workload_id = await queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._settle(workload_id)
+            finally:
+                queue.done(workload_id)
+
+    async def _settle(self, workload_id: str) -> None:
+        state = self._intake.wanted(workload_id)
+        if state is None:
+            return
+        try:
+            async with self._with.turns.of(self._tenant.namespace):
+                verb = await self._write((self._tenant.namespace, workload_name(workload_id)), state)
+        except ApiError as error:
+            self._failed(workload_id, state, error)
+            return
+        self._failing_since = None
+        self._intake.queue.forget(workload_id)
+        self._intake.settle(workload_id, state)
+        self._with.observer.written(self._tenant.name, verb, "done")
+
+    def _failed(self, workload_id: str, state: State, error: ApiError) -> None:
+        self._with.observer.written(self._tenant.name, "delete" if state.spec is None else "replace", "failed")
+        self._with.ledger.forget((self._tenant.namespace, workload_name(workload_id)))
+        if error.status in (400, 413, 422):
+            # It will not pass by itself; a later state of the same workload may.
+            self._drop("rejected", message_of(error), workload_id)
+            self._intake.settle(workload_id, state)
+            return
+        if error.status in (0, 401, 429) or error.status >= 500:
+            now = time.monotonic()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now - self._failing_since >= self._with.options.give_up:
+                raise Refused(Code.UNAVAILABLE, message_of(error)) from error
+        delay = self._intake.queue.retry(workload_id, at_least=error.delay)
+        log.info(
+            "write again", tenant=self._tenant.name, workload=workload_id, delay_s=round(delay, 3), error=str(error)
+        )
+
+    async def _write(self, key: ObjectKey, state: State) -> str:
+        known = self._with.ledger.get(key)
+        if state.spec is None:
+            return "unchanged" if known is None else await self._remove(known)
+        if known is None:
+            return await self._create(key, state.spec)
+        if known.digest == state.digest:
+            return "unchanged"
+        return await self._replace(key, state.spec)
+
+    async def _create(self, key: ObjectKey, spec: JSON) -> str:
+        namespace, name = key
+        body = {
+            "apiVersion": WORKLOADS.api_version,
+            "kind": WORKLOADS.kind,
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        }
+        try:
+            self._with.ledger.wrote(await self._with.client.create(WORKLOADS, body, namespace=namespace))
+        except ApiError as error:
+            if error.not_found:
+                raise no_namespace(namespace) from error
+            if error.reason != "AlreadyExists":
+                raise
+            return await self._replace(key, spec)
+        return "create"
+
+    async def _replace(self, key: ObjectKey, spec: JSON) -> str:
+        """The whole spec, and the rest as it is: nobody else writes a spec, so there is no version to agree on."""
+        namespace, name = key
+        patch = [{"op": "replace", "path": "/spec", "value": spec}]
+        try:
+            made = await self._with.client.patch(WORKLOADS, name, patch, patch_type="json", namespace=namespace)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return await self._create(key, spec)
+        self._with.ledger.wrote(made)
+        return "replace"
+
+    async def _remove(self, known: Known) -> str:
+        try:
+            await self._with.client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
+        except ApiError as error:
+            if not error.not_found:
+                raise  # a conflict is another object of this name: the cache will show it, and it is tried again
+        self._with.ledger.deleted(known.key, known.uid)
+        return "delete"

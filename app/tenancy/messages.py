@@ -1,0 +1,291 @@
+"""Between the messages of the gRPC services and the JSON of Kubernetes objects: rules, their status, workloads.
+
+Pure, and used by the gateway and the agent alike. It translates and says what it cannot translate; whether a rule
+is a good one is for app.workloads to judge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from google.protobuf import struct_pb2
+
+from app.errors import Terminal
+from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
+from app.tenancy.proto.universe.workload.v1 import workload_pb2 as workload_pb
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from app.wire import JSON, decode_json
+from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, RULE_GENERATION, RULE_OWNER
+
+_OPERATORS: dict[str, rule_pb.MatchOperation] = {
+    "In": rule_pb.MATCH_OPERATION_IN,
+    "NotIn": rule_pb.MATCH_OPERATION_NOT_IN,
+    "Exists": rule_pb.MATCH_OPERATION_EXISTS,
+    "DoesNotExist": rule_pb.MATCH_OPERATION_DOES_NOT_EXIST,
+}
+_OPERATIONS = {number: name for name, number in _OPERATORS.items()}
+_canonical = msgspec.json.Encoder(order="deterministic").encode
+
+
+class MessageError(Terminal):
+    """A message that stands for no object; `problems` begin with the path of a field each."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("; ".join(self.problems))
+
+
+def canonical(value: Any) -> bytes:
+    """Compact JSON with sorted keys: equal values give equal bytes. Raises ValueError for what JSON cannot say."""
+    try:
+        encoded: bytes = _canonical(value)
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise ValueError(f"not JSON: {error}") from error
+    return encoded
+
+
+def spec_of_data(data: rule_pb.WorkloadRuleData, *, path: str = "rule.data") -> JSON:
+    """The spec of a stored rule. Raises `MessageError` for a template that is no JSON object, or another orchestrator.
+
+    An empty policy is "Any". An operation without a name stands as its number, for the check of rules to refuse.
+    """
+    problems = []
+    if data.orchestrator_type not in (
+        workload_pb.ORCHESTRATOR_TYPE_UNSPECIFIED,
+        workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
+    ):
+        problems.append(f"{path}.orchestrator_type: {data.orchestrator_type} is unknown: use 1 (Kubernetes)")
+    template: Any = None
+    try:
+        template = decode_json(data.rule_template)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        problems.append(f"{path}.rule_template: want a Pod manifest in JSON")
+    else:
+        if not isinstance(template, dict):
+            problems.append(f"{path}.rule_template: want a JSON object, a Pod manifest")
+    if problems:
+        raise MessageError(problems)
+    spec: JSON = {
+        "resourceType": data.resource_type,
+        "workloadTerms": [
+            {"matchExpressions": [_expression_json(expression) for expression in term.match_expressions]}
+            for term in data.workload_terms
+        ],
+        "dpuSelectionPolicy": data.dpu_selection_policy or "Any",
+        "template": template,
+    }
+    if data.workload_info_inject:
+        spec["workloadInfoInject"] = [
+            {"workloadKey": injection.key, "asAnnotation": {"name": injection.as_annotation.name}}
+            for injection in data.workload_info_inject
+        ]
+    return spec
+
+
+def _expression_json(expression: rule_pb.MatchExpression) -> JSON:
+    made: JSON = {
+        "key": expression.key,
+        "operator": _OPERATIONS.get(expression.operation, str(int(expression.operation))),
+    }
+    if expression.values:
+        made["values"] = list(expression.values)
+    return made
+
+
+def data_of_spec(spec: Mapping[str, Any]) -> rule_pb.WorkloadRuleData:
+    """The message of a rule's spec, of any of the three kinds. What has the wrong type is left out, never guessed."""
+    return rule_pb.WorkloadRuleData(
+        orchestrator_type=workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
+        resource_type=_text(spec.get("resourceType")),
+        dpu_selection_policy=_text(spec.get("dpuSelectionPolicy")) or "Any",
+        workload_terms=[
+            rule_pb.WorkloadTerm(
+                match_expressions=[_expression_message(entry) for entry in _objects(term.get("matchExpressions"))]
+            )
+            for term in _objects(spec.get("workloadTerms"))
+        ],
+        workload_info_inject=[
+            rule_pb.WorkloadInfoInject(
+                key=_text(entry.get("workloadKey")),
+                as_annotation=rule_pb.AsAnnotation(name=_text(_object(entry.get("asAnnotation")).get("name"))),
+            )
+            for entry in _objects(spec.get("workloadInfoInject"))
+        ],
+        rule_template=canonical(_object(spec.get("template"))),
+    )
+
+
+def _expression_message(entry: Mapping[str, Any]) -> rule_pb.MatchExpression:
+    values = entry.get("values")
+    return rule_pb.MatchExpression(
+        key=_text(entry.get("key")),
+        operation=_OPERATORS.get(_text(entry.get("operator")), rule_pb.MATCH_OPERATION_UNSPECIFIED),
+        values=[value for value in values if isinstance(value, str)] if isinstance(values, list) else [],
+    )
+
+
+def status_message(status: Mapping[str, Any], *, observed_generation: int) -> rule_pb.RuleStatus:
+    """The message of the status of a stored rule."""
+    return rule_pb.RuleStatus(
+        result=_text(status.get("result")),
+        message=_text(status.get("message")),
+        observed_generation=observed_generation,
+        matched=_number(status.get("matched")) & 0x7FFFFFFF,
+        created=_number(status.get("created")) & 0x7FFFFFFF,
+        conditions=[
+            rule_pb.RuleCondition(
+                type=_text(condition.get("type")),
+                status=_text(condition.get("status")),
+                reason=_text(condition.get("reason")),
+                message=_text(condition.get("message")),
+                last_transition_time=_text(condition.get("lastTransitionTime")),
+            )
+            for condition in _objects(status.get("conditions"))
+        ],
+    )
+
+
+def status_json(status: rule_pb.RuleStatus) -> JSON:
+    """The status of a WorkloadRule; its conditions carry `observedGeneration` as well."""
+    observed = status.observed_generation
+    return {
+        "result": status.result,
+        "message": status.message,
+        "observedGeneration": observed,
+        "matched": status.matched,
+        "created": status.created,
+        "conditions": [
+            {
+                "type": condition.type,
+                "status": condition.status,
+                "reason": condition.reason,
+                "message": condition.message,
+                "observedGeneration": observed,
+                "lastTransitionTime": condition.last_transition_time,
+            }
+            for condition in status.conditions
+        ],
+    }
+
+
+def rule_message(obj: JSON) -> rule_pb.WorkloadRule:
+    """The message of a stored tenant rule. Its status is about the generation of the WorkloadRule it was made from.
+
+    While the status is about an older spec `observed_generation` is 0: nothing is known of the one that stands.
+    """
+    metadata, status = _object(obj.get("metadata")), _object(obj.get("status"))
+    annotation = _object(metadata.get("annotations")).get(RULE_GENERATION)
+    generation = int(annotation) if isinstance(annotation, str) and annotation.isdecimal() else 0
+    observed = _number(status.get("observedGeneration"))
+    current = observed == _number(metadata.get("generation"))
+    shown = observed if not generation else generation if current else 0
+    return rule_pb.WorkloadRule(
+        id=_text(metadata.get("name")),
+        data=data_of_spec(_object(obj.get("spec"))),
+        owner=_text(_object(metadata.get("labels")).get(RULE_OWNER)),
+        generation=generation,
+        status=status_message(status, observed_generation=shown),
+    )
+
+
+def admin_rule_message(obj: JSON) -> admin_pb.AdminWorkloadRule:
+    """The message of a stored admin rule."""
+    metadata, spec, status = (_object(obj.get(part)) for part in ("metadata", "spec", "status"))
+    tenants = spec.get("tenantMatch")
+    return admin_pb.AdminWorkloadRule(
+        id=_text(metadata.get("name")),
+        tenant_match=[name for name in tenants if isinstance(name, str)] if isinstance(tenants, list) else [],
+        data=data_of_spec(spec),
+        status=status_message(status, observed_generation=_number(status.get("observedGeneration"))),
+    )
+
+
+def workload_spec(message: workload_pb.Workload) -> JSON:
+    """The spec of a Workload. Of `extra` the labels and annotations are kept, {} where there are none.
+
+    Raises `MessageError` for another orchestrator or resource type, and for extras that are no maps of strings.
+    """
+    metadata, state = message.metadata, message.state
+    problems = []
+    if metadata.orchestrator != workload_pb.ORCHESTRATOR_TYPE_KUBERNETES:
+        problems.append(f"metadata.orchestrator: {metadata.orchestrator} is unknown: use 1 (Kubernetes)")
+    if metadata.resource_type != RESOURCE_TYPE:
+        problems.append(f"metadata.resource_type: use {RESOURCE_TYPE}")
+    extra: JSON = {}
+    for part in ("labels", "annotations"):
+        try:
+            extra[part] = _strings(state.extra, part)
+        except ValueError as error:
+            problems.append(f"state.extra.{part}: {error}")
+    if problems:
+        raise MessageError(problems)
+    return {
+        "metadata": {
+            "id": metadata.id,
+            "orchestrator": ORCHESTRATOR,
+            "resourceType": metadata.resource_type,
+            "resourceName": metadata.resource_name,
+            "resourceNamespace": metadata.resource_namespace,
+        },
+        "state": {"nodeName": state.node_name, "ready": state.ready, "extra": extra},
+    }
+
+
+def workload_message(spec: Mapping[str, Any]) -> workload_pb.Workload:
+    """The message of a Workload's spec."""
+    metadata, state = _object(spec.get("metadata")), _object(spec.get("state"))
+    extra = _object(state.get("extra"))
+    kept = struct_pb2.Struct()
+    for part in ("labels", "annotations"):
+        fields = kept.fields[part].struct_value.fields
+        kept.fields[part].struct_value.SetInParent()  # {} is not null
+        for key, value in _object(extra.get(part)).items():
+            if isinstance(value, str):
+                fields[key].string_value = value
+    return workload_pb.Workload(
+        metadata=workload_pb.WorkloadMetadata(
+            id=_text(metadata.get("id")),
+            orchestrator=workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
+            resource_type=_text(metadata.get("resourceType")) or RESOURCE_TYPE,
+            resource_namespace=_text(metadata.get("resourceNamespace")),
+            resource_name=_text(metadata.get("resourceName")),
+        ),
+        state=workload_pb.WorkloadState(
+            node_name=_text(state.get("nodeName")), ready=state.get("ready") is True, extra=kept
+        ),
+    )
+
+
+def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str]:
+    if part not in struct.fields:
+        return {}
+    value = struct.fields[part]
+    kind = value.WhichOneof("kind")
+    if kind == "null_value":
+        return {}
+    if kind != "struct_value":
+        raise ValueError("want an object of strings")
+    found = {}
+    for key, member in value.struct_value.fields.items():
+        if member.WhichOneof("kind") != "string_value":
+            raise ValueError("want an object of strings")
+        found[key] = member.string_value
+    return found
+
+
+def _object(value: Any) -> JSON:
+    return value if isinstance(value, dict) else {}
+
+
+def _objects(value: Any) -> list[JSON]:
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else 0

@@ -1,0 +1,72 @@
+"""What goes with a tenant when it is removed: counts for the question that is asked first. Reads only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import PODS, Resource
+from app.wire import JSON
+from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """`companions` counts those of admin rules in the system namespace too; `pods` the tenant's other Pods."""
+
+    workloads: int
+    companions: int
+    pods: int
+
+    def __str__(self) -> str:
+        return ", ".join((
+            _counted(self.workloads, "workload"),
+            _counted(self.companions, "companion"),
+            _counted(self.pods, "other Pod"),
+        ))  # fmt: skip
+
+
+async def contents_of(client: KubeClient, tenant: str) -> Contents:
+    """What the infra cluster holds of the tenant at this moment."""
+    namespace = tenant_namespace(tenant)
+    companions = await _count(client, PODS, namespace=namespace, selector=COMPANION)
+    pods = await _count(client, PODS, namespace=namespace)
+    of_admin = await _count(
+        client, PODS, namespace=SYSTEM_NAMESPACE, selector=COMPANION, wanted=lambda pod: _is_of(pod, namespace)
+    )
+    workloads = await _count(client, WORKLOADS, namespace=namespace)
+    return Contents(workloads, companions + of_admin, pods - companions)
+
+
+def _is_of(pod: JSON, namespace: str) -> bool:
+    annotations = pod["metadata"].get("annotations") or {}
+    return str(annotations.get(WORKLOAD) or "").startswith(f"{namespace}/")
+
+
+async def _count(
+    client: KubeClient,
+    resource: Resource,
+    *,
+    namespace: str,
+    selector: str = "",
+    wanted: Callable[[JSON], bool] = lambda _: True,
+) -> int:
+    """None of a kind that the cluster does not know."""
+    count, token = 0, ""
+    while True:
+        try:
+            page = await client.list_page(resource, namespace=namespace, label_selector=selector, continue_token=token)
+        except ApiError as error:
+            if error.not_found:
+                return 0
+            raise
+        count += sum(1 for item in page.items if wanted(item))
+        token = page.continue_token
+        if not token:
+            return count
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"

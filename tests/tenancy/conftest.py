@@ -1,0 +1,262 @@
+"""An infra cluster with its definitions, a CA with the certificates of tenants and of the admin, a running gateway."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import pytest_asyncio
+import yaml
+from cryptography import x509
+
+import app.tenancy
+import app.workloads
+from app.certs.issuing import Issued, issue_authority, issue_client, issue_serving, serving_names
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
+from app.kube.transport import AioKubeClient, connect
+from app.sandbox.server import Cluster
+from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
+from app.tenancy.gateway.server import Gateway
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, tenant_certificate_name
+from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace
+
+JSON = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pki:
+    """One authority that issues for all; `folder` holds the gateway's files."""
+
+    authority: Issued
+    folder: Path
+
+    @property
+    def ca(self) -> bytes:
+        return self.authority.certificate_pem
+
+    @property
+    def files(self) -> TlsFiles:
+        return TlsFiles(self.folder / "tls.crt", self.folder / "tls.key", self.folder / "ca.crt")
+
+    def client(self, common_name: str, *, authority: Issued | None = None, now: datetime | None = None) -> Issued:
+        return issue_client(authority or self.authority, common_name=common_name, now=now or datetime.now(UTC), days=30)
+
+    def tenant(self, name: str) -> Issued:
+        return self.client(tenant_certificate_name(name))
+
+    def admin(self) -> Issued:
+        return self.client(ADMIN_NAME)
+
+    def write_serving(self) -> x509.Certificate:
+        """Serving files, anew each time."""
+        names = serving_names(dns=[GATEWAY_NAME, "localhost"], addresses=["127.0.0.1"])
+        issued = issue_serving(self.authority, names=names, now=datetime.now(UTC), days=30)
+        self.files.key.write_bytes(issued.key_pem)
+        self.files.certificate.write_bytes(issued.certificate_pem)
+        self.files.client_ca.write_bytes(self.ca)
+        return issued.certificate
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    folder = tmp_path / "pki"
+    folder.mkdir()
+    made = Pki(issue_authority(common_name="test", now=datetime.now(UTC), days=60), folder)
+    made.write_serving()
+    return made
+
+
+class Infra:
+    """The infra cluster: its API server, a client of it, and what tests put there."""
+
+    def __init__(self, cluster: Cluster, client: AioKubeClient) -> None:
+        self.cluster = cluster
+        self.client = client
+
+    async def restart(self, pause: float = 0.3) -> None:
+        """The API server goes away and comes back on the same port with the same objects."""
+        await self.cluster.stop()
+        await asyncio.sleep(pause)
+        storage = self.cluster.storage
+        storage.closed = False
+        for table in storage._tables.values():
+            table.changed = asyncio.Event()
+        await self.cluster.start()
+
+    async def add_tenant(self, name: str, *, namespace: bool = True, **spec: Any) -> JSON:
+        """A Tenant whose certificates are of its usual name, and its namespace."""
+        if namespace:
+            await self.client.create(NAMESPACES, {"metadata": {"name": tenant_namespace(name)}})
+        body = {
+            "apiVersion": TENANTS.api_version,
+            "kind": TENANTS.kind,
+            "metadata": {"name": name},
+            "spec": {"identity": {"names": [tenant_certificate_name(name)]}, **spec},
+        }
+        return await self.client.create(TENANTS, body)
+
+    async def names(self, resource: Any, namespace: str) -> set[str]:
+        page = await self.client.list_page(resource, namespace=namespace)
+        return {item["metadata"]["name"] for item in page.items}
+
+
+def definitions() -> list[JSON]:
+    """Every CustomResourceDefinition of the Workload API."""
+    folders = [Path(package.__file__ or "").parent / "crds" for package in (app.workloads, app.tenancy)]
+    return [yaml.safe_load(path.read_text()) for folder in folders for path in sorted(folder.glob("*.yaml"))]
+
+
+@pytest_asyncio.fixture
+async def infra(tmp_path: Path) -> AsyncIterator[Infra]:
+    async with Cluster("infra", bookmark_interval=1.0) as cluster:
+        kubeconfig = tmp_path / "infra.kubeconfig"
+        kubeconfig.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(kubeconfig), deadline=5) as client:
+            for definition in definitions():
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
+            yield Infra(cluster, client)
+
+
+@dataclass
+class Seen:
+    """A GatewayObserver that remembers."""
+
+    calls: list[tuple[str, str, str]] = field(default_factory=list)
+    refusals: list[tuple[str, str]] = field(default_factory=list)
+    throttles: list[tuple[str, str]] = field(default_factory=list)
+    open: dict[str, int] = field(default_factory=dict)
+    events: list[tuple[str, str]] = field(default_factory=list)
+    dropped: list[tuple[str, str]] = field(default_factory=list)
+    writes: list[tuple[str, str, str]] = field(default_factory=list)
+
+    def called(self, service: str, method: str, code: str, seconds: float) -> None:
+        self.calls.append((service, method, code))
+
+    def refused(self, service: str, reason: str) -> None:
+        self.refusals.append((service, reason))
+
+    def throttled(self, tenant: str, what: str) -> None:
+        self.throttles.append((tenant, what))
+
+    def streams(self, tenant: str, count: int) -> None:
+        self.open[tenant] = count
+
+    def event(self, tenant: str, kind: str) -> None:
+        self.events.append((tenant, kind))
+
+    def event_dropped(self, tenant: str, reason: str) -> None:
+        self.dropped.append((tenant, reason))
+
+    def written(self, tenant: str, verb: str, outcome: str) -> None:
+        self.writes.append((tenant, verb, outcome))
+
+
+class Door:
+    """A running gateway and channels to it; `seen` is what it reported."""
+
+    def __init__(self, gateway: Gateway, pki: Pki, seen: Seen) -> None:
+        self.gateway = gateway
+        self.pki = pki
+        self.seen = seen
+        self._channels: list[grpc.aio.Channel] = []
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.gateway.port}"
+
+    def channel(self, identity: Issued | None, *, ca: bytes | None = None, **options: Any) -> grpc.aio.Channel:
+        """A new connection as this identity, under the name api-gateway.local as in the walk-through."""
+        credentials = grpc.ssl_channel_credentials(
+            root_certificates=ca or self.pki.ca,
+            private_key=identity.key_pem if identity else None,
+            certificate_chain=identity.certificate_pem if identity else None,
+        )
+        arguments = {
+            "grpc.ssl_target_name_override": GATEWAY_NAME,
+            "grpc.use_local_subchannel_pool": 1,
+            "grpc.enable_retries": 0,
+            **options,
+        }
+        made = grpc.aio.secure_channel(self.address, credentials, options=list(arguments.items()))
+        self._channels.append(made)
+        return made
+
+    def tenant(self, name: str, **options: Any) -> grpc.aio.Channel:
+        return self.channel(self.pki.tenant(name), **options)
+
+    def admin(self, **options: Any) -> grpc.aio.Channel:
+        return self.channel(self.pki.admin(), **options)
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+
+
+Start = Callable[..., Awaitable[Door]]
+
+
+@contextlib.asynccontextmanager
+async def running(client: Any, options: GatewayOptions, pki: Pki) -> AsyncIterator[Door]:
+    """A gateway that is ready."""
+    seen = Seen()
+    gateway = Gateway(client, options=options, observer=seen)
+    stop = asyncio.Event()
+    task = asyncio.create_task(gateway.run(stop))
+    try:
+        await until(lambda: task.done() or not gateway.waiting())
+        if task.done():
+            task.result()
+        door = Door(gateway, pki, seen)
+        yield door
+        await door.close()
+    finally:
+        stop.set()
+        await task
+
+
+@pytest_asyncio.fixture
+async def start(infra: Infra, pki: Pki) -> AsyncIterator[Start]:
+    """Starts a gateway at the infra cluster: `await start(limits=Limits(...), give_up=1.0)`; all are stopped in the end."""
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def started(*, limits: Limits | None = None, client: Any = None, **options: Any) -> Door:
+            chosen = GatewayOptions(tls=pki.files, host="127.0.0.1", tick=0.1, drain=1.0)
+            chosen = replace(chosen, **options) if options else chosen
+            chosen = replace(chosen, limits=limits) if limits else chosen
+            return await stack.enter_async_context(running(client or infra.client, chosen, pki))
+
+        yield started
+
+
+@pytest_asyncio.fixture
+async def door(infra: Infra, start: Start) -> Door:
+    """A running gateway that knows tenant1 and tenant2."""
+    await infra.add_tenant("tenant1")
+    await infra.add_tenant("tenant2")
+    return await start()
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
+    """Wait until the condition (a plain or an async function) holds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            held = condition()
+            if asyncio.iscoroutine(held):
+                held = await held
+            if held:
+                return
+            await asyncio.sleep(0.02)
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "grpc_proxy", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)

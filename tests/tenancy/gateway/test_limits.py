@@ -1,0 +1,212 @@
+"""What one tenant may take, and that another does not feel it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+import grpc
+import pytest
+
+from app.kube.resources import PODS
+from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.options import Limits
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from app.workloads.model import COMPANION, TENANTS, WORKLOADS
+from tests.tenancy.conftest import Door, Infra, Start, until
+from tests.tenancy.gateway.calls import POD, Sender, fails, pod, put, resources, rule, rules
+
+CODE = grpc.StatusCode
+
+
+async def test_calls_are_limited_by_tenant_with_a_hint(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    await infra.add_tenant("tenant2")
+    door = await start(limits=Limits(calls_per_second=0.1, calls_burst=3))
+    stub = rules(door.tenant("tenant1"))
+    for _ in range(3):
+        await stub.List(pb.ListWorkloadRulesRequest())
+    error = await fails(stub.List(pb.ListWorkloadRulesRequest()))
+    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    hint = dict(error.trailing_metadata() or ())["grpc-retry-pushback-ms"]
+    assert 1000 < int(hint) <= 10_001
+    assert door.seen.throttles == [("tenant1", "rate")]
+    await rules(door.tenant("tenant2")).List(pb.ListWorkloadRulesRequest())
+
+
+async def test_open_streams_are_limited_by_tenant(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    await infra.add_tenant("tenant2")
+    door = await start(limits=Limits(streams_per_tenant=2))
+    channels = [door.tenant("tenant1"), door.tenant("tenant1")]  # connections make no difference
+    watches = [rules(channel).Watch(pb.WatchWorkloadRulesRequest()) for channel in channels]
+    for watch in watches:
+        assert (await watch.read()).synced
+    error = await fails(resources(channels[0]).Watch(resource_pb.WatchRequest()))
+    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    assert (await Sender(channels[1]).failure()).code() is CODE.RESOURCE_EXHAUSTED
+    other = rules(door.tenant("tenant2")).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await other.read()).synced
+    watches[0].cancel()
+    await until(lambda: door.seen.open["tenant1"] == 1)
+    again = rules(channels[0]).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await again.read()).synced
+    for call in (watches[1], other, again):
+        call.cancel()
+
+
+async def test_a_message_over_the_limit_is_refused_and_the_connection_lives(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(message_bytes=100_000))
+    channel = door.tenant("tenant1")
+    assert (await fails(put(channel, b"x" * 200_000, kind="Pod"))).code() is CODE.RESOURCE_EXHAUSTED
+    await put(channel, pod("x"))
+
+
+@pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate])
+async def test_compressed_messages_are_refused(door: Door, compression: Any) -> None:
+    """They are measured before they are inflated: 4 MiB could become 4 GiB."""
+    request = resource_pb.UpdateRequest(obj=resource_pb.ResourceObject(obj_spec=b" " * 3_000_000))
+    error = await fails(resources(door.tenant("tenant1")).Update(request, compression=compression))
+    assert error.code() is CODE.UNIMPLEMENTED
+
+
+async def test_a_burst_of_one_tenant_leaves_another_responsive(door: Door, infra: Infra) -> None:
+    """10,000 events of tenant1 wait; what tenant2 asks meanwhile is answered long before they are done."""
+    loud = Sender(door.tenant("tenant1"))
+    events, workloads = 10_000, 300
+
+    async def burst() -> None:
+        for number in range(events):
+            await loud.update(f"w{number % workloads}", nodeName=f"host-{number}")
+        await loud.close()
+
+    bursting = asyncio.create_task(burst())
+    quiet = door.tenant("tenant2")
+    await until(lambda: len(door.seen.events) >= 500)
+    sender = Sender(quiet)
+    for number in range(5):
+        await sender.update(f"q{number}")
+        await rules(quiet).Update(pb.UpdateWorkloadRuleRequest(rule=rule(f"r{number}")))
+    await sender.close()
+    assert not bursting.done()
+    assert await infra.names(WORKLOADS, "tenant-tenant2") == {f"workload-q{n}" for n in range(5)}
+    await bursting
+    page = await infra.client.list_page(WORKLOADS, namespace="tenant-tenant1")
+    last = {
+        f"workload-w{n}": f"host-{events - workloads + n - events % workloads + (workloads if n < events % workloads else 0)}"
+        for n in range(workloads)
+    }
+    assert {item["metadata"]["name"]: item["spec"]["state"]["nodeName"] for item in page.items} == last
+    # Only the latest state of each is written, not every one.
+    assert sum(1 for tenant, *_ in door.seen.writes if tenant == "tenant1") < events
+
+
+async def test_a_slow_reader_gets_the_latest_states(door: Door, infra: Infra) -> None:
+    """However often a Pod changes while nobody reads, what is kept is one name."""
+    channel = door.tenant("tenant1", **{"grpc.http2.lookahead_bytes": 1024, "grpc.http2.bdp_probe": 0})
+    padding = {"padding": "x" * 60_000}
+    await infra.client.create(
+        PODS, {**POD, "metadata": {"name": "c", "labels": {COMPANION: "tenant"}}}, namespace="tenant-tenant1"
+    )
+    watch = resources(channel).Watch(resource_pb.WatchRequest())
+    assert (await watch.read()) is not None
+    for number in range(300):
+        metadata = {"annotations": {**padding, "n": str(number)}}
+        await infra.client.patch(PODS, "c", {"metadata": metadata}, patch_type="merge", namespace="tenant-tenant1")
+    seen = []
+    while not seen or '"n":"299"' not in seen[-1]:
+        answer = await watch.read()
+        if answer.HasField("pod"):
+            seen.append(answer.pod.manifest.decode())
+    assert len(seen) < 200
+    watch.cancel()
+
+
+async def test_a_reader_that_does_not_read_is_ended_as_well(door: Door, infra: Infra) -> None:
+    """A removed tenant's stream ends although a message is stuck in it."""
+    channel = door.tenant("tenant1", **{"grpc.http2.lookahead_bytes": 1024, "grpc.http2.bdp_probe": 0})
+    for number in range(40):
+        metadata = {"name": f"c{number}", "labels": {COMPANION: "tenant"}, "annotations": {"p": "x" * 60_000}}
+        await infra.client.create(PODS, {**POD, "metadata": metadata}, namespace="tenant-tenant1")
+    await until(lambda: len(door.gateway._sources.companions) == 40)
+    watch = resources(channel).Watch(resource_pb.WatchRequest())
+    await until(lambda: door.seen.open.get("tenant1") == 1)
+    await infra.client.delete(TENANTS, "tenant1")
+    await until(lambda: door.seen.open["tenant1"] == 0)
+    assert (await fails(watch)).code() is CODE.PERMISSION_DENIED
+
+
+def test_the_rate_recovers_and_idle_names_are_forgotten() -> None:
+    now = 100.0
+    rate = Rate(per_second=2.0, burst=2, clock=lambda: now)
+    assert [rate.take("a"), rate.take("a")] == [0.0, 0.0]
+    assert rate.take("a") == pytest.approx(0.5)
+    now += 0.5
+    assert rate.take("a") == 0.0
+    rate.forget_idle()
+    assert rate._buckets
+    now += 10
+    rate.forget_idle()
+    assert not rate._buckets
+
+
+async def test_turns_go_round() -> None:
+    """A name with a hundred waiting lets another in as soon as one place is free."""
+    turns = Turns(total=2, each=2)
+    order: list[str] = []
+    gate = asyncio.Event()
+
+    async def one(name: str) -> None:
+        async with turns.of(name):
+            await gate.wait()
+            order.append(name)
+
+    tasks = [asyncio.create_task(one("loud")) for _ in range(100)]
+    await asyncio.sleep(0)
+    tasks += [asyncio.create_task(one(name)) for name in ("b", "c", "b")]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*tasks)
+    assert {"b", "c"} <= set(order[:6])
+    assert order.count("loud") == 100
+
+
+async def test_one_name_never_takes_more_than_its_share() -> None:
+    turns = Turns(total=4, each=2)
+    inside = 0
+    most = 0
+
+    async def one() -> None:
+        nonlocal inside, most
+        async with turns.of("a"):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
+
+    await asyncio.gather(*(one() for _ in range(20)))
+    assert most == 2
+
+
+async def test_cancelled_waiters_leave_their_places() -> None:
+    turns = Turns(total=1, each=1)
+
+    async def hold(gate: asyncio.Event) -> None:
+        async with turns.of("a"):
+            await gate.wait()
+
+    gate = asyncio.Event()
+    tasks = [asyncio.create_task(hold(gate)) for _ in range(5)]
+    await asyncio.sleep(0)
+    for task in tasks[1:4]:
+        task.cancel()
+    gate.set()
+    tasks[0].cancel()
+    for task in tasks:
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+    async with asyncio.timeout(1), turns.of("a"):
+        pass

@@ -1,0 +1,371 @@
+"""Objects of tenants through the resource service, and the watch of their Pods."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+
+from app.kube.resources import CONFIG_MAPS, PODS, SECRETS
+from app.tenancy.gateway.failures import Refused
+from app.tenancy.gateway.manifests import prepare, read, render
+from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.views import view_pod
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
+from app.workloads.model import (
+    COMPANION,
+    DAEMON_SETS,
+    INJECTED,
+    RESOURCE_OWNER,
+    RULE,
+    RULE_NAME,
+    SOURCE_HASH,
+    SPEC_HASH,
+    WORKLOAD,
+    WORKLOAD_ID,
+)
+from tests.tenancy.conftest import Door, Infra
+from tests.tenancy.gateway.calls import POD, fails, manifest, pod, put, resources, type_of
+
+CODE = grpc.StatusCode
+NS = "tenant-tenant1"
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": POD["spec"]}
+DAEMON_SET = manifest("DaemonSet", "x", spec={"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE})
+ALL = [
+    (PODS, pod("x")),
+    (DAEMON_SETS, DAEMON_SET),
+    (SECRETS, manifest("Secret", "x", stringData={"password": "hunter2"})),
+    (CONFIG_MAPS, manifest("ConfigMap", "x", data={"a": "1"})),
+]
+
+
+def get(kind: str, name: str) -> Any:
+    return pb.GetRequest(type=type_of(kind), id=pb.ResourceId(name=name))
+
+
+def delete(kind: str, name: str) -> Any:
+    return pb.DeleteRequest(type=type_of(kind), id=pb.ResourceId(name=name))
+
+
+@pytest.mark.parametrize(("resource", "obj"), ALL, ids=[entry[0].kind for entry in ALL])
+@pytest.mark.parametrize("method", ["Create", "Update"])
+async def test_the_life_of_an_object(door: Door, infra: Infra, resource: Any, obj: Any, method: str) -> None:
+    channel, kind = door.tenant("tenant1"), resource.kind
+    elsewhere = {**obj, "metadata": {**obj["metadata"], "namespace": "kube-system"}}
+    await put(channel, elsewhere, method=method)
+    stored = await infra.client.get(resource, "x", namespace=NS)
+    assert stored["metadata"]["labels"][RESOURCE_OWNER] == "api"
+    assert (await fails(put(channel, obj, method="Create"))).code() is CODE.ALREADY_EXISTS
+    stub = resources(channel)
+    shown = yaml.safe_load((await stub.Get(get(kind, "x"))).obj.obj_spec)
+    assert (shown["kind"], shown["metadata"]["name"], shown["metadata"]["namespace"]) == (kind, "x", NS)
+    assert "berth.dev" not in str(shown["metadata"])
+    assert "managedFields" not in shown["metadata"]
+    listed = (await stub.List(pb.ListRequest(type=type_of(kind)))).objects
+    assert [yaml.safe_load(entry.obj_spec)["metadata"]["name"] for entry in listed] == ["x"]
+    other = resources(door.tenant("tenant2"))
+    assert (await fails(other.Get(get(kind, "x")))).code() is CODE.NOT_FOUND
+    assert (await fails(other.Delete(delete(kind, "x")))).code() is CODE.NOT_FOUND
+    await stub.Delete(delete(kind, "x"))
+    if resource != PODS:  # a Pod without a kubelet stays until it is reaped
+        assert (await fails(stub.Get(get(kind, "x")))).code() is CODE.NOT_FOUND
+        assert (await fails(stub.Delete(delete(kind, "x")))).code() is CODE.NOT_FOUND
+
+
+async def test_an_update_is_an_apply(door: Door, infra: Infra) -> None:
+    """What is left out is removed; an equal manifest is not written."""
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1", "b": "2"}, metadata={"labels": {"k": "v"}}))
+    first = await infra.client.get(CONFIG_MAPS, "x", namespace=NS)
+    await put(channel, manifest("ConfigMap", "x", metadata={"labels": {"k": "v"}}, data={"b": "2", "a": "1"}))
+    assert await infra.client.get(CONFIG_MAPS, "x", namespace=NS) == first
+    await put(channel, manifest("ConfigMap", "x", data={"b": "3"}))
+    second = await infra.client.get(CONFIG_MAPS, "x", namespace=NS)
+    assert second["data"] == {"b": "3"}
+    assert second["metadata"]["labels"] == {RESOURCE_OWNER: "api"}
+    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+
+
+async def test_an_equal_manifest_is_not_applied_again(door: Door, infra: Infra) -> None:
+    """Who changes the object in the infra cluster has his reasons; an apply would set it back."""
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1"}))
+    await infra.client.patch(CONFIG_MAPS, "x", {"data": {"a": "by hand"}}, patch_type="merge", namespace=NS)
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1"}))
+    assert (await infra.client.get(CONFIG_MAPS, "x", namespace=NS))["data"] == {"a": "by hand"}
+
+
+async def test_create_then_update_removes_what_is_left_out(door: Door, infra: Infra) -> None:
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1", "b": "2"}), method="Create")
+    await put(channel, manifest("ConfigMap", "x", data={"b": "2"}))
+    assert (await infra.client.get(CONFIG_MAPS, "x", namespace=NS))["data"] == {"b": "2"}
+
+
+async def test_a_changed_pod_is_refused_with_the_api_servers_words(door: Door) -> None:
+    channel = door.tenant("tenant1")
+    await put(channel, pod("x"))
+    changed = {**pod("x"), "spec": {"containers": [{"name": "other", "image": "nginx"}]}}
+    error = await fails(put(channel, changed))
+    assert error.code() is CODE.INVALID_ARGUMENT
+    assert "pod updates may not change fields" in (error.details() or "")
+
+
+async def test_the_strings_of_a_secret_are_folded(door: Door, infra: Infra) -> None:
+    old = {"a": base64.b64encode(b"old").decode(), "b": base64.b64encode(b"kept").decode()}
+    await put(door.tenant("tenant1"), manifest("Secret", "x", data=old, stringData={"a": "new ü"}))
+    stored = await infra.client.get(SECRETS, "x", namespace=NS)
+    assert stored["data"] == {**old, "a": base64.b64encode("new ü".encode()).decode()}
+    assert "stringData" not in stored
+
+
+async def test_no_content_of_a_secret_is_logged_or_echoed(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("Secret", "x", stringData={"password": "hunter2"}))
+    await put(channel, manifest("Secret", "x", stringData={"password": "hunter2-again"}))
+    bad = [
+        json.dumps(manifest("Secret", "y", data={"password": "hunter2 is no base64"})).encode(),
+        b"apiVersion: v1\nkind: Secret\nmetadata: {name: z}\nstringData: {a: 'hunter2}\n",
+        b"apiVersion: v1\nkind: Secret\nstringData: &a !!binary hunter2\n",
+        b"password: *hunter2\n",
+    ]
+    for text in bad:
+        error = await fails(put(channel, text, kind="Secret"))
+        assert error.code() is CODE.INVALID_ARGUMENT
+        assert "hunter2" not in (error.details() or "")
+    captured = capsys.readouterr()
+    assert "hunter2" not in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    "marks", [{}, {"labels": {COMPANION: "tenant"}}, {"labels": {COMPANION: "tenant", RESOURCE_OWNER: "api"}}]
+)
+async def test_what_we_did_not_make_is_never_touched(door: Door, infra: Infra, marks: Any) -> None:
+    foreign = {**pod("x"), "metadata": {"name": "x", **marks}}
+    await infra.client.create(PODS, foreign, namespace=NS)
+    before = await infra.client.get(PODS, "x", namespace=NS)
+    channel = door.tenant("tenant1")
+    error = await fails(put(channel, pod("x")))
+    assert error.code() is CODE.FAILED_PRECONDITION
+    assert "not made by this tenant's resources" in (error.details() or "")
+    assert (await fails(put(channel, pod("x"), method="Create"))).code() is CODE.ALREADY_EXISTS
+    assert (await fails(resources(channel).Delete(delete("Pod", "x")))).code() is CODE.NOT_FOUND
+    assert (await fails(resources(channel).Get(get("Pod", "x")))).code() is CODE.NOT_FOUND
+    assert list((await resources(channel).List(pb.ListRequest(type=type_of("Pod")))).objects) == []
+    assert await infra.client.get(PODS, "x", namespace=NS) == before
+
+
+async def test_an_object_is_changed_by_its_keeper_alone_and_listed_by_keeper(door: Door) -> None:
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1"}), owner="agent")
+    await put(channel, manifest("ConfigMap", "y", data={"a": "1"}))
+    error = await fails(put(channel, manifest("ConfigMap", "x", data={"a": "2"})))
+    assert error.code() is CODE.FAILED_PRECONDITION
+    assert "agent" in (error.details() or "")
+    listed = (await resources(channel).List(pb.ListRequest(type=type_of("ConfigMap"), owner="agent"))).objects
+    assert [yaml.safe_load(entry.obj_spec)["metadata"]["name"] for entry in listed] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("obj", "part"),
+    [
+        ({**pod("x"), "spec": {**POD["spec"], "hostNetwork": True}}, "obj.obj_spec.spec.hostNetwork"),
+        ({**pod("x"), "spec": {**POD["spec"], "serviceAccountName": "admin"}}, "serviceAccountName"),
+        (pod("x", labels={COMPANION: "tenant"}), COMPANION),
+        (pod("x", annotations={SOURCE_HASH: "x"}), SOURCE_HASH),
+        (manifest("Secret", "x", type="kubernetes.io/service-account-token"), "type"),
+        (pod(""), "name"),
+        (pod("../x"), "name"),
+        ({"apiVersion": "v1", "kind": "Pod"}, "metadata"),
+    ],
+)
+async def test_what_a_tenant_may_not_have(door: Door, infra: Infra, obj: Any, part: str) -> None:
+    for method in ("Create", "Update"):
+        error = await fails(put(door.tenant("tenant1"), obj, method=method))
+        assert error.code() is CODE.INVALID_ARGUMENT
+        assert part in (error.details() or "")
+    assert await infra.names(PODS, NS) | await infra.names(SECRETS, NS) == set()
+
+
+async def test_the_type_must_be_served_and_agree(door: Door) -> None:
+    channel = door.tenant("tenant1")
+    assert (await fails(put(channel, pod("x"), kind="Service"))).code() is CODE.INVALID_ARGUMENT
+    assert (await fails(put(channel, pod("x"), kind="ConfigMap"))).code() is CODE.INVALID_ARGUMENT
+    assert (await fails(resources(channel).List(pb.ListRequest()))).code() is CODE.INVALID_ARGUMENT
+
+
+BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 9)) for n in range(ord("b"), ord("j"))
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"",
+        b"\x00\xff",
+        b"just text",
+        b"- a\n- b\n",
+        b"{" * 50_000,
+        b"[" * 200_000,
+        b'{"a":' * 3000 + b"1" + b"}" * 3000,
+        b"a: " + b"[" * 3000 + b"]" * 3000,
+        BOMB,
+        b"a: &a [*a]\n",
+        b"apiVersion: v1\nkind: Pod\n---\napiVersion: v1\nkind: Pod\n",
+        b"!!python/object/apply:os.system ['true']",
+        b"? {a: b}\n: c\n",
+        b"a: " + b"9" * 5000,
+        b'{"a": 1e999}',
+        b"x: y\n" * 80_000,
+        b'{"a":"' + b"x" * 1_100_000 + b'"}',
+    ],
+    ids=lambda text: repr(text[:12]),
+)
+async def test_garbage_manifests_are_refused(door: Door, text: bytes) -> None:
+    error = await fails(put(door.tenant("tenant1"), text, kind="Pod"))
+    assert error.code() is CODE.INVALID_ARGUMENT
+    assert len(error.details() or "") < 4000
+
+
+async def test_yaml_is_read_as_well(door: Door, infra: Infra) -> None:
+    text = b"# by hand\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: '1e3', b: 2026-01-01}\n"
+    await put(door.tenant("tenant1"), text, kind="ConfigMap")
+    assert (await infra.client.get(CONFIG_MAPS, "x", namespace=NS))["data"] == {"a": "1e3", "b": "2026-01-01"}
+
+
+def test_yaml_in_answers_reads_the_same_everywhere() -> None:
+    """Text that some reader would take for a number, a date or a truth is quoted."""
+    words = [
+        "1e3",
+        "0x10",
+        "no",
+        "2026-01-01",
+        "~",
+        "",
+        " x",
+        "a: b",
+        "#",
+        "multi\nline\n",
+        "ü",
+        "1_000",
+        "12:30",
+        "null",
+    ]
+    obj = manifest("ConfigMap", "x", data={f"k{n}": word for n, word in enumerate(words)})
+    text = render(obj).decode()
+    assert yaml.safe_load(text) == obj
+    for word in words:
+        if word not in ("multi\nline\n", "ü"):
+            assert f'"{word}"' in text
+
+
+def test_what_is_applied_of_a_secret_holds_no_plain_strings() -> None:
+    secret = manifest("Secret", "x", stringData={"a": "b"})
+    made = prepare(secret, resource=SECRETS, namespace=NS, owner="api")
+    assert made.body["data"] == {"a": "Yg=="}
+    assert "stringData" not in made.body
+    assert (
+        prepare(manifest("Secret", "x", data={"a": "Yg=="}), resource=SECRETS, namespace=NS, owner="x").hash
+        == made.hash
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [(b'{"a":' * 100 + b"1" + b"}" * 100, "levels"), (b"x: y\n" * 80_000, "use JSON"), (BOMB, "neither JSON nor YAML")],
+    ids=["deep", "long YAML", "aliases"],
+)
+def test_bombs_are_refused_before_they_are_looked_at(text: bytes, problem: str) -> None:
+    with pytest.raises(Refused, match=problem):
+        read(text, limits=Limits())
+
+
+def test_pods_outside_of_tenants_namespaces_are_not_kept() -> None:
+    metadata = {"name": "x", "namespace": "universe", "labels": {COMPANION: "admin"}}
+    assert view_pod({"metadata": metadata}) is None
+    assert view_pod({"metadata": {**metadata, "namespace": NS}}) is not None
+
+
+def test_a_large_answer_is_yaml_as_well() -> None:
+    obj = manifest("ConfigMap", "x", data={"a": "ü: \x1f\n" * 3000})
+    assert yaml.safe_load(render(obj)) == obj
+
+
+async def companion(infra: Infra, name: str, namespace: str = NS) -> None:
+    metadata = {
+        "name": name,
+        "labels": {COMPANION: "tenant", WORKLOAD_ID: "id1", "app": "mine"},
+        "annotations": {
+            RULE_NAME: "rule1",
+            WORKLOAD: f"{namespace}/id1",
+            RULE: f"{namespace}/rule1",
+            SPEC_HASH: "abc",
+            INJECTED: '["tenant-node-name"]',
+            "tenant-node-name": "host-a",
+        },
+    }
+    await infra.client.create(PODS, {**POD, "metadata": metadata}, namespace=namespace)
+
+
+async def test_a_watch_shows_a_tenant_its_pods_and_no_others(door: Door, infra: Infra) -> None:
+    channel = door.tenant("tenant1")
+    watch = resources(channel).Watch(pb.WatchRequest())
+    assert (await watch.read()).synced
+    await companion(infra, "others", "tenant-tenant2")
+    await companion(infra, "of-the-admin", "universe")
+    await infra.client.create(PODS, pod("plain"), namespace=NS)
+    await companion(infra, "rule1-id1")
+    seen = (await watch.read()).pod
+    assert (seen.name, seen.origin, seen.rule, seen.workload_id) == ("rule1-id1", pb.ORIGIN_RULE, "rule1", "id1")
+    stored = await infra.client.get(PODS, "rule1-id1", namespace=NS)
+    assert seen.uid == stored["metadata"]["uid"]
+    shown = json.loads(seen.manifest)
+    assert shown == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": "rule1-id1",
+            "labels": {"app": "mine"},
+            "annotations": {RULE_NAME: "rule1", "tenant-node-name": "host-a"},
+        },
+        "spec": stored["spec"],
+    }
+    assert seen.manifest == json.dumps(shown, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
+    await put(channel, pod("own"))
+    own = (await watch.read()).pod
+    assert (own.name, own.origin, own.manifest) == ("own", pb.ORIGIN_RESOURCE, b"")
+    status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    await infra.client.patch(
+        PODS, "rule1-id1", {"status": status}, patch_type="merge", namespace=NS, subresource="status"
+    )
+    running = (await watch.read()).pod
+    assert (running.name, running.phase, running.ready) == ("rule1-id1", "Running", True)
+    await infra.client.delete(PODS, "rule1-id1", namespace=NS, grace_period_seconds=0)
+    assert (await watch.read()).deleted == "rule1-id1"
+    again = resources(channel).Watch(pb.WatchRequest())
+    assert (await again.read()).pod.name == "own"
+    assert (await again.read()).synced
+    watch.cancel()
+    again.cancel()
+
+
+def _terms(spec: dict[str, Any]) -> Any:
+    return spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+
+
+def test_pods_and_the_templates_of_daemon_sets_stay_on_the_tenants_nodes() -> None:
+    """A DaemonSet's controller reads the template alone: the webhook, which sees its Pods, comes too late."""
+    wanted = [{"matchExpressions": [{"key": "berth.dev/tenant", "operator": "In", "values": ["tenant1"]}]}]
+    made = prepare(pod("x"), resource=PODS, namespace=NS, owner="api")
+    assert _terms(made.body["spec"]) == wanted
+    made = prepare(DAEMON_SET, resource=DAEMON_SETS, namespace=NS, owner="api")
+    assert _terms(made.body["spec"]["template"]["spec"]) == wanted
+    elsewhere = pod("x")
+    elsewhere["spec"] = {**elsewhere["spec"], "nodeSelector": {"berth.dev/tenant": "tenant2"}}
+    with pytest.raises(Refused, match=r"obj\.obj_spec\.spec\.nodeSelector"):
+        prepare(elsewhere, resource=PODS, namespace=NS, owner="api")

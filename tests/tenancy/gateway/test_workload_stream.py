@@ -1,0 +1,271 @@
+"""The stream of workloads becomes Workload objects of its tenant, level by level."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import grpc
+import pytest
+
+from app.errors import ApiError
+from app.kube.resources import NAMESPACES
+from app.tenancy.gateway.options import Limits
+from app.tenancy.messages import workload_message
+from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
+from app.workloads.model import WORKLOADS
+from tests.tenancy.conftest import Door, Infra, Start, until
+from tests.tenancy.gateway.calls import Sender, fails, rule, rules, spec
+
+NS = "tenant-tenant1"
+
+
+async def specs(infra: Infra, namespace: str = NS) -> dict[str, Any]:
+    page = await infra.client.list_page(WORKLOADS, namespace=namespace)
+    return {item["metadata"]["name"]: item["spec"] for item in page.items}
+
+
+async def test_updates_and_deletes_become_objects(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a", extra={"labels": {"foo": "bar"}, "annotations": {"n": "ü"}})
+    await sender.update("b")
+    await until(lambda: done(infra, {"workload-a", "workload-b"}))
+    await sender.delete("b")
+    await sender.close()
+    assert await specs(infra) == {"workload-a": spec("a", extra={"labels": {"foo": "bar"}, "annotations": {"n": "ü"}})}
+    assert await specs(infra, "tenant-tenant2") == {}
+    assert door.seen.events == [("tenant1", "update"), ("tenant1", "update"), ("tenant1", "delete")]
+
+
+async def done(infra: Infra, names: set[str]) -> bool:
+    return await infra.names(WORKLOADS, NS) == names
+
+
+async def test_a_label_that_is_gone_is_gone_from_the_object(door: Door, infra: Infra) -> None:
+    """The whole spec is replaced, not merged."""
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a", extra={"labels": {"foo": "bar"}, "annotations": {}})
+    await until(lambda: done(infra, {"workload-a"}))
+    await sender.update("a")
+    await sender.close()
+    assert (await specs(infra))["workload-a"] == spec("a")
+
+
+async def test_an_equal_state_is_not_written(door: Door, infra: Infra) -> None:
+    channel = door.tenant("tenant1")
+    first = Sender(channel)
+    await first.update("a")
+    await first.close()
+    before = await infra.client.get(WORKLOADS, "workload-a", namespace=NS)
+    await until(lambda: door.gateway._sources.workloads.get(NS, "workload-a"))
+    second = Sender(channel)
+    await second.update("a")
+    await second.close()
+    assert await infra.client.get(WORKLOADS, "workload-a", namespace=NS) == before
+    assert door.seen.writes == [("tenant1", "create", "done"), ("tenant1", "unchanged", "done")]
+
+
+async def test_back_and_forth_ends_with_the_last_state(door: Door, infra: Infra) -> None:
+    """A cache that lags behind our own writes must not pass for the current state."""
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(60):
+        await sender.update("a", ready=number % 2 == 0)
+        await asyncio.sleep(0.002)
+    await sender.update("a", ready=True, nodeName="last")
+    await sender.update("a", ready=False)
+    await sender.close()
+    assert (await specs(infra))["workload-a"]["state"]["ready"] is False
+
+
+async def test_synced_removes_what_was_not_sent(door: Door, infra: Infra) -> None:
+    channel = door.tenant("tenant1")
+    first = Sender(channel)
+    for name in ("a", "b", "c"):
+        await first.update(name)
+    await first.close()
+    second = Sender(channel)
+    await second.update("b")
+    await second.synced()
+    await until(lambda: done(infra, {"workload-b"}))
+    await second.close()
+    assert set(await specs(infra)) == {"workload-b"}
+
+
+async def test_synced_leaves_the_other_tenants_alone(door: Door, infra: Infra) -> None:
+    other = Sender(door.tenant("tenant2"))
+    await other.update("a")
+    await other.close()
+    sender = Sender(door.tenant("tenant1"))
+    await sender.synced()
+    await sender.close()
+    assert set(await specs(infra, "tenant-tenant2")) == {"workload-a"}
+
+
+async def test_what_comes_into_the_cache_after_synced_is_swept(door: Door, infra: Infra) -> None:
+    """An object of an earlier stream may be created after the sync of the next one."""
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("kept")
+    await sender.synced()
+    await until(lambda: done(infra, {"workload-kept"}))
+    late = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": {"name": "workload-late"}}
+    await infra.client.create(WORKLOADS, late | {"spec": spec("late")}, namespace=NS)
+    await until(lambda: door.seen.writes.count(("tenant1", "delete", "done")) == 1)
+    assert set(await specs(infra)) == {"workload-kept"}
+    sender.call.cancel()
+
+
+@pytest.mark.parametrize("workload_id", ["", "UPPER", "a/b", "../x", "a" * 64, "a.b", "ä"])
+async def test_bad_ids_are_dropped_and_the_stream_goes_on(door: Door, infra: Infra, workload_id: str) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update(workload_id)
+    await sender.delete(workload_id)
+    await sender.update("good")
+    await sender.close()
+    assert set(await specs(infra)) == {"workload-good"}
+    assert door.seen.dropped == [("tenant1", "id")] * 2
+
+
+async def test_a_workload_that_is_too_large_keeps_its_last_good_state(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(workload_bytes=2000))
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    await until(lambda: done(infra, {"workload-a"}))
+    await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 2000}})
+    await sender.synced()
+    await sender.close()
+    assert await specs(infra) == {"workload-a": spec("a")}
+    assert door.seen.dropped == [("tenant1", "size")]
+
+
+async def test_unusable_content_is_dropped(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    bad = workload_message(spec("a"))
+    bad.metadata.resource_type = "v2/Vm"
+    await sender.raw(bad)
+    numbers = workload_message(spec("b"))
+    numbers.state.extra["labels"] = {"n": 5}
+    await sender.raw(numbers)
+    await sender.call.write(workload_pb2.WorkloadStreamRequest())
+    await sender.close()
+    assert await specs(infra) == {}
+    assert door.seen.dropped == [("tenant1", "content")] * 3
+
+
+async def test_what_the_api_server_rejects_is_dropped(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    bad = workload_message(spec("a"))
+    bad.metadata.resource_name = "x" * 300  # the schema of Workload allows 253
+    await sender.raw(bad)
+    await sender.update("b")
+    await sender.close()
+    assert set(await specs(infra)) == {"workload-b"}
+    assert door.seen.dropped == [("tenant1", "rejected")]
+
+
+async def test_a_tenant_without_a_namespace_is_told(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1", namespace=False)
+    door = await start()
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    error = await sender.failure()
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert NS in (error.details() or "")
+    request = workload_rule_pb2.CreateWorkloadRuleRequest(rule=rule())
+    created = await fails(rules(door.tenant("tenant1")).Create(request))
+    assert created.code() is grpc.StatusCode.FAILED_PRECONDITION
+    await infra.client.create(NAMESPACES, {"metadata": {"name": NS}})
+    again = Sender(door.tenant("tenant1"))
+    await again.update("a")
+    await again.close()
+    assert set(await specs(infra)) == {"workload-a"}
+
+
+async def test_a_newer_stream_takes_over(door: Door, infra: Infra) -> None:
+    first = Sender(door.tenant("tenant1"))
+    await first.update("a")
+    await until(lambda: done(infra, {"workload-a"}))
+    second = Sender(door.tenant("tenant1"))
+    await second.update("b")
+    error = await first.failure()
+    assert error.code() is grpc.StatusCode.ABORTED
+    await second.close()
+    assert set(await specs(infra)) == {"workload-a", "workload-b"}
+
+
+class Failing:
+    """A client whose writes of Workloads fail while `failing` is set; the rest is the real one."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.failing = False
+        self.tries = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def create(self, resource: Any, body: Any, *, namespace: str | None = None) -> Any:
+        if resource == WORKLOADS:
+            self.tries += 1
+            if self.failing:
+                raise ApiError("POST: HTTP 503: etcd has no leader", status=503)
+        return await self._client.create(resource, body, namespace=namespace)
+
+
+async def test_failures_are_retried(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client)
+    client.failing = True
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    await until(lambda: client.tries >= 3)
+    client.failing = False
+    await sender.close()
+    assert set(await specs(infra)) == {"workload-a"}
+
+
+async def test_failures_that_go_on_end_the_stream_and_drop_what_waits(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client, give_up=0.3)
+    client.failing = True
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    error = await sender.failure()
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    assert "etcd has no leader" in (error.details() or "")
+    client.failing = False
+    again = Sender(door.tenant("tenant1"))
+    await again.update("b")
+    await again.close()
+    assert set(await specs(infra)) == {"workload-b"}
+
+
+async def test_a_restart_of_the_api_server_loses_nothing(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("before")
+    await until(lambda: done(infra, {"workload-before"}))
+    restarting = asyncio.create_task(infra.restart())
+    for number in range(10):
+        await sender.update(f"w{number}")
+    await restarting
+    await sender.close()
+    assert set(await specs(infra)) == {"workload-before", *(f"workload-w{n}" for n in range(10))}
+
+
+async def test_a_full_intake_holds_the_sender_up(infra: Infra, start: Start) -> None:
+    """Backpressure: what waits is bounded, however much is sent."""
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client, limits=Limits(pending_events=10))
+    client.failing = True
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(50):
+        await sender.update(f"w{number}")
+    await until(lambda: len(door.seen.events) >= 10)
+    await asyncio.sleep(0.3)
+    assert len(door.seen.events) == 10
+    client.failing = False
+    await sender.close()
+    assert len(await specs(infra)) == 50

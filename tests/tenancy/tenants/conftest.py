@@ -1,0 +1,127 @@
+"""An infra cluster that knows Tenants, and the command line against it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+import yaml
+
+import app.tenancy
+from app.cli.main import run
+from app.errors import ApiError
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
+from app.kube.transport import AioKubeClient, connect
+from app.placement.model import HOST_LABEL
+from app.sandbox.server import Cluster
+from app.tenancy.controller import TenantsController
+from app.workloads.model import TENANTS
+
+JSON = dict[str, Any]
+DEFINITION = Path(app.tenancy.__file__ or "").parent / "crds" / "tenants.yaml"
+
+
+def tenant(name: str = "tenant1", /, **spec: Any) -> JSON:
+    """A Tenant object; without `identity`, one of the usual name."""
+    identity = {"names": [f"{name}.tenant.local"]}
+    return {
+        "apiVersion": TENANTS.api_version,
+        "kind": TENANTS.kind,
+        "metadata": {"name": name},
+        "spec": {"identity": identity, **spec},
+    }
+
+
+@dataclass(frozen=True)
+class Result:
+    status: int
+    out: str
+    err: str
+
+
+class Infra:
+    """The cluster, a client, and `berth tenant` typed at it."""
+
+    def __init__(self, client: AioKubeClient, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.client = client
+        self.kubeconfig = kubeconfig
+        self._capsys = capsys
+
+    async def berth(self, command: str, *arguments: str) -> Result:
+        line = ["tenant", command, *arguments, "--kubeconfig", str(self.kubeconfig)]
+        self._capsys.readouterr()
+        status = await asyncio.to_thread(run, line)
+        captured = self._capsys.readouterr()
+        return Result(status, captured.out, captured.err)
+
+    async def find(self, resource: Any, name: str, *, namespace: str | None = None) -> JSON | None:
+        try:
+            return await self.client.get(resource, name, namespace=namespace)
+        except ApiError as error:
+            if error.not_found:
+                return None
+            raise
+
+    async def tenant(self, name: str = "tenant1") -> JSON:
+        return await self.client.get(TENANTS, name)
+
+    async def spec(self, name: str = "tenant1") -> JSON:
+        return (await self.tenant(name))["spec"]
+
+    async def change(self, name: str, **spec: Any) -> JSON:
+        return await self.client.patch(TENANTS, name, {"spec": spec}, patch_type="merge")
+
+    async def namespace(self, name: str, **labels: str) -> JSON:
+        return await self.client.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
+
+    async def node(self, name: str, host: str, **labels: str) -> None:
+        await self.client.create(NODES, {"metadata": {"name": name, "labels": {HOST_LABEL: host, **labels}}})
+
+    async def labels(self, name: str) -> dict[str, str]:
+        return (await self.client.get(NODES, name))["metadata"].get("labels", {})
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> AsyncIterator[Infra]:
+    monkeypatch.chdir(tmp_path)
+    async with Cluster("infra", bookmark_interval=1.0) as served:
+        kubeconfig = tmp_path / "infra.kubeconfig"
+        kubeconfig.write_text(served.kubeconfig())
+        async with await connect(kubeconfig=str(kubeconfig), deadline=5) as client:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(DEFINITION.read_text()))
+            yield Infra(client, kubeconfig, capsys)
+
+
+@pytest_asyncio.fixture
+async def controlled(cluster: Infra) -> AsyncIterator[Callable[..., Awaitable[TenantsController]]]:
+    """Starts a controller at the cluster; all are stopped in the end."""
+    tasks = []
+
+    async def start(*, client: Any = None, **arguments: Any) -> TenantsController:
+        controller = TenantsController(client or cluster.client, **arguments)
+        tasks.append(asyncio.create_task(controller.run()))
+        await until(lambda: not controller.waiting())
+        return controller
+
+    yield start
+    for task in tasks:
+        assert not task.done(), "a controller has ended by itself"
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def until(condition: Callable[[], Any], *, seconds: float = 15.0) -> None:
+    """Wait until the condition (a plain or an async function) holds."""
+    async with asyncio.timeout(seconds):
+        while True:
+            held = condition()
+            if asyncio.iscoroutine(held):
+                held = await held
+            if held:
+                return
+            await asyncio.sleep(0.02)
