@@ -27,7 +27,7 @@ test: $(READY) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
 	@$(BIN)/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
-e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig file" for a real API server)
+e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig NAME=FILE" for real API servers)
 	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)
 
 lint: $(READY) ## Check style, types and layers

@@ -8,6 +8,9 @@ import pytest
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--kubeconfig",
-        default=None,
-        help="run the end-to-end tests against this API server (on loopback, without controllers) instead of the sandbox",
+        action="append",
+        default=[],
+        metavar="[NAME=]FILE",
+        help="run the end-to-end tests against this API server (on loopback, without controllers) instead of the "
+        "sandbox's; NAME is icp, tenant1 (the default) or tenant2; repeatable",
     )

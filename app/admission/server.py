@@ -103,7 +103,8 @@ def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
     `shared` sockets may be bound several times to one port; the kernel spreads connections over them.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    sock = socket.socket(family, socket.SOCK_STREAM)
+    # Named as TCP, so that asyncio turns off Nagle's algorithm on what is accepted, as uvloop always does.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if shared:

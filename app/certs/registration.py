@@ -16,6 +16,24 @@ FailurePolicy = Literal["Ignore", "Fail"]
 _DOMAIN = "k8s.cni.cncf.io"
 
 
+def _written(group: str, version: str, *resources: str) -> JSON:
+    return {
+        "operations": ["CREATE", "UPDATE"],
+        "apiGroups": [group],
+        "apiVersions": [version],
+        "resources": list(resources),
+    }
+
+
+_CHECKED = [
+    _written(_DOMAIN, "v1", "network-attachment-definitions"),
+    _written("workload.universe.nvidia.com", "v1alpha1", "workloadrules"),
+    _written("resource.universe.nvidia.com", "v1alpha1", "uvspods", "uvsdaemonsets", "uvssecrets", "uvsconfigmaps"),
+    _written("workload.infra.universe.nvidia.com", "v1alpha1", "tenantworkloadrules", "adminworkloadrules", "tenants"),
+]
+"""Kinds of clusters that do not have them do no harm here."""
+
+
 @dataclass(frozen=True, slots=True)
 class Installation:
     """What `berth certs install` is told. `name` is the prefix of all objects, and the name of the Secret."""
@@ -68,10 +86,10 @@ def mutating_of(installation: Installation, *, bundle: str) -> JSON:
 
 
 def validating_of(installation: Installation, *, bundle: str) -> JSON:
-    """Every network attachment that is created or updated goes to `/validate`."""
+    """Every attachment, and every object of our own kinds, that is created or updated goes to `/validate`."""
     name = installation.validating
     calling = _service(installation, "/validate", bundle)
-    return attachments_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
+    return objects_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
 
 
 def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
@@ -80,19 +98,13 @@ def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JS
     Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
     """
     rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-    entry = _entry(client_config, webhook=webhook, rule=rule, terms=terms) | {"reinvocationPolicy": "IfNeeded"}
+    entry = _entry(client_config, webhook=webhook, rules=[rule], terms=terms) | {"reinvocationPolicy": "IfNeeded"}
     return _configuration(MUTATING_WEBHOOKS, name, entry)
 
 
-def attachments_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
-    """A ValidatingWebhookConfiguration for network attachments."""
-    rule = {
-        "operations": ["CREATE", "UPDATE"],
-        "apiGroups": [_DOMAIN],
-        "apiVersions": ["v1"],
-        "resources": ["network-attachment-definitions"],
-    }
-    entry = _entry(client_config, webhook=webhook, rule=rule, terms=terms)
+def objects_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
+    """A ValidatingWebhookConfiguration for network attachments, and for rules and the other kinds of Berth's own."""
+    entry = _entry(client_config, webhook=webhook, rules=_CHECKED, terms=terms)
     return _configuration(VALIDATING_WEBHOOKS, name, entry)
 
 
@@ -105,13 +117,13 @@ def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:
     }
 
 
-def _entry(client_config: JSON, *, webhook: str, rule: JSON, terms: Terms) -> JSON:
+def _entry(client_config: JSON, *, webhook: str, rules: list[JSON], terms: Terms) -> JSON:
     selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(terms.exempt)}
     return {
         "name": webhook,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
-        "rules": [rule],
+        "rules": rules,
         "namespaceSelector": {"matchExpressions": [selector]},
         "failurePolicy": terms.failure_policy,
         "sideEffects": "None",

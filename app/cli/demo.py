@@ -1,4 +1,4 @@
-"""`berth demo`: the injection example, step by step, against a sandbox of its own."""
+"""`berth demo`: the injection example and the walk-through of the Workload API, against a sandbox of its own."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Exits 0 when every step held, 1 at the first that did not."""
 
 
 def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
-    """Start a sandbox and play the injection example; exits 0 only if every step holds."""
-    from app.runtime.demo import run_demo  # noqa: PLC0415  brings the servers with it
+    """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
+    from app.runtime.demo.play import run_demo  # noqa: PLC0415  brings the servers with it
 
     return asyncio.run(run_demo(Console(), log_level=log_level))

@@ -126,8 +126,9 @@ def explain(
 
       3  the cluster could not be asked
 
-    Attachments and the ConfigMap nri-control-switches come from the files; with --kubeconfig, what the files
-    lack is read from the cluster. Nothing is ever written.
+    Attachments, the ConfigMap nri-control-switches and Namespaces (whose label berth.dev/tenant confines Pods)
+    come from the files; with --kubeconfig, attachments and switches that they lack are read from the cluster.
+    Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
     if not files:
         raise UsageError("missing option -f: want at least one file of manifests, or - for standard input")
@@ -157,7 +158,10 @@ async def _explain(
     manifests: Manifests, chosen: settings.WebhookSettings, *, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     surroundings = Surroundings(
-        options=chosen.networks_options, initial=chosen.initial_switches, namespace=chosen.namespace
+        options=chosen.networks_options,
+        initial=chosen.initial_switches,
+        namespace=chosen.namespace,
+        placement=chosen.placement,
     )
     if kubeconfig is None and context is None:
         return await explain_manifests(manifests, surroundings)

@@ -15,18 +15,29 @@ from typing import Annotated
 import typer
 from typer.exceptions import Abort, TyperException
 
+from app.cli.agent import EPILOG as AGENT_EPILOG
+from app.cli.agent import SWITCHES as AGENT_SWITCHES
+from app.cli.agent import agent
 from app.cli.certs import SWITCHES as CERTS_SWITCHES
 from app.cli.certs import certs_app
+from app.cli.controller import EPILOG as CONTROLLER_EPILOG
+from app.cli.controller import SWITCHES as CONTROLLER_SWITCHES
+from app.cli.controller import controller
 from app.cli.demo import EPILOG as DEMO_EPILOG
 from app.cli.demo import demo
 from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
 from app.cli.explain import explain
+from app.cli.gateway import EPILOG as GATEWAY_EPILOG
+from app.cli.gateway import gateway
 from app.cli.goflags import normalize
+from app.cli.options import RoleCommand
 from app.cli.sandbox import EPILOG as SANDBOX_EPILOG
 from app.cli.sandbox import sandbox
+from app.cli.tenant import SWITCHES as TENANT_SWITCHES
+from app.cli.tenant import tenant_app
 from app.cli.webhook import EPILOG as WEBHOOK_EPILOG
 from app.cli.webhook import SWITCHES as WEBHOOK_SWITCHES
-from app.cli.webhook import WebhookCommand, webhook
+from app.cli.webhook import webhook
 from app.errors import BerthError, UsageError
 
 cli = typer.Typer(
@@ -37,14 +48,20 @@ cli = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-cli.command("webhook", cls=WebhookCommand, epilog=WEBHOOK_EPILOG)(webhook)
+cli.command("webhook", cls=RoleCommand, epilog=WEBHOOK_EPILOG)(webhook)
+cli.command("controller", cls=RoleCommand, epilog=CONTROLLER_EPILOG)(controller)
+cli.command("gateway", cls=RoleCommand, epilog=GATEWAY_EPILOG)(gateway)
+cli.command("agent", cls=RoleCommand, epilog=AGENT_EPILOG)(agent)
 cli.command("explain")(explain)
 cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
 cli.command("demo", epilog=DEMO_EPILOG)(demo)
 cli.add_typer(certs_app, name="certs")
+cli.add_typer(tenant_app, name="tenant")
 
 _OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-_SWITCHES = frozenset(WEBHOOK_SWITCHES) | frozenset(EXPLAIN_SWITCHES) | frozenset(CERTS_SWITCHES)
+_SWITCHES = frozenset().union(
+    WEBHOOK_SWITCHES, CONTROLLER_SWITCHES, AGENT_SWITCHES, EXPLAIN_SWITCHES, CERTS_SWITCHES, TENANT_SWITCHES
+)
 
 
 def _version(wanted: bool) -> None:
@@ -62,7 +79,10 @@ def root(
 ) -> None:
     """Puts every Pod beside the network hardware that it needs."""
     if context.invoked_subcommand is None:
-        raise UsageError("missing command: want one of webhook, explain, certs, sandbox, demo; see berth --help")
+        raise UsageError(
+            "missing command: want one of webhook, controller, gateway, agent, tenant, certs, explain, sandbox, demo; "
+            "see berth --help"
+        )
 
 
 def run(arguments: Sequence[str]) -> int:

@@ -29,7 +29,7 @@ def sandbox(
         typer.Option(
             "--kubeconfig",
             metavar="NAME=FILE",
-            help="Use this API server as cluster NAME (icp, tenant1, tenant2) instead of stand-ins; repeatable.",
+            help="Use this API server as cluster NAME (icp, tenant1, tenant2) instead of a stand-in; repeatable.",
         ),
     ] = None,
     stand_ins: Annotated[
@@ -38,7 +38,7 @@ def sandbox(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> int:
     """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
-    from app.runtime.sandboxing import run_sandbox  # noqa: PLC0415  brings the servers with it
+    from app.runtime.sandbox.foreground import run_sandbox  # noqa: PLC0415  brings the servers with it
 
     return asyncio.run(
         run_sandbox(

@@ -10,7 +10,7 @@ from app.admission.endpoint import Outcome
 
 OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 DECISIONS = ("allowed", "denied", "error")
-INJECTED_KINDS = ("resource", "node-selector", "volume", "env", "annotation")
+INJECTED_KINDS = ("resource", "node-selector", "volume", "env", "annotation", "affinity")
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 

@@ -25,12 +25,17 @@ from app.metrics import admission, process, watches
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
 from app.networks.webhook import NetworksInjector
+from app.placement.namespaces import Namespaces
+from app.placement.webhook import PlacementInjector
+from app.runtime.failures import first_of
 from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
 from app.runtime.stopping import on_stop
 from app.settings.webhook import WebhookSettings
+from app.tenancy.checking import TenantCheck
 from app.tls import ServingCertificate
 from app.tls_options import server_context
+from app.workloads.checking import RuleCheck
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +98,7 @@ class Serving:
                 if health is not None:
                     health.should_exit = True
         except* BerthError as group:
-            raise _first(group) from None
+            raise first_of(group) from None
         finally:
             self._observer.flush()
 
@@ -141,12 +146,23 @@ class Serving:
             resource_name_keys=settings.resource_name_keys,
         )
         exempt = frozenset({"kube-system", settings.namespace})
+        namespaces = self._sources.namespaces
+        tenants = Namespaces(namespaces, client=lambda: self._sources.client) if namespaces is not None else None
         chains = {
             "mutate": Chain(
-                injectors=[NetworksInjector(lookup, switches=self._sources.switches, options=options)],
+                injectors=[
+                    NetworksInjector(lookup, switches=self._sources.switches, options=options),
+                    PlacementInjector(tenants, options=settings.placement),
+                ],
                 exempt_namespaces=exempt,
             ),
-            "validate": Chain(checks=[AttachmentCheck(settings.resource_name_keys)]),
+            "validate": Chain(
+                checks=[
+                    AttachmentCheck(settings.resource_name_keys),
+                    RuleCheck(),
+                    TenantCheck(admin_names=settings.admin_names),
+                ]
+            ),
         }
         observer = self._observer
         return {
@@ -178,12 +194,6 @@ def serving_certificate(settings: WebhookSettings) -> ServingCertificate:
         new_context=new_context,
         client_cas=() if settings.insecure else settings.client_ca,
     )
-
-
-def _first(group: BaseExceptionGroup[BerthError]) -> BerthError:
-    """One cause is enough for whoever reads the message."""
-    cause = group.exceptions[0]
-    return _first(cause) if isinstance(cause, BaseExceptionGroup) else cause
 
 
 def _leave_out_of_collections() -> None:

@@ -16,12 +16,13 @@ from app.kube.client import KubeClient
 from app.kube.manifests import ManifestSource
 from app.kube.polling import Poller
 from app.kube.reflector import Reflector
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import connect
 from app.metrics.watches import WatchMetrics
 from app.networks.model import Attachment, project
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
+from app.placement.namespaces import tenant_of
 from app.settings.webhook import WebhookSettings
 from app.wire import JSON
 
@@ -39,6 +40,8 @@ class Sources:
         self.attachments: Store[Attachment] = Store(lambda obj: project(obj, keys))
         self.config_maps: Store[str] = Store(self._switches_text)
         self.config_maps.subscribe(lambda *_: self._reload_switches())
+        # Listed only where tenants are confined: elsewhere the role of the webhook may not read namespaces.
+        self.namespaces: Store[str] | None = Store(tenant_of) if settings.confine_tenants else None
         self._switches = settings.initial_switches
         self.client: KubeClient | None = None
         self._problems: Callable[[], list[str]] = lambda: ["not started"]
@@ -59,6 +62,8 @@ class Sources:
             NETWORK_ATTACHMENTS.kind: self.attachments,
             CONFIG_MAPS.kind: self.config_maps,
         }
+        if self.namespaces is not None:
+            stores[NAMESPACES.kind] = self.namespaces
         return {kind: store.last_contact for kind, store in stores.items() if store.last_contact is not None}
 
     async def run(self) -> None:
@@ -94,13 +99,21 @@ class Sources:
             # The role that Network Resources Injector's deployment brings may get ConfigMaps, and nothing else.
             poller = Poller(client, config_map, namespace=self._settings.namespace, name=CONFIG_MAP_NAME)
 
+            feeders: list[Reflector | Poller] = [attachments, config_map, poller]
+            namespaces: Reflector | None = None
+            if self.namespaces is not None:
+                namespaces = Reflector(client, NAMESPACES, self.namespaces, observer=observer)
+                feeders.append(namespaces)
+
             def problems() -> list[str]:
                 found = [_problem(attachments), "" if poller.healthy else _problem(config_map)]
+                if namespaces is not None:
+                    found.append(_problem(namespaces))
                 return [problem for problem in found if problem]
 
             self._problems = problems
             async with asyncio.TaskGroup() as tasks:
-                for feeder in (attachments, config_map, poller):
+                for feeder in feeders:
                     tasks.create_task(feeder.run())
 
     def _switches_text(self, obj: JSON) -> str | None:

@@ -79,6 +79,11 @@ def not_empty(value: str) -> str:
     return value
 
 
+def comma_list(value: object) -> object:
+    """For validators: a text with commas becomes a tuple; anything else stays."""
+    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
+
+
 def load_role(settings: type[S], given: dict[str, object], *, environment: bool = True) -> S:
     """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
 

@@ -11,10 +11,12 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from app.kube.names import check_annotation_key, check_dns_label
+from app.kube.names import check_annotation_key, check_dns_label, check_label_key
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
-from app.settings.source import Port, RoleSettings, load_role
+from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.settings.source import Port, RoleSettings, comma_list, load_role
+from app.tenancy.model import ADMIN_NAME
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -47,6 +49,11 @@ class WebhookSettings(RoleSettings):
     node_selector_conflict: SelectorConflict = "override"
     default_network_namespace: str = "kube-system"
 
+    confine_tenants: bool = False
+    host_label: str = HOST_LABEL
+    tenant_node_label: str = TENANT_LABEL
+    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
+
     workers: int = Field(default=1, ge=1, le=64)
     deadline_seconds: float = Field(default=8.0, gt=0, le=30)
     drain_seconds: float = Field(default=5.0, ge=0, le=600)
@@ -72,6 +79,11 @@ class WebhookSettings(RoleSettings):
         )
 
     @property
+    def placement(self) -> PlacementOptions:
+        """Which node labels placement goes by."""
+        return PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label)
+
+    @property
     def initial_switches(self) -> Switches:
         """What is turned on without the ConfigMap of control switches."""
         return Switches(
@@ -82,10 +94,18 @@ class WebhookSettings(RoleSettings):
 
     @field_validator("client_ca", mode="before")
     @classmethod
-    def _comma_list(cls, value: object) -> object:
-        if isinstance(value, str):
-            value = tuple(item.strip() for item in value.split(",") if item.strip())
-        return value or (SERVICE_ACCOUNT_CA,)
+    def _files(cls, value: object) -> object:
+        return comma_list(value) or (SERVICE_ACCOUNT_CA,)
+
+    @field_validator("admin_names", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        return comma_list(value) or (ADMIN_NAME,)
+
+    @field_validator("host_label", "tenant_node_label")
+    @classmethod
+    def _label(cls, value: str) -> str:
+        return check_label_key(value)
 
     @field_validator("namespace", "default_network_namespace")
     @classmethod
@@ -114,6 +134,10 @@ class WebhookSettings(RoleSettings):
             raise ValueError("Health check port should be different from port")
         if self.manifests is not None and self.kubeconfig is not None:
             raise ValueError("--manifests and --kubeconfig exclude each other: attachments come from one place")
+        if self.manifests is not None and self.confine_tenants:
+            raise ValueError("--confine-tenants needs a cluster: manifests do not say whose a namespace is")
+        if self.host_label == self.tenant_node_label:
+            raise ValueError("--host-label and --tenant-node-label: one label cannot say both")
         if self.honor_resources and self.existing_resources == "skip":
             raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
         return self

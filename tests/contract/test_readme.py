@@ -93,7 +93,7 @@ def test_every_file_and_target_that_is_named_exists() -> None:
 
 
 def test_the_examples_are_those_of_the_demo() -> None:
-    demo = ROOT / "app/runtime/demo_manifests"
+    demo = ROOT / "app/runtime/demo/manifests"
     attachment = (ROOT / "examples/attachments/foo-network.yaml").read_text()
     assert attachment == (demo / "attachment.yaml").read_text()
     pod = yaml.safe_load((ROOT / "examples/webhook-demo.yaml").read_text())

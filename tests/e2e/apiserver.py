@@ -1,9 +1,9 @@
-"""A real kube-apiserver, where its binaries are given."""
+"""Real kube-apiservers, where their binaries are given."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,38 +19,37 @@ from tests.e2e.waiting import eventually
 
 
 @contextlib.contextmanager
-def real_api_server(assets: Path, directory: Path) -> Iterator[Path]:
-    """etcd and kube-apiserver from `assets`, as envtest starts them; yields an administrator's kubeconfig."""
-    etcd_port, port = free_port(), free_port()
-    now = datetime.now(UTC)
-    ca = issue_authority(common_name="e2e", now=now, days=2)
-    admin = issue_client(ca, common_name="admin", organizations=["system:masters"], now=now, days=1)
-    serving = issue_serving(ca, names=serving_names(addresses=("127.0.0.1",)), now=now, days=1)
-    files = {
-        "ca.crt": encode_certificate(ca.certificate),
-        "tls.crt": serving.certificate_pem,
-        "tls.key": serving.key_pem,
-        "admin.crt": admin.certificate_pem,
-        "admin.key": admin.key_pem,
-        "sa.key": _service_account_key(),
-    }
-    for name, content in files.items():
-        (directory / name).write_bytes(content)
-    urls = f"http://127.0.0.1:{etcd_port}"
+def real_api_servers(assets: Path, directory: Path, names: Sequence[str]) -> Iterator[dict[str, Path]]:
+    """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs."""
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
     etcd = Background(
         [
             str(assets / "etcd"),
             f"--data-dir={directory / 'etcd'}",
-            f"--listen-client-urls={urls}",
-            f"--advertise-client-urls={urls}",
+            f"--listen-client-urls={url}",
+            f"--advertise-client-urls={url}",
             "--listen-peer-urls=http://127.0.0.1:0",
             "--unsafe-no-fsync",
         ]
     )
+    try:
+        with contextlib.ExitStack() as stack:
+            yield {name: stack.enter_context(_api_server(assets, directory / name, etcd=url)) for name in names}
+    finally:
+        etcd.stop()
+
+
+@contextlib.contextmanager
+def _api_server(assets: Path, directory: Path, *, etcd: str) -> Iterator[Path]:
+    directory.mkdir()
+    port = free_port()
+    _write_files(directory)
     server = Background(
         [
             str(assets / "kube-apiserver"),
-            f"--etcd-servers={urls}",
+            f"--etcd-servers={etcd}",
+            f"--etcd-prefix=/{directory.name}",
             f"--cert-dir={directory / 'apiserver'}",
             "--bind-address=127.0.0.1",
             f"--secure-port={port}",
@@ -66,33 +65,46 @@ def real_api_server(assets: Path, directory: Path) -> Iterator[Path]:
             "--service-cluster-ip-range=10.0.0.0/24",
         ]
     )
-    user = {"client-certificate": str(directory / "admin.crt"), "client-key": str(directory / "admin.key")}
-    config = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "e2e",
-        "clusters": [
-            {
-                "name": "e2e",
-                "cluster": {
-                    "server": f"https://127.0.0.1:{port}",
-                    "certificate-authority": str(directory / "ca.crt"),
-                },
-            }
-        ],
-        "users": [{"name": "admin", "user": user}],
-        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
-    }
     kubeconfig = directory / "admin.kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(config))
+    kubeconfig.write_text(yaml.safe_dump(_kubeconfig(directory, port)))
     try:
         client = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(kubeconfig)))
-        eventually(lambda: server.process.poll() is not None or _answers(client), seconds=60)
+        eventually(lambda: server.process.poll() is not None or _answers(client), seconds=90)
         assert server.process.poll() is None, "".join(server.lines)[-4000:]
         yield kubeconfig
     finally:
         server.stop()
-        etcd.stop()
+
+
+def _write_files(directory: Path) -> None:
+    """Its CA, its certificate and keys, and an administrator's."""
+    now = datetime.now(UTC)
+    ca = issue_authority(common_name="e2e", now=now, days=2)
+    admin = issue_client(ca, common_name="admin", organizations=["system:masters"], now=now, days=1)
+    serving = issue_serving(ca, names=serving_names(addresses=("127.0.0.1",)), now=now, days=1)
+    files = {
+        "ca.crt": encode_certificate(ca.certificate),
+        "tls.crt": serving.certificate_pem,
+        "tls.key": serving.key_pem,
+        "admin.crt": admin.certificate_pem,
+        "admin.key": admin.key_pem,
+        "sa.key": _service_account_key(),
+    }
+    for name, content in files.items():
+        (directory / name).write_bytes(content)
+
+
+def _kubeconfig(directory: Path, port: int) -> dict[str, object]:
+    user = {"client-certificate": str(directory / "admin.crt"), "client-key": str(directory / "admin.key")}
+    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(directory / "ca.crt")}
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "e2e",
+        "clusters": [{"name": "e2e", "cluster": cluster}],
+        "users": [{"name": "admin", "user": user}],
+        "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
+    }
 
 
 def _service_account_key() -> bytes:

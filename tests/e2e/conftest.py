@@ -1,7 +1,7 @@
-"""One API server with Berth registered, reached as users reach it: kubectl where it is installed, the Python client always.
+"""Three clusters with Berth in them, reached as users reach them: kubectl where it is installed, the Python client always.
 
-The API server is the sandbox's, or a real one: `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`
-(the envtest convention), `--kubeconfig` one that already runs. The tests do not know which.
+The API servers are the sandbox's, or real ones: `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`
+(the envtest convention), `--kubeconfig` those that already run. The tests do not know which.
 """
 
 from __future__ import annotations
@@ -16,32 +16,43 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.apiserver import real_api_server
+from tests.e2e.apiserver import real_api_servers
 from tests.e2e.processes import Background
 from tests.e2e.users import Kubectl, PythonClient, User
 
 JSON = dict[str, Any]
-CLUSTER = "tenant1"
+CLUSTERS = ("icp", "tenant1", "tenant2")
 
 
 @pytest.fixture(scope="session")
-def kubeconfig(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """An API server with Berth's CRDs, stand-ins and webhooks."""
+def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The directory of a sandbox that is up, with everything of Berth in it."""
     directory = tmp_path_factory.mktemp("e2e")
     command = [sys.executable, "-m", "app", "sandbox", "--dir", str(directory / "sandbox")]
     with contextlib.ExitStack() as stack:
-        given = request.config.getoption("--kubeconfig")
+        given = dict(_named(text) for text in request.config.getoption("--kubeconfig"))
         assets = os.environ.get("KUBEBUILDER_ASSETS")
-        if given is None and assets:
-            given = str(stack.enter_context(real_api_server(Path(assets), directory)))
-        if given is not None:
-            command += ["--kubeconfig", f"{CLUSTER}={given}"]
-        sandbox = Background(command)
+        if not given and assets:
+            given = stack.enter_context(real_api_servers(Path(assets), directory, CLUSTERS))
+        for name, kubeconfig in given.items():
+            command += ["--kubeconfig", f"{name}={kubeconfig}"]
+        process = Background(command)
         try:
-            sandbox.wait_for("Ready.")
-            yield directory / "sandbox" / f"{CLUSTER}.kubeconfig"
+            process.wait_for("Ready.", seconds=120)
+            yield directory / "sandbox"
         finally:
-            assert sandbox.stop() == 0, "".join(sandbox.lines)[-4000:]
+            assert process.stop() == 0, "".join(process.lines)[-4000:]
+
+
+def _named(text: str) -> tuple[str, Path]:
+    name, equals, path = text.partition("=")
+    return (name, Path(path)) if equals else ("tenant1", Path(text))
+
+
+@pytest.fixture(scope="session")
+def kubeconfig(sandbox: Path) -> Path:
+    """A tenant's cluster, where the injection is tried."""
+    return sandbox / "tenant1.kubeconfig"
 
 
 _USERS = [PythonClient, *([Kubectl] if shutil.which("kubectl") else [])]

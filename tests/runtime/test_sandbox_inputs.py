@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from app.errors import UsageError
-from app.runtime.sandbox import _standing_alone
+from app.runtime.sandbox.kubeconfigs import standing_alone
 from app.settings import webhook as settings
 
 
@@ -26,7 +26,7 @@ def kubeconfig(directory: Path, **user: str) -> Path:
 
 def test_a_copy_of_a_kubeconfig_points_to_the_same_files(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path, **{"client-certificate": "/etc/a.crt", "client-key": "a.key", "token": "t"})
-    copy = yaml.safe_load(_standing_alone(path))
+    copy = yaml.safe_load(standing_alone(path))
     assert copy["clusters"][0]["cluster"]["certificate-authority"] == str(tmp_path / "pki/ca.crt")
     assert copy["users"][0]["user"] == {
         "client-certificate": "/etc/a.crt",
@@ -40,7 +40,7 @@ def test_what_is_no_kubeconfig_is_said_in_one_line(tmp_path: Path, text: str) ->
     path = tmp_path / "given.kubeconfig"
     path.write_text(text)
     with pytest.raises(UsageError, match=r"given\.kubeconfig: not a kubeconfig"):
-        _standing_alone(path)
+        standing_alone(path)
 
 
 def test_a_webhook_started_for_somebody_does_not_read_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from app import logs
 from app.errors import UsageError
-from app.runtime.sandbox import Running, Sandbox
+from app.runtime.sandbox.sandbox import Sandbox, Whole
 
 EXAMPLE = (
     "kubectl apply -f examples/attachments/foo-network.yaml",
@@ -33,16 +33,14 @@ async def run_sandbox(
     console.print("Starting the sandbox …")
     sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, log_level=log_level)
     with _claimed(directory):
-        async with sandbox.running() as clusters:
-            await _until(stop, clusters, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
+        async with sandbox.running() as whole:
+            await _until(stop, whole, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
     console.print("Stopped.")
     return 0
 
 
-async def _until(
-    stop: asyncio.Event, clusters: list[Running], *, console: Console, stand_ins: bool, given: bool
-) -> None:
-    _describe(console, clusters, stand_ins=stand_ins, given=given)
+async def _until(stop: asyncio.Event, whole: Whole, *, console: Console, stand_ins: bool, given: bool) -> None:
+    _describe(console, whole, stand_ins=stand_ins, given=given)
     await stop.wait()
     console.print("\nStopping …")
 
@@ -63,16 +61,18 @@ def _claimed(directory: Path) -> Iterator[None]:
         yield
 
 
-def _describe(console: Console, clusters: list[Running], *, stand_ins: bool, given: bool) -> None:
-    for cluster in clusters:
+def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
+    for cluster in whole.clusters:
         console.print(
             f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {', '.join(cluster.nodes) if stand_ins else 'its own'}"
             f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}",
             soft_wrap=True,
         )
-    # The example is a tenant's; where API servers are given there may be no tenant among them.
-    home = next((cluster for cluster in clusters if cluster.name == "tenant1"), clusters[0])
-    console.print("\nThe API servers are given." if given else "\nThese API servers are stand-ins for development.")
+    console.print(f"[bold]gateway[/]  {whole.gateway}  (gRPC, mutual TLS; the cloud admin's files are in admin/)")
+    home = whole.cluster("tenant1")
+    console.print(
+        "\nSome of the API servers are given." if given else "\nThese API servers are stand-ins for development."
+    )
     console.print("Ready. Type in another terminal:\n", style="bold green")
     for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)

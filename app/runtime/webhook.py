@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import sys
 
 import structlog
 import uvloop
 
 from app import logs
-from app.admission.server import bind
-from app.errors import UsageError
+from app.runtime.listening import address, listen
 from app.settings.webhook import WebhookSettings
 from app.tls_options import server_context
 
@@ -22,15 +20,15 @@ def run_webhook(settings: WebhookSettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
     logs.configure(settings.log_level)
     _warn(settings)
-    health = _bind("--health-check-port", settings.bind_address, settings.health_check_port)
-    listeners = [_bind("--port", settings.bind_address, settings.port, shared=settings.workers > 1)]
+    health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
+    listeners = [listen("--port", settings.bind_address, settings.port, shared=settings.workers > 1)]
     for _ in range(settings.workers - 1):
         port = listeners[0].getsockname()[1]
-        listeners.append(_bind("--port", settings.bind_address, port, shared=True))
+        listeners.append(listen("--port", settings.bind_address, port, shared=True))
     _log.info(
         "listening",
-        reviews=_address(listeners[0], "https"),
-        health=_address(health, "http"),
+        reviews=address(listeners[0], "https"),
+        health=address(health, "http"),
         workers=settings.workers,
     )
     try:
@@ -63,16 +61,3 @@ def _warn(settings: WebhookSettings) -> None:
         warnings.append("--enable-http2: Berth speaks HTTP/1.1 only")
     for warning in warnings:
         _log.warning(warning)
-
-
-def _bind(flag: str, host: str, port: int, *, shared: bool = False) -> socket.socket:
-    try:
-        return bind(host, port, shared=shared)
-    except (OSError, TypeError) as error:  # a name that no host can have is a TypeError
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(f"{flag} {port}: cannot listen on {host}: {reason}") from error
-
-
-def _address(listener: socket.socket, scheme: str) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"

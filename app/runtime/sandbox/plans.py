@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.placement.model import HOST_LABEL
 from app.sandbox.standins.nodes import NodeSpec
 
-HOST_LABEL = "provisioning.dpu.nvidia.com/host"
-"""On an infra node (a DPU): the name of the host that it sits in."""
-
+INFRA = "icp"
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 
@@ -19,6 +18,7 @@ class ClusterPlan:
 
     name: str
     nodes: tuple[NodeSpec, ...]
+    hosts: tuple[str, ...] = ()
 
 
 def _control_plane(name: str) -> NodeSpec:
@@ -27,12 +27,13 @@ def _control_plane(name: str) -> NodeSpec:
 
 
 def _tenant(name: str, hosts: Sequence[str]) -> ClusterPlan:
-    return ClusterPlan(name, (*(NodeSpec(name=host) for host in hosts), _control_plane(f"{name}-master")))
+    nodes = (*(NodeSpec(name=host) for host in hosts), _control_plane(f"{name}-master"))
+    return ClusterPlan(name, nodes, tuple(hosts))
 
 
 CLUSTERS = (
     ClusterPlan(
-        "icp",
+        INFRA,
         (
             *(
                 NodeSpec(name=f"dpu1-{host}", labels={HOST_LABEL: host})

@@ -1,0 +1,250 @@
+"""`berth tenant`: adds, lists, rotates and removes the tenants of an infra cluster.
+
+Parses, asks and prints; the work is in `app.tenancy`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app.certs.holdings import DAYS
+from app.cli.tenant_showing import Form, render_tenants
+from app.errors import Terminal, UsageError
+from app.tenancy.model import GATEWAY_NAME
+from app.tenancy.tenants import name_problem
+from app.workloads.model import tenant_namespace
+
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+SWITCHES = ("force", "now", "yes")
+
+T = TypeVar("T")
+
+_EPILOG = """Examples:
+
+  berth tenant add tenant1 --host host-a --host host-b --out tenant1
+
+  berth tenant list
+
+  berth tenant rotate tenant1 --out tenant1
+
+  berth tenant remove tenant1"""
+
+_ADD_EPILOG = """Examples:
+
+  berth tenant add tenant1 --host host-a --host host-b
+
+  berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)
+
+Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's cluster: kubectl
+apply -f DIR/secret.yaml there. Signs with the CA in Secret universe/berth-gateway-ca, which is made where there is
+none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more."""
+
+_LIST_EPILOG = """Examples:
+
+  berth tenant list
+
+  berth tenant list -o json"""
+
+_ROTATE_EPILOG = """Examples:
+
+  berth tenant rotate tenant1 --overlap 24h
+
+  berth tenant rotate tenant1 --now
+
+The certificates before the new one are accepted until the overlap ends; with --now they are refused at once."""
+
+_REMOVE_EPILOG = """Examples:
+
+  berth tenant remove tenant1
+
+  berth tenant remove tenant1 --yes
+
+Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it."""
+
+_DURATION = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+tenant_app = typer.Typer(
+    name="tenant",
+    help="Add, list, rotate and remove the tenants of an infra cluster.",
+    epilog=_EPILOG,
+    rich_markup_mode="rich",
+)
+
+_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
+_Out = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="DIR", help="Directory of the bundle (default: tenant-NAME)", show_default=False),
+]
+_Days = Annotated[int, typer.Option("--days", min=1, help="Days that the certificate is valid")]
+_AuthorityCert = Annotated[
+    Path | None, typer.Option("--ca-cert", help="PEM file of the CA that signs", show_default=False)
+]
+_AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file of its key", show_default=False)]
+_Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
+_Kubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", help="The infra cluster (default: in-cluster, $KUBECONFIG)", show_default=False),
+]
+_Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
+
+
+@tenant_app.callback(invoke_without_command=True)
+def tenant(context: typer.Context) -> None:
+    """Add, list, rotate and remove the tenants of an infra cluster."""
+    if context.invoked_subcommand is None:
+        raise UsageError("missing command: want one of add, list, rotate, remove; see berth tenant --help")
+
+
+@tenant_app.command("add", epilog=_ADD_EPILOG)
+def add_command(
+    *,
+    name: _Name,
+    hosts: Annotated[
+        list[str] | None, typer.Option("--host", help="A host of the tenant; its DPUs get its label; repeatable")
+    ] = None,
+    names: Annotated[
+        list[str] | None,
+        typer.Option("--name", metavar="CERT_NAME", help="Name of the tenant's own certificates; repeatable"),
+    ] = None,
+    out: _Out = None,
+    days: _Days = DAYS,
+    ca_cert: _AuthorityCert = None,
+    ca_key: _AuthorityKey = None,
+    gateway: _Gateway = GATEWAY_NAME,
+    force: Annotated[
+        bool, typer.Option("--force/--no-force", help="Issue one more certificate to a tenant that is there")
+    ] = False,
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+) -> int:
+    """Make a tenant, its namespace, and the certificate bundle of its agent."""
+    from app.tenancy.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
+
+    _check_name(name)
+    issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
+    adding = Adding(name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force)
+    for line in _run(lambda client: add(client, adding, issuing, now=datetime.now(UTC)), kubeconfig, context):
+        print(line)
+    return 0
+
+
+@tenant_app.command("list", epilog=_LIST_EPILOG)
+def list_command(
+    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+) -> int:
+    """List the tenants with their certificates and state."""
+    from app.tenancy.tenants_changes import list_tenants  # noqa: PLC0415 - as the client of the cluster below
+
+    tenants = _run(list_tenants, kubeconfig, context)
+    if tenants or output != "table":
+        text = render_tenants(tenants, output)
+        if text:
+            print(text)
+    else:
+        print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
+    return 0
+
+
+@tenant_app.command("rotate", epilog=_ROTATE_EPILOG)
+def rotate_command(
+    *,
+    name: _Name,
+    overlap: Annotated[
+        str, typer.Option("--overlap", metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
+    ] = "24h",
+    now: Annotated[bool, typer.Option("--now/--no-now", help="Refuse those before at once")] = False,
+    out: _Out = None,
+    days: _Days = DAYS,
+    ca_cert: _AuthorityCert = None,
+    ca_key: _AuthorityKey = None,
+    gateway: _Gateway = GATEWAY_NAME,
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+) -> int:
+    """Issue a new certificate to a tenant, and let those before it end."""
+    from app.tenancy.enrolling import Issuing, rotate  # noqa: PLC0415 - as the client of the cluster below
+
+    _check_name(name)
+    ends = timedelta() if now else _duration(overlap)
+    issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
+    moment = datetime.now(UTC)
+    for line in _run(lambda client: rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context):
+        print(line)
+    return 0
+
+
+@tenant_app.command("remove", epilog=_REMOVE_EPILOG)
+def remove_command(
+    *,
+    name: _Name,
+    yes: Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask")] = False,
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+) -> int:
+    """Remove a tenant, its namespace and everything in it."""
+    from app.tenancy.enrolling import describe, remove  # noqa: PLC0415 - as the client of the cluster below
+
+    _check_name(name)
+    goes = _run(lambda client: describe(client, name), kubeconfig, context)
+    print(goes)
+    if not yes:
+        if not (sys.stdin is not None and sys.stdin.isatty()):
+            raise UsageError("nothing removed: there is nobody to ask; say --yes")
+        if not typer.confirm(f"Remove tenant {name} for good?"):
+            print("nothing removed")
+            return 1
+    for line in _run(lambda client: remove(client, name), kubeconfig, context):
+        print(line)
+    return 0
+
+
+def _check_name(name: str) -> None:
+    problem = name_problem(name)
+    if problem:
+        raise UsageError(f"NAME: {problem}")
+
+
+def _out(name: str, out: Path | None) -> Path:
+    return Path(tenant_namespace(name)) if out is None else out
+
+
+def _authority_files(certificate: Path | None, key: Path | None) -> tuple[Path, Path] | None:
+    if certificate is None and key is None:
+        return None
+    if certificate is None or key is None:
+        raise UsageError("--ca-cert and --ca-key go together")
+    return certificate, key
+
+
+def _duration(text: str) -> timedelta:
+    match = _DURATION.fullmatch(text)
+    if match is None:
+        raise UsageError(f"--overlap: want a time such as 90s, 15m, 24h or 7d, got {text!r}")
+    return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
+
+
+def _run(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
+    async def run() -> T:
+        # Imported late: the official client takes longer to import than the flags to parse.
+        from app.kube.transport import connect  # noqa: PLC0415
+
+        async with await connect(kubeconfig=kubeconfig, context=context) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except Terminal as error:  # it will not pass by itself: the user has to act
+        raise UsageError(str(error)) from error

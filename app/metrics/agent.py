@@ -1,0 +1,42 @@
+"""What is counted of the agent's talk with the gateway."""
+
+from __future__ import annotations
+
+from prometheus_client import Counter, Gauge
+
+STREAMS = ("workloads", "rules", "resources")
+EVENTS = ("update", "delete", "synced")
+
+STREAM_UP = Gauge("agent_stream_up", "1 while the stream carries current state", ("stream",))
+STREAMS_ENDED = Counter("agent_streams_ended_total", "Streams that ended, by reason", ("stream", "reason"))
+SENT = Counter("agent_workload_events_total", "Messages about workloads that were sent", ("kind",))
+SKIPPED = Counter("agent_workloads_skipped_total", "Pods that cannot be told to the gateway", ("reason",))
+CALLS = Counter("agent_calls_total", "Calls that ended", ("method", "code"))
+
+
+def create_series() -> None:
+    """Create the series at zero, so that a rate over them is right from the first scrape."""
+    for stream in STREAMS:
+        STREAM_UP.labels(stream).set(0)
+    for kind in EVENTS:
+        SENT.labels(kind)
+    SKIPPED.labels("too_large")
+
+
+class AgentMetrics:
+    """Told by the agent of `app.tenancy`."""
+
+    def stream_up(self, stream: str, *, up: bool) -> None:
+        STREAM_UP.labels(stream).set(up)
+
+    def stream_ended(self, stream: str, reason: str) -> None:
+        STREAMS_ENDED.labels(stream, reason).inc()
+
+    def sent(self, event: str) -> None:
+        SENT.labels(event).inc()
+
+    def skipped(self, reason: str) -> None:
+        SKIPPED.labels(reason).inc()
+
+    def called(self, method: str, code: str) -> None:
+        CALLS.labels(method, code).inc()

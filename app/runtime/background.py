@@ -1,0 +1,51 @@
+"""Starts a role that stands by itself: logs, health port, signals, exit status."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+
+import structlog
+import uvloop
+
+from app import logs
+from app.runtime.listening import address, listen
+from app.runtime.standing import Part, Standing
+from app.runtime.stopping import on_stop
+from app.settings.source import RoleSettings
+
+_log = structlog.get_logger(__name__)
+
+
+def run_background(part: Part, settings: RoleSettings, *, role: str) -> int:
+    """Run the part until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    logs.configure(settings.log_level)
+    health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
+    _log.info("listening", role=role, health=address(health, "http"))
+    try:
+        uvloop.run(_until_signal(Standing(part, health=health)))
+    except asyncio.CancelledError:
+        _log.warning("stopped before everything was drained")
+        return 1
+    finally:
+        sys.stderr.flush()
+    return 0
+
+
+async def _until_signal(standing: Standing) -> None:
+    """Run until SIGTERM or SIGINT; a second signal does not wait for what is under way."""
+    task = asyncio.current_task()
+
+    def hurry() -> None:
+        if task is not None:
+            task.cancel()
+
+    await standing.run(on_stop(hurry))
+
+
+def identity() -> str:
+    """Who this process is in a Lease: the Pod's name (which is the host's), and something no other process has."""
+    return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"

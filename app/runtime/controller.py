@@ -1,0 +1,58 @@
+"""Composes the controller role: the chosen controllers, led by one Lease of the infra cluster."""
+
+from __future__ import annotations
+
+from app.kube.client import KubeClient
+from app.kube.transport import connect
+from app.metrics import controllers
+from app.metrics.controllers import ControllerMetrics
+from app.metrics.watches import WatchMetrics
+from app.runtime.background import identity, run_background
+from app.runtime.standing import Connected, Led, Part, Together
+from app.settings.controller import ControllerSettings
+from app.tenancy.controller import TenantsController, TenantsOptions
+from app.workloads.controller import ControllerOptions, WorkloadsController
+
+LEASE = "berth-controller"
+
+
+def run_controller(settings: ControllerSettings) -> int:
+    """Run until a signal and return the exit status."""
+    return run_background(controller_part(settings), settings, role="controller")
+
+
+def controller_part(settings: ControllerSettings) -> Part:
+    """The controllers of these settings, to be run in a loop."""
+    controllers.create_series((), lease=LEASE)
+
+    def build(client: KubeClient) -> Part:
+        def chosen() -> Part:
+            return Together(*(_BUILDERS[name](client, settings) for name in settings.controllers))
+
+        if not settings.leader_elect:
+            return chosen()
+        return Led(chosen, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+
+    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+
+
+def _workloads(client: KubeClient, settings: ControllerSettings) -> Part:
+    options = ControllerOptions(
+        system_namespace=settings.admin_resources_namespace,
+        placement=settings.placement,
+        workers=settings.max_concurrent_reconciles,
+        resync=settings.resync_seconds,
+    )
+    return WorkloadsController(
+        client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()
+    )
+
+
+def _tenants(client: KubeClient, settings: ControllerSettings) -> Part:
+    options = TenantsOptions(placement=settings.placement, resync=settings.resync_seconds)
+    return TenantsController(
+        client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()
+    )
+
+
+_BUILDERS = {"workloads": _workloads, "tenants": _tenants}

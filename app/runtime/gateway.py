@@ -1,0 +1,50 @@
+"""Composes the gateway role."""
+
+from __future__ import annotations
+
+import asyncio
+
+from app.kube.client import KubeClient
+from app.kube.transport import connect
+from app.metrics.gateway import GatewayMetrics
+from app.metrics.watches import WatchMetrics
+from app.runtime.background import run_background
+from app.runtime.standing import Connected, Part
+from app.settings.gateway import GatewaySettings
+from app.tenancy.gateway.server import Gateway
+
+
+def run_gateway(settings: GatewaySettings) -> int:
+    """Serve until a signal and return the exit status."""
+    return run_background(gateway_part(settings), settings, role="gateway")
+
+
+def gateway_part(settings: GatewaySettings) -> Part:
+    """The gateway of these settings, to be run in a loop."""
+
+    def build(client: KubeClient) -> Part:
+        return Serving(
+            Gateway(client, options=settings.options, observer=GatewayMetrics(), watch_observer=WatchMetrics())
+        )
+
+    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+
+
+class Serving:
+    """A gateway as a part: when it is cancelled it drains first."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    def waiting(self) -> list[str]:
+        return self._gateway.waiting()
+
+    async def run(self) -> None:
+        stop = asyncio.Event()
+        serving = asyncio.ensure_future(self._gateway.run(stop))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            stop.set()
+            await serving
+            raise

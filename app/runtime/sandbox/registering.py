@@ -1,0 +1,78 @@
+"""A webhook for each cluster: its certificate, its process-in-process, and the configurations that call it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+from app.admission.server import bind
+from app.certs import files as certificate_files
+from app.certs.holdings import make
+from app.certs.issuing import serving_names
+from app.certs.registration import Terms, objects_to, pods_to
+from app.errors import BerthError
+from app.kube.client import KubeClient
+from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from app.runtime.serving import Serving
+from app.settings.webhook import load
+from app.wire import JSON
+
+_START_SECONDS = 60
+
+
+class Webhooks:
+    """The webhooks of the sandbox share one certificate, in `webhook/` of its directory."""
+
+    def __init__(self, directory: Path, *, log_level: str) -> None:
+        self._directory = directory / "webhook"
+        self._log_level = log_level
+        names = serving_names(dns=("localhost",), addresses=("127.0.0.1",))
+        files = make({}, names=names, now=datetime.now(UTC), days=30)
+        certificate_files.write_files(self._directory, files)
+        self._bundle = base64.b64encode(files["ca.crt"]).decode()
+
+    async def start(
+        self, kubeconfig: Path, *, infra: bool, tasks: asyncio.TaskGroup, stop: asyncio.Event, cluster: str
+    ) -> tuple[int, int]:
+        """Start one and wait until it is ready; returns its port and its health port."""
+        listener, health = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
+        settings = load(
+            {
+                "kubeconfig": str(kubeconfig),
+                "insecure": True,
+                "tls_cert_file": str(self._directory / "tls.crt"),
+                "tls_private_key_file": str(self._directory / "tls.key"),
+                "drain_seconds": 0.0,
+                "confine_tenants": infra,
+                "log_level": self._log_level,
+            },
+            environment=False,
+        )
+        serving = Serving(settings, listener=listener, health=health)
+        tasks.create_task(serving.run(stop))
+        await until_ready(serving.waiting, f"{cluster}: the webhook")
+        return listener.getsockname()[1], health.getsockname()[1]
+
+    async def register(self, client: KubeClient, *, port: int) -> None:
+        """Have the API server call the webhook on this port."""
+
+        def calling(path: str) -> JSON:
+            return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": self._bundle}
+
+        mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=Terms())
+        validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
+        await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
+        await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
+
+
+async def until_ready(waiting: Callable[[], list[str]], what: str) -> None:
+    """Wait until nothing is waited for; raises BerthError that says what still is after a minute."""
+    try:
+        async with asyncio.timeout(_START_SECONDS):
+            while waiting():  # noqa: ASYNC110  readiness is a question, not an event
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        raise BerthError(f"{what} is not ready: {'; '.join(waiting())}") from None

@@ -1,0 +1,150 @@
+"""Runs the part of a role that works in the background, with health and metrics beside it, until it is told to stop.
+
+A part runs until it is cancelled and says at any time what it waits for. What the parts do is their own business.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from app.admission.server import health_app, make_server
+from app.errors import BerthError
+from app.kube.client import KubeClient
+from app.kube.lease import LeaderElector, LeaseTiming
+from app.kube.transport import AioKubeClient
+from app.metrics import process
+from app.metrics.controllers import LEADER
+from app.runtime.failures import first_of
+from app.runtime.observing import measure_lag
+
+_log = structlog.get_logger(__name__)
+_LOOK_SECONDS = 0.25
+
+
+class Part(Protocol):
+    """Something that runs until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each; empty when all is well."""
+        ...
+
+
+class Standing:
+    """One process of a role: `run` serves health, then runs the part, and stops both when `stop` is set."""
+
+    def __init__(self, part: Part, *, health: socket.socket | None) -> None:
+        self._part, self._health = part, health
+        self._stopping = False
+
+    def waiting(self) -> list[str]:
+        return ["stopping"] if self._stopping else self._part.waiting()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Returns after a stop that was asked for; raises what the part died of."""
+        server = make_server(health_app(readiness=self.waiting, metrics=process.exposition), grace_seconds=1)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [tasks.create_task(self._report_readiness()), tasks.create_task(measure_lag())]
+                if self._health is not None:
+                    tasks.create_task(server.serve(sockets=[self._health]))
+                work = tasks.create_task(self._part.run())
+                stopping = tasks.create_task(stop.wait())
+                await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                self._stopping = True
+                for task in (work, stopping, *background):
+                    task.cancel()
+                server.should_exit = True
+        except* BerthError as group:
+            raise first_of(group) from None
+
+    async def _report_readiness(self) -> None:
+        known: list[str] | None = None
+        while True:
+            waiting = self.waiting()
+            if waiting != known:
+                _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
+                known = waiting
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+class Led:
+    """A part that only the holder of a Lease runs; a replica that stands by is ready, for it can take over.
+
+    `build` makes the part anew for each term: what is cached in one term is not trusted in the next.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[], Part],
+        *,
+        client: KubeClient,
+        namespace: str,
+        lease: str,
+        identity: str,
+        timing: LeaseTiming | None = None,
+    ) -> None:
+        self._build = build
+        self._part: Part | None = None
+        self._elector = LeaderElector(
+            client,
+            namespace=namespace,
+            name=lease,
+            identity=identity,
+            timing=timing,
+            on_change=lambda leading: LEADER.labels(lease).set(leading),
+        )
+
+    def waiting(self) -> list[str]:
+        return self._part.waiting() if self._part is not None else []
+
+    @property
+    def leading(self) -> bool:
+        return self._elector.leading
+
+    async def run(self) -> None:
+        await self._elector.run(self._term)
+
+    async def _term(self) -> None:
+        self._part = self._build()
+        try:
+            await self._part.run()
+        finally:
+            self._part = None
+
+
+class Together:
+    """Several parts as one: they start together, and the first that fails ends all."""
+
+    def __init__(self, *parts: Part) -> None:
+        self._parts = parts
+
+    def waiting(self) -> list[str]:
+        return [line for part in self._parts for line in part.waiting()]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for part in self._parts:
+                tasks.create_task(part.run())
+
+
+class Connected:
+    """A part that needs a client: it is built when there is a connection, which ends with it."""
+
+    def __init__(self, connect: Callable[[], Awaitable[AioKubeClient]], build: Callable[[KubeClient], Part]) -> None:
+        self._connect, self._build = connect, build
+        self._part: Part | None = None
+
+    def waiting(self) -> list[str]:
+        return self._part.waiting() if self._part is not None else ["API server: not connected"]
+
+    async def run(self) -> None:
+        async with await self._connect() as client:
+            self._part = self._build(client)
+            await self._part.run()

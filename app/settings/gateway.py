@@ -1,0 +1,74 @@
+"""What `berth gateway` is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, field_validator
+from pydantic_settings import NoDecode
+
+from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.settings.source import Port, RoleSettings, comma_list, load_role, not_empty
+from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
+from app.tenancy.model import ADMIN_NAME
+
+_LIMITS = Limits()
+
+
+class GatewaySettings(RoleSettings):
+    """Everything `berth gateway` is told. Times are in seconds; limits of a tenant hold for each replica."""
+
+    port: Port = 9090
+    tls_cert_file: str = "tls.crt"
+    tls_private_key_file: str = "tls.key"
+    client_ca: str = "ca.crt"
+    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
+    max_message_bytes: int = Field(default=_LIMITS.message_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
+    streams_per_tenant: int = Field(default=_LIMITS.streams_per_tenant, ge=3, le=1000)
+    calls_per_second: float = Field(default=_LIMITS.calls_per_second, gt=0, allow_inf_nan=False)
+    calls_burst: int = Field(default=_LIMITS.calls_burst, ge=1)
+    writes_per_tenant: int = Field(default=_LIMITS.writes_per_tenant, ge=1, le=256)
+    host_label: str = HOST_LABEL
+    tenant_node_label: str = TENANT_LABEL
+    drain_seconds: float = Field(default=5.0, ge=0, le=600)
+
+    @property
+    def options(self) -> GatewayOptions:
+        """What the gateway itself is told."""
+        limits = Limits(
+            message_bytes=self.max_message_bytes,
+            streams_per_tenant=self.streams_per_tenant,
+            calls_per_second=self.calls_per_second,
+            calls_burst=self.calls_burst,
+            writes_per_tenant=self.writes_per_tenant,
+            writes=max(_LIMITS.writes, self.writes_per_tenant),
+        )
+        files = TlsFiles(Path(self.tls_cert_file), Path(self.tls_private_key_file), Path(self.client_ca))
+        return GatewayOptions(
+            tls=files,
+            host=self.bind_address,
+            port=self.port,
+            admin_names=self.admin_names,
+            limits=limits,
+            placement=PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label),
+            drain=self.drain_seconds,
+        )
+
+    @field_validator("admin_names", mode="before")
+    @classmethod
+    def _comma_list(cls, value: object) -> object:
+        value = comma_list(value)
+        if not value:
+            raise ValueError("want at least one name of a certificate")
+        return value
+
+    @field_validator("tls_cert_file", "tls_private_key_file", "client_ca")
+    @classmethod
+    def _some_file(cls, value: str) -> str:
+        return not_empty(value)
+
+
+def load(given: dict[str, object], *, environment: bool = True) -> GatewaySettings:
+    """The settings of a gateway; see `load_role`."""
+    return load_role(GatewaySettings, given, environment=environment)

@@ -1,0 +1,243 @@
+"""The walk-through of the Workload API, step by step as its overview page has it: kubectl on three clusters, and gRPC.
+
+The steps depend on each other, so they are one test; each is a function that says what the page expects.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf import json_format
+
+from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as pb
+from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as services
+from tests.e2e.users import Kubectl
+from tests.e2e.waiting import eventually
+
+pytestmark = pytest.mark.e2e
+EXAMPLES = Path(__file__).parents[2] / "examples" / "workload-api"
+RULES = "workloadrules.workload.universe.nvidia.com"
+UVS_PODS = "uvspods.resource.universe.nvidia.com"
+WORKLOADS = "workloads.workload.infra.universe.nvidia.com"
+NAME_OF_RULE = r"{.metadata.annotations.workloadrule\.workload\.universe\.nvidia\.com/name}"
+PODS_BY_RULE = '{range .items[*]}{.metadata.name}{"\\t"}' + NAME_OF_RULE + '{"\\n"}{end}'
+PODS_BY_CONTAINER = '{range .items[*]}{.metadata.name}{"\\t"}{.spec.containers[0].name}{"\\n"}{end}'
+
+
+class Walk:
+    """What the steps share: a kubectl for each cluster, and the cloud admin's service."""
+
+    def __init__(self, sandbox: Path) -> None:
+        self.icp, self.tenant1, self.tenant2 = (
+            Kubectl(sandbox / f"{name}.kubeconfig") for name in ("icp", "tenant1", "tenant2")
+        )
+        admin = sandbox / "admin"
+        credentials = grpc.ssl_channel_credentials(
+            *((admin / name).read_bytes() for name in ("ca.crt", "admin.key", "admin.crt"))
+        )
+        options = [("grpc.ssl_target_name_override", "api-gateway.local")]
+        self.channel = grpc.secure_channel((sandbox / "gateway.addr").read_text().strip(), credentials, options)
+        self.admin_rules = services.AdminWorkloadRuleServiceStub(self.channel)
+
+    def uid(self, tenant: Kubectl, name: str) -> str:
+        return tenant.run("get", "pod", name, "-o", "jsonpath={.metadata.uid}")
+
+    def pods(self, namespace: str) -> dict[str, tuple[str, str]]:
+        """Name to (STATUS, READY) as `kubectl get po` prints them."""
+        lines = self.icp.run("get", "po", "-n", namespace, "--no-headers").splitlines()
+        return {line.split()[0]: (line.split()[2], line.split()[1]) for line in lines}
+
+    def run_alone(self, namespace: str, *names: str) -> None:
+        """Exactly these Pods, all of them running, with READY 1/1."""
+        eventually(lambda: self.pods(namespace) == dict.fromkeys(names, ("Running", "1/1")))
+
+    def companion(self, name: str, namespace: str = "tenant-tenant1") -> Any:
+        return self.icp.get("pod", name, namespace)
+
+
+if shutil.which("kubectl"):
+
+    def test_the_walk_through(sandbox: Path) -> None:
+        walk = Walk(sandbox)
+        with walk.channel:
+            the_infrastructure(walk)
+            a_uvs_pod(walk)
+            pod1, pod2 = the_workloads(walk)
+            first = a_rule_for_one_of_them(walk, pod1)
+            second = another_template(walk, pod1, first)
+            a_label_on_the_workload(walk, pod1, second)
+            one_expression_less(walk, pod1, pod2, second)
+            the_mirrors(walk, pod1, pod2)
+            a_workload_less(walk, pod1, pod2)
+            the_rule_is_gone(walk)
+            the_admin_rule(walk, pod1)
+            the_admin_rule_is_gone(walk)
+            walk.tenant1.run("delete", UVS_PODS, "-n", "universe", "tenant1-uvspod1")
+            walk.run_alone("tenant-tenant1")
+            walk.tenant1.run("delete", "pod", "tenant1-pod1")
+            walk.tenant2.run("delete", "pod", "tenant2-pod1")
+            eventually(lambda: not walk.icp.run("get", WORKLOADS, "-A", "-o", "name"))
+
+
+def the_infrastructure(walk: Walk) -> None:
+    nodes = walk.icp.run("get", "node", "-o", "name").split()
+    assert nodes == [f"node/{name}" for name in (*(f"dpu1-host-{x}" for x in "abcd"), "icp-master")]
+    namespaces = walk.icp.run("get", "ns", "--no-headers")
+    for tenant in ("tenant1", "tenant2"):
+        assert any(line.split()[:2] == [f"tenant-{tenant}", "Active"] for line in namespaces.splitlines())
+
+
+def a_uvs_pod(walk: Walk) -> None:
+    told = walk.tenant1.run("apply", "-f", str(EXAMPLES / "tenant1-uvspod1.yaml"))
+    assert told == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1 created\n"
+
+    def shown() -> list[list[str]]:
+        text = walk.tenant1.run("get", UVS_PODS, "-n", "universe", "tenant1-uvspod1")
+        return [line.split() for line in text.splitlines()]
+
+    eventually(lambda: shown() == [["NAME", "RESULT", "MESSAGE"], ["tenant1-uvspod1", "success"]])
+    walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
+
+
+def the_workloads(walk: Walk) -> tuple[str, str]:
+    for tenant, name in (
+        (walk.tenant1, "tenant1-pod1"),
+        (walk.tenant1, "tenant1-pod2"),
+        (walk.tenant2, "tenant2-pod1"),
+    ):
+        assert tenant.run("apply", "-f", str(EXAMPLES / f"{name}.yaml")) == f"pod/{name} created\n"
+    return walk.uid(walk.tenant1, "tenant1-pod1"), walk.uid(walk.tenant1, "tenant1-pod2")
+
+
+def a_rule_for_one_of_them(walk: Walk, pod1: str) -> Any:
+    told = walk.tenant1.run("apply", "-f", str(EXAMPLES / "tenant1-rule1.yaml"))
+    assert told == "workloadrule.workload.universe.nvidia.com/tenant1-rule1 created\n"
+    name = f"tenant1-rule1-{pod1}"
+    walk.run_alone("tenant-tenant1", name, "tenant1-uvspod1")
+    assert walk.icp.run("get", "po", "-n", "tenant-tenant2") == "", "No resources found"
+    by_rule = walk.icp.run("get", "pods", "-n", "tenant-tenant1", f"-o=jsonpath={PODS_BY_RULE}")
+    assert by_rule.splitlines() == [f"{name}\ttenant1-rule1", "tenant1-uvspod1\t"]
+    command = ("get", "-n", "tenant-tenant1", WORKLOADS, f"workload-{pod1}", "-o", "jsonpath={.status}")
+    status = eventually(lambda: json.loads(walk.icp.run(*command) or "{}"))
+    (rule,) = status["rules"]["tenant"]
+    assert rule["id"] == "tenant-tenant1/tenant1-rule1"
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": "tenant-tenant1"}
+    eventually(lambda: json.loads(walk.icp.run(*command))["rules"]["tenant"][0]["status"]["objRef"] == reference)
+
+    def shown() -> list[str]:
+        return walk.tenant1.run("get", RULES, "-n", "universe").splitlines()
+
+    eventually(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
+    walk.tenant1.run("wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", "--timeout=20s")
+    return walk.companion(name)
+
+
+def another_template(walk: Walk, pod1: str, before: Any) -> Any:
+    change = '[{"op" : "replace","path" : "/spec/template/spec/containers/0/name", "value": "updated"}]'
+    walk.tenant1.run("patch", RULES, "-n", "universe", "--type=json", "-p", change, "tenant1-rule1")
+    name = f"tenant1-rule1-{pod1}"
+    wanted = [f"{name}\tupdated", "tenant1-uvspod1\tnginx"]
+    command = ("get", "pods", "-n", "tenant-tenant1", f"-o=jsonpath={PODS_BY_CONTAINER}")
+    eventually(lambda: walk.icp.run(*command).splitlines() == wanted)
+    walk.run_alone("tenant-tenant1", name, "tenant1-uvspod1")
+    after = walk.companion(name)
+    assert after["metadata"]["uid"] != before["metadata"]["uid"]
+    assert after["metadata"]["annotations"]["tenant-workload-labels"] == "{}"
+    (mount,) = [volume for volume in after["spec"]["volumes"] if volume["name"] == "workload-labels"]
+    (item,) = mount["downwardAPI"]["items"]
+    assert (item["path"], item["fieldRef"]["fieldPath"]) == ("labels", "metadata.annotations['tenant-workload-labels']")
+    node = walk.tenant1.run("get", "pod", "tenant1-pod1", "-o", "jsonpath={.spec.nodeName}")
+    eventually(lambda: walk.companion(name)["metadata"]["annotations"]["tenant-node-name"] == node)
+    return after
+
+
+def a_label_on_the_workload(walk: Walk, pod1: str, companion: Any) -> None:
+    assert walk.tenant1.run("label", "pod", "tenant1-pod1", "foo=bar") == "pod/tenant1-pod1 labeled\n"
+    name = f"tenant1-rule1-{pod1}"
+    annotations = "-o=jsonpath={.metadata.annotations.tenant-workload-labels}"
+    eventually(lambda: walk.icp.run("get", "pod", "-n", "tenant-tenant1", name, annotations) == '{"foo":"bar"}')
+    assert walk.companion(name)["metadata"]["uid"] == companion["metadata"]["uid"]
+
+
+def one_expression_less(walk: Walk, pod1: str, pod2: str, companion: Any) -> None:
+    change = '[{"op" : "remove","path" : "/spec/workloadTerms/0/matchExpressions/1"}]'
+    walk.tenant1.run("patch", RULES, "-n", "universe", "--type=json", "-p", change, "tenant1-rule1")
+    walk.run_alone("tenant-tenant1", f"tenant1-rule1-{pod1}", f"tenant1-rule1-{pod2}", "tenant1-uvspod1")
+    assert walk.companion(f"tenant1-rule1-{pod1}")["metadata"]["uid"] == companion["metadata"]["uid"]
+
+
+def the_mirrors(walk: Walk, pod1: str, pod2: str) -> None:
+    def shown() -> list[list[str]]:
+        return [line.split() for line in walk.tenant1.run("get", UVS_PODS, "-n", "universe").splitlines()]
+
+    names = sorted([f"tenant1-rule1-{pod1}", f"tenant1-rule1-{pod2}"])
+    wanted = [["NAME", "RESULT", "MESSAGE"], *([name, "success"] for name in [*names, "tenant1-uvspod1"])]
+    eventually(lambda: shown() == wanted)
+    walk.tenant1.run("delete", UVS_PODS, "-n", "universe", names[0])
+    eventually(lambda: shown() == wanted)
+
+
+def a_workload_less(walk: Walk, pod1: str, pod2: str) -> None:
+    assert walk.tenant1.run("delete", "po", "tenant1-pod2").startswith('pod "tenant1-pod2"')
+    walk.run_alone("tenant-tenant1", f"tenant1-rule1-{pod1}", "tenant1-uvspod1")
+    mirror = f"tenant1-rule1-{pod2}"
+    command = ("get", UVS_PODS, "-n", "universe", "-o", "name", "--ignore-not-found", mirror)
+    eventually(lambda: walk.tenant1.run(*command) == "")
+
+
+def the_rule_is_gone(walk: Walk) -> None:
+    told = walk.tenant1.run("delete", "-n", "universe", RULES, "tenant1-rule1")
+    assert told.startswith('workloadrule.workload.universe.nvidia.com "tenant1-rule1" deleted')
+    walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
+    command = ("get", UVS_PODS, "-n", "universe", "-o", "name")
+    eventually(lambda: walk.tenant1.run(*command) == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1\n")
+
+
+def the_admin_rule(walk: Walk, pod1: str) -> None:
+    template = base64.b64encode((EXAMPLES / "adminrule1-template.json").read_bytes()).decode()
+    request = """
+    {
+      "rule": {
+        "id": "adminrule1",
+        "tenant_match": [ "tenant1", "tenant2" ],
+        "data": {
+          "orchestrator_type": 1,
+          "resource_type": "v1/Pod",
+          "dpu_selection_policy": "SameNode",
+          "workload_terms": [
+            { "match_expressions": [ { "key": "metadata.resourceNamespace", "operation": 1, "values": [ "default" ] } ] }
+          ],
+          "workload_info_inject": [ { "key": "@", "as_annotation": { "name": "full-workload-info" } } ],
+          "rule_template": "$RULE_TEMPLATE"
+        }
+      }
+    }
+    """.replace("$RULE_TEMPLATE", template)
+    walk.admin_rules.Create(json_format.Parse(request, pb.CreateRequest()), timeout=20)
+    names = {
+        f"adminrule1-tenant-tenant1-{pod1}": (walk.tenant1, "tenant1-pod1"),
+        f"adminrule1-tenant-tenant2-{walk.uid(walk.tenant2, 'tenant2-pod1')}": (walk.tenant2, "tenant2-pod1"),
+    }
+    walk.run_alone("universe", *names)
+    for name, (tenant, workload) in names.items():
+        found = walk.companion(name, "universe")
+        host = tenant.run("get", "pod", workload, "-o", "jsonpath={.spec.nodeName}")
+        assert found["spec"]["nodeName"] == f"dpu1-{host}"
+        told = json.loads(found["metadata"]["annotations"]["full-workload-info"])
+        assert told["metadata"]["resourceName"] == workload
+        assert told["metadata"]["resourceType"] == "v1/Pod"
+        assert told["state"]["nodeName"] == host
+    assert set(walk.pods("tenant-tenant1")) == {"tenant1-uvspod1"}
+    mirrors = walk.tenant1.run("get", UVS_PODS, "-n", "universe", "-o", "name")
+    assert mirrors == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1\n", "no mirrors of the admin's Pods"
+
+
+def the_admin_rule_is_gone(walk: Walk) -> None:
+    walk.admin_rules.Delete(pb.DeleteRequest(id="adminrule1"), timeout=20)
+    walk.run_alone("universe")
