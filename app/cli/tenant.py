@@ -19,7 +19,7 @@ from app.certs.holdings import DAYS
 from app.cli.tenant_showing import Form, render_tenants
 from app.errors import Terminal, UsageError
 from app.tenancy.model import GATEWAY_NAME
-from app.tenancy.tenants import name_problem
+from app.tenancy.tenants.objects import name_problem
 from app.workloads.model import tenant_namespace
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def add_command(
     context: _Context = None,
 ) -> int:
     """Make a tenant, its namespace, and the certificate bundle of its agent."""
-    from app.tenancy.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
+    from app.tenancy.tenants.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
     issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
@@ -146,7 +146,7 @@ def list_command(
     context: _Context = None,
 ) -> int:
     """List the tenants with their certificates and state."""
-    from app.tenancy.tenants_changes import list_tenants  # noqa: PLC0415 - as the client of the cluster below
+    from app.tenancy.tenants.changes import list_tenants  # noqa: PLC0415 - as the client of the cluster below
 
     tenants = _run(list_tenants, kubeconfig, context)
     if tenants or output != "table":
@@ -175,7 +175,7 @@ def rotate_command(
     context: _Context = None,
 ) -> int:
     """Issue a new certificate to a tenant, and let those before it end."""
-    from app.tenancy.enrolling import Issuing, rotate  # noqa: PLC0415 - as the client of the cluster below
+    from app.tenancy.tenants.enrolling import Issuing, rotate  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
     ends = timedelta() if now else _duration(overlap)
@@ -195,7 +195,7 @@ def remove_command(
     context: _Context = None,
 ) -> int:
     """Remove a tenant, its namespace and everything in it."""
-    from app.tenancy.enrolling import describe, remove  # noqa: PLC0415 - as the client of the cluster below
+    from app.tenancy.tenants.enrolling import describe, remove  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
     goes = _run(lambda client: describe(client, name), kubeconfig, context)

@@ -10,8 +10,8 @@ from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
 from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.controller import ControllerSettings
-from app.tenancy.controller import TenantsController, TenantsOptions
-from app.workloads.controller import ControllerOptions, WorkloadsController
+from app.tenancy.control.controller import TenantsController, TenantsOptions
+from app.workloads.control.controller import ControllerOptions, WorkloadsController
 
 LEASE = "berth-controller"
 

@@ -32,10 +32,10 @@ from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
 from app.runtime.stopping import on_stop
 from app.settings.webhook import WebhookSettings
-from app.tenancy.checking import TenantCheck
+from app.tenancy.webhook import TenantCheck
 from app.tls import ServingCertificate
 from app.tls_options import server_context
-from app.workloads.checking import RuleCheck
+from app.workloads.webhook import RuleCheck
 
 _log = structlog.get_logger(__name__)
 

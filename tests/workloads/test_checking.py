@@ -11,8 +11,8 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.review import Decision, GroupVersionKind, Request
-from app.workloads.checking import RuleCheck
 from app.workloads.model import ADMIN_RULES, MIRROR, RULE_NAME, TENANT_RULES, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
+from app.workloads.webhook import RuleCheck
 
 JSON = dict[str, Any]
 POD: JSON = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14.2"}]}}

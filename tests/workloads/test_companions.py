@@ -10,7 +10,8 @@ import pytest
 
 from app.placement.model import PlacementOptions
 from app.wire import encode_json
-from app.workloads.companions import (
+from app.workloads.companions.marks import companion_of, digest_of
+from app.workloads.companions.plan import (
     ANNOTATION_LIMIT,
     CompanionOptions,
     Evaluation,
@@ -22,9 +23,8 @@ from app.workloads.companions import (
     plan,
 )
 from app.workloads.documents import project_workload
-from app.workloads.marks import companion_of, digest_of
 from app.workloads.model import COMPANION, INJECTED, RULE, RULE_NAME, SPEC_HASH, WORKLOAD, WORKLOAD_ID, RuleKind
-from app.workloads.rules import parse_rule
+from app.workloads.rules.parsing import parse_rule
 from tests.workloads.conftest import SYSTEM, T1, rule, workload
 
 JSON = dict[str, Any]

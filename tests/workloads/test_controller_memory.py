@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from app.errors import ApiError
-from app.workloads.expectations import Expectations
-from app.workloads.marks import Companion
+from app.workloads.companions.marks import Companion
+from app.workloads.control.expectations import Expectations
+from app.workloads.control.failures import Restarts, pause_of, problem_of
 from app.workloads.model import ObjectKey
-from app.workloads.reconciling_failures import Restarts, pause_of, problem_of
 
 W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")
 ONE = Companion("tenant-t", "r-u", "uid-1", ("tenant-t", "r"), W, "h", b"", (), version=5)

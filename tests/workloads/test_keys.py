@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.workloads.keys import compile_key
-from app.workloads.values import rendered
+from app.workloads.rules.keys import compile_key
+from app.workloads.rules.values import rendered
 
 QUICK = settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
 DOCUMENT = {

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.wire import encode_json
-from app.workloads import matching, matching_facts
-from app.workloads.keys import Key, compile_key
-from app.workloads.matching import Matcher
+from app.workloads.matching import facts as matching_facts
+from app.workloads.matching import matcher as matching
+from app.workloads.matching.matcher import Matcher
 from app.workloads.model import Expression, Injection, ObjectKey, Operator, Rule, Term, Workload, workload_name
+from app.workloads.rules.keys import Key, compile_key
 
 
 def workload(

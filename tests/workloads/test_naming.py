@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.kube.names import check_dns_subdomain
+from app.workloads.companions.naming import companion_name, companion_namespace
 from app.workloads.model import Rule, RuleKind, Workload, workload_name
-from app.workloads.naming import companion_name, companion_namespace
 
 ID = "0a7c0d7f-ba7f-4301-afed-8db108dbee1a"
 

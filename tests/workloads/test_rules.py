@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.errors import Terminal
-from app.workloads.matching_problems import MAX_COMPUTED
 from app.workloads.model import Expression, Injection, RuleKind, Term
-from app.workloads.rules import RuleError, parse_rule, rule_problems
+from app.workloads.rules.parsing import RuleError, parse_rule, rule_problems
+from app.workloads.rules.problems import MAX_COMPUTED
 
 SPEC: dict[str, Any] = {
     "resourceType": "v1/Pod",

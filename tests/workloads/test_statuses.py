@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from app.workloads.companions import Problem, Waiting
-from app.workloads.marks import Companion
+from app.workloads.companions.marks import Companion
+from app.workloads.companions.plan import Problem, Waiting
+from app.workloads.control.findings import Findings
+from app.workloads.control.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
-from app.workloads.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
-from app.workloads.statuses_findings import Findings
 from tests.workloads.conftest import SYSTEM, T1, Infra, eventually
 
 T, A, W = (T1, "r"), (SYSTEM, "a"), (T1, "workload-u1")
@@ -140,7 +140,7 @@ async def test_status_that_somebody_changed_is_written_again(infra: Infra) -> No
 
 
 async def test_slow_replacement_is_told_in_the_status(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.workloads.statuses_writing._REPLACEMENT_PAUSE", 0.3)
+    monkeypatch.setattr("app.workloads.control.writing._REPLACEMENT_PAUSE", 0.3)
     await infra.workload("u1")
     await infra.rule("r")
     async with infra.controller():

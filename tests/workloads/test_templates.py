@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.workloads.templates import manifest_problems, name_problems, template_problems
+from app.workloads.templates.problems import manifest_problems, name_problems, template_problems
 
 JSON = dict[str, Any]
 TEMPLATE: JSON = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "nginx:1.14.2"}]}}

@@ -23,9 +23,9 @@ from app.runtime.sandbox.plans import CLUSTERS, INFRA
 from app.runtime.sandbox.registering import until_ready
 from app.runtime.standing import Part
 from app.settings import agent, controller, gateway
-from app.tenancy.authority import ensure_authority
-from app.tenancy.enrolling import Adding, Issuing, add
+from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.model import GATEWAY_NAME
+from app.tenancy.tenants.enrolling import Adding, Issuing, add
 from app.workloads.model import SYSTEM_NAMESPACE
 
 _DAYS = 30

@@ -24,7 +24,7 @@ from app.tenancy.gateway.views import public
 from app.tenancy.messages import canonical
 from app.wire import JSON, decode_json
 from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
-from app.workloads.templates import manifest_problems
+from app.workloads.templates.problems import manifest_problems
 
 RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
 _PATH = "obj.obj_spec"

@@ -25,8 +25,8 @@ from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as pb_grpc
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, SYSTEM_NAMESPACE, TENANT_RULES, RuleKind
-from app.workloads.rules import rule_problems
-from app.workloads.templates import name_problems, template_problems
+from app.workloads.rules.parsing import rule_problems
+from app.workloads.templates.problems import name_problems, template_problems
 
 API_OWNER = "api"
 """Who keeps what was made without naming an owner."""

@@ -13,7 +13,7 @@ import structlog
 from app.tenancy.messages import canonical, rule_message
 from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
-from app.tenancy.tenants import project_tenant
+from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_NAMESPACE_PREFIX, WORKLOAD
 

@@ -15,7 +15,7 @@ from app.certs.bundles import parse_bundle
 from app.certs.issuing import Issued, common_name_of, encode_certificate, issue_authority, issue_client, names_of
 from app.errors import ApiError, UsageError
 from app.kube.resources import NAMESPACES, SECRETS
-from app.tenancy.authority import (
+from app.tenancy.authority.ensuring import (
     ADMIN_SECRET,
     CA_SECRET,
     SERVING_SECRET,

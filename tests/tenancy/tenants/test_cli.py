@@ -20,9 +20,9 @@ from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.authority import CA_SECRET
-from app.tenancy.enrolling import Adding, Issuing, add
-from app.tenancy.tenants_namespace import POD_SECURITY
+from app.tenancy.authority.ensuring import CA_SECRET
+from app.tenancy.tenants.enrolling import Adding, Issuing, add
+from app.tenancy.tenants.namespace import POD_SECURITY
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 
 from .conftest import tenant

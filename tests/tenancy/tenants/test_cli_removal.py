@@ -9,7 +9,7 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.tenants_changes import Removed, remove_tenant
+from app.tenancy.tenants.changes import Removed, remove_tenant
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANTS, WORKLOAD
 
 from .conftest import tenant

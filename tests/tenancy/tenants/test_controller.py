@@ -9,8 +9,8 @@ from typing import Any
 
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.tenancy.controller import TenantsController, TenantsOptions
-from app.tenancy.tenants_namespace import POD_SECURITY
+from app.tenancy.control.controller import TenantsController, TenantsOptions
+from app.tenancy.tenants.namespace import POD_SECURITY
 from app.workloads.model import TENANTS
 
 from .conftest import tenant, until

@@ -1,0 +1,173 @@
+"""The gateway's certificates: its CA, what it serves with, and the cloud admin's, each in a Secret.
+
+Any number of callers at once: who writes a Secret first wins, the others read what it holds. Renews what is due; a
+CA that is renewed stays trusted beside its successor until it expires. What does not carry our label is somebody
+else's and is used as it is. Keys are in the Secrets and in the values returned here, never in messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TypeVar
+
+from cryptography import x509
+
+from app.certs.bundles import encode_bundle, overlap, parse_bundle
+from app.certs.holdings import AUTHORITY_DAYS, DAYS, renewal_due
+from app.certs.issuing import Issued, bridge, issue_authority, serving_names
+from app.errors import ApiError, UsageError
+from app.kube.backoff import Backoff
+from app.kube.client import KubeClient
+from app.tenancy.authority.leaves import Leaf, admin_leaf, load_pair, next_files, serving_leaf
+from app.tenancy.authority.secrets import read_secret, write_secret
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
+from app.workloads.model import SYSTEM_NAMESPACE
+
+CA_SECRET = "berth-gateway-ca"  # noqa: S105 - the name of an object
+SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
+ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
+SERVICE = "berth-gateway"
+AUTHORITY_NAME = "Berth Gateway CA"
+ATTEMPTS = 12
+
+Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class SigningAuthority:
+    """The CA that signs (`issued`, its chain: the bridge from the CA before it), and the PEM bundle to trust."""
+
+    issued: Issued = field(repr=False, compare=False)  # keys cannot be compared; the bundle begins with its certificate
+    bundle: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayCertificates:
+    """All of it: `serving` has tls.crt, tls.key and ca.crt (whom to trust); `admin` has ca.crt, admin.crt, admin.key.
+
+    `next_due` is when `ensure_authority` will next have something to renew.
+    """
+
+    authority: SigningAuthority
+    serving: dict[str, bytes] = field(repr=False)
+    admin: dict[str, bytes] = field(repr=False)
+    next_due: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class AuthorityOptions:
+    """`dns` and `addresses` are names of the gateway beside those of its Service; `days` the life of certificates."""
+
+    namespace: str = SYSTEM_NAMESPACE
+    service: str = SERVICE
+    dns: tuple[str, ...] = ()
+    addresses: tuple[str, ...] = ()
+    admin_name: str = ADMIN_NAME
+    days: int = DAYS
+    authority_days: int = AUTHORITY_DAYS
+
+
+_DEFAULTS = AuthorityOptions()
+
+
+async def ensure_authority(
+    client: KubeClient, *, now: datetime, options: AuthorityOptions = _DEFAULTS, sleep: Sleep = asyncio.sleep
+) -> GatewayCertificates:
+    """Create what is missing, renew what is due, and say what there is.
+
+    Raises UsageError for a Secret that cannot be used, ApiError where the API server does not let us.
+    """
+    names = serving_names(
+        service=options.service,
+        namespace=options.namespace,
+        dns=(GATEWAY_NAME, "localhost", *options.dns),
+        addresses=("127.0.0.1", "::1", *options.addresses),
+    )
+    authority = await ensure_signing(client, now=now, options=options, sleep=sleep)
+    due = [renewal_due(authority.issued.certificate)]
+    kept = []
+    for secret, leaf in (
+        (SERVING_SECRET, serving_leaf(names, days=options.days)),
+        (ADMIN_SECRET, admin_leaf(options.admin_name, days=options.days)),
+    ):
+        files = await _until_no_conflict(
+            lambda secret=secret, leaf=leaf: _ensure_leaf(  # type: ignore[misc]  # mypy infers no defaults of lambdas
+                client, secret, leaf, authority, namespace=options.namespace, now=now
+            ),
+            sleep=sleep,
+        )
+        due.append(renewal_due(load_pair(files, leaf.stem, place=secret).certificate))
+        kept.append(files)
+    return GatewayCertificates(authority, serving=kept[0], admin=kept[1], next_due=min(due))
+
+
+async def ensure_signing(
+    client: KubeClient, *, now: datetime, options: AuthorityOptions = _DEFAULTS, sleep: Sleep = asyncio.sleep
+) -> SigningAuthority:
+    """The CA alone, created or renewed where it must be; raises as `ensure_authority`."""
+    return await _until_no_conflict(lambda: _signing(client, now=now, options=options), sleep=sleep)
+
+
+def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> SigningAuthority:
+    """A CA from PEM files instead of the cluster's. Raises UsageError where it cannot sign."""
+    issued = load_pair({"tls.crt": certificate, "tls.key": key}, "tls", place=source)
+    _check_signs(issued.certificate, place=source)
+    return SigningAuthority(issued, encode_bundle([issued.certificate]))
+
+
+async def _signing(client: KubeClient, *, now: datetime, options: AuthorityOptions) -> SigningAuthority:
+    present = await read_secret(client, CA_SECRET, namespace=options.namespace)
+    old = load_pair(present.files, "tls", place=present.place) if present.version else None
+    bundle = parse_bundle(present.files.get("ca.crt", b""), source=f"{present.place}: ca.crt")
+    if old is not None:
+        _check_signs(old.certificate, place=present.place)
+        if not present.ours or now < renewal_due(old.certificate):
+            chain = tuple(link for link in old.chain if link.not_valid_after_utc > now)
+            return SigningAuthority(
+                replace(old, chain=chain), encode_bundle(overlap([old.certificate], bundle, now=now))
+            )
+    new = issue_authority(common_name=AUTHORITY_NAME, now=now, days=options.authority_days)
+    earlier = [] if old is None else [old.certificate, *bundle]
+    if old is not None and old.certificate.not_valid_after_utc > now:
+        new = replace(new, chain=(bridge(old, new),))
+    trusted = encode_bundle(overlap([new.certificate], earlier, now=now))
+    await write_secret(client, present, {"tls.crt": new.certificate_pem, "tls.key": new.key_pem, "ca.crt": trusted})
+    return SigningAuthority(new, trusted)
+
+
+async def _ensure_leaf(
+    client: KubeClient, secret: str, leaf: Leaf, authority: SigningAuthority, *, namespace: str, now: datetime
+) -> dict[str, bytes]:
+    present = await read_secret(client, secret, namespace=namespace)
+    if not present.ours:
+        load_pair(present.files, leaf.stem, place=present.place)
+        return {"ca.crt": authority.bundle, **present.files}
+    files = next_files(present.files, leaf, authority.issued, bundle=authority.bundle, now=now)
+    if files != present.files:
+        await write_secret(client, present, files)
+    return files
+
+
+def _check_signs(certificate: x509.Certificate, *, place: str) -> None:
+    try:
+        authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+    except x509.ExtensionNotFound:
+        authority = False
+    if not authority:
+        raise UsageError(f"{place}: its certificate is no CA")
+
+
+async def _until_no_conflict(attempt: Callable[[], Awaitable[T]], *, sleep: Sleep) -> T:
+    """Run `attempt` until no rival came between its reads and its writes."""
+    backoff = Backoff(base=0.05, cap=2.0)
+    while True:
+        try:
+            return await attempt()
+        except ApiError as error:
+            if not error.conflict or backoff.attempts + 1 >= ATTEMPTS:
+                raise
+            await sleep(backoff.next(at_least=error.delay))

@@ -1,0 +1,1 @@
+"""The reconcilers of tenants: namespaces, node labels, pins, statuses."""

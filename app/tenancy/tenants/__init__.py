@@ -1,0 +1,1 @@
+"""Tenant objects, what belongs to them, and the bundles of their agents."""

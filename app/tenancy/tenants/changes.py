@@ -1,0 +1,202 @@
+"""Adds tenants, rotates their certificates and removes them: the steps behind `berth tenant`, against a cluster.
+
+Every step is safe to repeat, and none takes what is not ours. Issuing and writing bundles is `bundles`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from app.certs.showing import stamp
+from app.errors import ApiError, BerthError, UsageError
+from app.kube.client import KubeClient
+from app.kube.resources import NAMESPACES, Resource
+from app.tenancy.model import ADMIN_NAME
+from app.tenancy.tenants.bundles import Bundle
+from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace
+from app.tenancy.tenants.objects import parse_until, tenant_problems
+from app.wire import JSON
+from app.workloads.model import TENANTS
+
+_ATTEMPTS = 5
+_REFUSED = (400, 403, 404, 422)
+_NEVER = datetime.max.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Removed:
+    """What `remove_tenant` did; `namespace` is "deleted", "foreign" (it stays) or "absent"."""
+
+    tenant: bool
+    namespace: str
+
+
+async def read_tenant(client: KubeClient, name: str) -> JSON | None:
+    try:
+        return await client.get(TENANTS, name)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+async def list_tenants(client: KubeClient) -> list[JSON]:
+    """All Tenants, by name."""
+    items: list[JSON] = []
+    token = ""
+    while True:
+        try:
+            page = await client.list_page(TENANTS, continue_token=token)
+        except ApiError as error:
+            raise _explained(error) from error
+        items += page.items
+        token = page.continue_token
+        if not token:
+            return sorted(items, key=lambda item: str(item["metadata"]["name"]))
+
+
+async def check_namespace(client: KubeClient, name: str) -> None:
+    """Raise ForeignNamespace where the tenant's namespace is somebody else's, NamespaceEnding where it is going."""
+    present = await read_namespace(client, name)
+    if present is None:
+        return
+    namespace = present["metadata"]["name"]
+    if not is_ours(present, name):
+        raise ForeignNamespace(f"namespace {namespace} exists and is not ours; it is not taken over")
+    if present["metadata"].get("deletionTimestamp"):
+        raise NamespaceEnding(f"namespace {namespace} is still being deleted; try again when it is gone")
+
+
+async def create_tenant(
+    client: KubeClient, name: str, *, names: Sequence[str], bundle: Bundle | None, hosts: Sequence[str] | None
+) -> JSON:
+    """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists."""
+    identity: JSON = {"names": list(dict.fromkeys(names))}
+    if bundle is not None:
+        identity["certificates"] = [bundle.pin]
+    spec: JSON = {"identity": identity}
+    if hosts is not None:
+        spec["hosts"] = list(dict.fromkeys(hosts))
+    body: JSON = {
+        "apiVersion": TENANTS.api_version,
+        "kind": TENANTS.kind,
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    problems = tenant_problems(body)
+    if any(cert_name.lower() == ADMIN_NAME for cert_name in names):
+        problems.append(f"spec.identity.names: {ADMIN_NAME!r} is the cloud admin's name")
+    if problems:
+        raise UsageError("; ".join(problems))
+    try:
+        return await client.create(TENANTS, body)
+    except ApiError as error:
+        raise _explained(error) from error
+
+
+async def set_hosts(client: KubeClient, name: str, hosts: Sequence[str]) -> bool:
+    """Make `hosts` the tenant's hosts; False where they are already."""
+    wanted = list(dict.fromkeys(hosts))
+
+    def change(spec: JSON) -> None:
+        spec["hosts"] = wanted
+
+    return await _change(client, name, change)
+
+
+async def add_certificate(
+    client: KubeClient, name: str, bundle: Bundle, *, now: datetime, overlap: timedelta | None
+) -> None:
+    """Accept the bundle's certificate.
+
+    Those before it are accepted for `overlap` longer at most: with zero they go at once, with None nothing about
+    them changes.
+    """
+
+    def change(spec: JSON) -> None:
+        identity = spec["identity"]
+        pins = [pin for pin in identity.get("certificates") or [] if _end(pin) > now]
+        if overlap is not None:
+            pins = [_ending(pin, now + overlap) for pin in pins] if overlap else []
+        identity["certificates"] = [*pins, bundle.pin]
+        if bundle.name not in identity["names"]:
+            identity["names"].append(bundle.name)
+
+    await _change(client, name, change)
+
+
+async def suspend(client: KubeClient, name: str) -> None:
+    """Have the gateway turn the tenant away."""
+
+    def change(spec: JSON) -> None:
+        spec["suspended"] = True
+
+    await _change(client, name, change)
+
+
+async def remove_tenant(client: KubeClient, name: str) -> Removed:
+    """Suspend the tenant, then delete its Tenant object and its namespace, if that is ours.
+
+    The tenant goes before the namespace, so that nobody makes the namespace anew. Run again after a fault, it goes
+    on where it was.
+    """
+    tenant = await read_tenant(client, name)
+    if tenant is not None:
+        try:
+            await suspend(client, name)
+        except ApiError as error:
+            if error.status not in _REFUSED:
+                raise  # whoever cannot be cut off is not removed; but a broken Tenant cannot be written, only deleted
+        await _delete(client, TENANTS, name, uid=tenant["metadata"]["uid"])
+    namespace = await read_namespace(client, name)
+    if namespace is None:
+        return Removed(tenant is not None, "absent")
+    if not is_ours(namespace, name):
+        return Removed(tenant is not None, "foreign")
+    metadata = namespace["metadata"]
+    await _delete(client, NAMESPACES, metadata["name"], uid=metadata["uid"])
+    return Removed(tenant is not None, "deleted")
+
+
+async def _delete(client: KubeClient, resource: Resource, name: str, *, uid: str) -> None:
+    try:
+        await client.delete(resource, name, uid=uid)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+
+
+async def _change(client: KubeClient, name: str, change: Callable[[JSON], None]) -> bool:
+    """Change the spec under the version that was read, again where another writer came between."""
+    for attempt in range(_ATTEMPTS):
+        tenant = await client.get(TENANTS, name)
+        before = copy.deepcopy(tenant["spec"])
+        change(tenant["spec"])
+        if tenant["spec"] == before:
+            return False
+        try:
+            await client.replace(TENANTS, name, tenant)
+        except ApiError as error:
+            if not error.conflict or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            return True
+    return False
+
+
+def _end(pin: JSON) -> datetime:
+    return parse_until(pin["until"]) if pin.get("until") else _NEVER
+
+
+def _ending(pin: JSON, end: datetime) -> JSON:
+    """The pin, with an end that is `end` at the latest."""
+    return {**pin, "until": stamp(min(end, _end(pin)))}
+
+
+def _explained(error: ApiError) -> BerthError:
+    if error.not_found:
+        return BerthError("the cluster does not know Tenants: install Berth's CustomResourceDefinitions first")
+    return error

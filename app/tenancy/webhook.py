@@ -1,0 +1,66 @@
+"""Checks Tenants when they are written: what could only fail later is refused, all of it in one message.
+
+It looks at the object alone. That no two tenants share a name or a host is the controller's to find, for two writes
+may cross.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.errors import Denied
+from app.tenancy.model import ADMIN_NAME
+from app.tenancy.tenants.objects import tenant_problems
+from app.wire import JSON, decode_json
+from app.workloads.model import TENANTS
+
+
+class TenantCheck:
+    """Refuses broken Tenants on CREATE and UPDATE; neutral to everything else.
+
+    `admin_names` are the names of the cloud admin's certificates, which no tenant may have. A Tenant that is being
+    deleted is left alone, so that finalizers can be removed.
+    """
+
+    name = "tenants"
+
+    def __init__(self, admin_names: Sequence[str] = (ADMIN_NAME,)) -> None:
+        self._admin_names = frozenset(name.lower() for name in admin_names)
+
+    def check(self, request: Request, _plan: Plan) -> None:
+        """Raise Denied with every problem of the Tenant, each line beginning with the field's path."""
+        kind = request.kind
+        if (kind.group, kind.kind) != (TENANTS.group, TENANTS.kind):
+            return
+        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
+            return
+        obj = _decode(request)
+        metadata = obj.get("metadata")
+        if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
+            return
+        problems = [*tenant_problems(obj), *self._admin_problems(obj)]
+        if problems:
+            raise Denied("; ".join(problems), reason="BrokenTenant")
+
+    def _admin_problems(self, obj: JSON) -> Iterator[str]:
+        spec = obj.get("spec")
+        identity = spec.get("identity") if isinstance(spec, dict) else None
+        names = identity.get("names") if isinstance(identity, dict) else None
+        for index, name in enumerate(names if isinstance(names, list) else ()):
+            # Verifiers compare DNS names without regard to case, so must this.
+            if isinstance(name, str) and name.lower() in self._admin_names:
+                yield f"spec.identity.names[{index}]: {name!r} is the cloud admin's name"
+
+
+def _decode(request: Request) -> JSON:
+    try:
+        obj = decode_json(request.object)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Denied(f"the object cannot be read: {error}", reason="UnreadableTenant", code=400) from error
+    if not isinstance(obj, dict):
+        raise Denied("the object cannot be read: want a JSON object", reason="UnreadableTenant", code=400)
+    return obj

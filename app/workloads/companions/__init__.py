@@ -1,0 +1,1 @@
+"""Companions: their names, marks and manifests. Pure."""

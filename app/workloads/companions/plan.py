@@ -1,0 +1,202 @@
+"""From a workload and a rule to the companion that should exist: its place, its manifest, its injected annotations.
+
+Pure. What depends on the rule alone is worked out once for each version of it, in a `Blueprint`, and shared: nobody may
+change what it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.kube.names import check_label_value
+from app.kube.resources import PODS
+from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
+from app.placement.plan import contradictions, placed, requirements
+from app.wire import JSON, decode_json, encode_json
+from app.workloads.companions.marks import annotations_of, digest_of, injected_mark, labels_of
+from app.workloads.companions.naming import companion_name, companion_namespace
+from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload
+from app.workloads.rules.keys import Key, compile_key
+from app.workloads.rules.values import rendered
+from app.workloads.templates.problems import template_problems
+
+ANNOTATION_LIMIT = 256 * 1024
+"""Bytes of all keys and values together, as the API server counts them."""
+_RECIPE = b"berth 1"
+"""Part of every hash; another one makes every companion of every cluster anew."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompanionOptions:
+    system_namespace: str = SYSTEM_NAMESPACE
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A companion that should exist. `manifest` is the whole Pod to create, without sharing its annotations.
+
+    `defaults` are the template's own annotations, which come back where none is injected any more.
+    """
+
+    rule: ObjectKey
+    namespace: str
+    name: str
+    spec_hash: str
+    digest: bytes
+    injected: Mapping[str, str]
+    defaults: Mapping[str, str]
+    manifest: JSON
+
+    @property
+    def key(self) -> ObjectKey:
+        return self.namespace, self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """There should be no companion yet; `reason` is one CamelCase word."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """There should be a companion, and somebody has to mend something first; `reason` is one CamelCase word."""
+
+    reason: str
+    message: str
+
+
+Outcome = Planned | Waiting | Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Blueprint:
+    """What every companion of one version of a rule shares. `problem` stands in the way of all of them.
+
+    `wanted` and `spec` hold the placement that does not depend on the workload.
+    """
+
+    rule: Rule
+    options: CompanionOptions
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: JSON
+    wanted: tuple[Requirement, ...]
+    spec_hash: str
+    injections: tuple[tuple[str, Key], ...]
+    problem: Problem | None
+
+
+class Evaluation:
+    """One workload, with its document decoded at most once and each key evaluated at most once."""
+
+    def __init__(self, workload: Workload) -> None:
+        self.workload = workload
+        self._document: Any = None
+        self._texts: dict[str, str | None] = {}
+
+    def text(self, key: Key) -> str | None:
+        """What stands at the key, as an annotation; None for no annotation."""
+        if key.text not in self._texts:
+            if self._document is None:
+                self._document = decode_json(self.workload.document)
+            self._texts[key.text] = rendered(key.evaluate(self._document))
+        return self._texts[key.text]
+
+
+def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
+    """Works out the shared part, the checks of the template included."""
+    template = decode_json(rule.template)
+    problems = template_problems(template, trusted=rule.kind == "admin")
+    problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
+    metadata: JSON = {} if problem else template.get("metadata") or {}
+    spec: JSON = {} if problem else template.get("spec") or {}
+    tenant = Workload(rule.namespace, "", "", "", b"").tenant if rule.kind == "tenant" else None
+    wanted = requirements(host=None, tenant=tenant, options=options.placement)
+    if problem is None:
+        problem = _contradiction(spec, wanted)
+    return Blueprint(
+        rule=rule,
+        options=options,
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        spec=spec if problem else placed(spec, wanted),
+        wanted=wanted,
+        spec_hash=_hash(rule, wanted),
+        injections=tuple((one.annotation, compile_key(one.key)) for one in rule.injections),
+        problem=problem,
+    )
+
+
+def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
+    """What should exist for a workload that the rule matches."""
+    rule, workload = blueprint.rule, evaluation.workload
+    spec, spec_hash, host = blueprint.spec, blueprint.spec_hash, None
+    if blueprint.problem is not None:
+        return blueprint.problem
+    if rule.policy == "SameNode":
+        host = workload.node_name
+        if not host:
+            return Waiting("NoNode", "the workload has no node yet")
+        wanted = requirements(host=host, tenant=None, options=blueprint.options.placement)
+        problem = _unknown_host(host) or _contradiction(spec, wanted)
+        if problem is not None:
+            return problem
+        spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
+    injected = {name: text for name, key in blueprint.injections if (text := evaluation.text(key)) is not None}
+    annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
+    annotations[INJECTED] = injected_mark(injected)
+    if host is not None:
+        annotations[DPU_OF_HOST] = host
+    size = _size(annotations)
+    if size > ANNOTATION_LIMIT:
+        text = f"the companion's annotations have {size} bytes, and the API server takes {ANNOTATION_LIMIT}"
+        return Problem("AnnotationTooLarge", text)
+    namespace = companion_namespace(rule, workload, system_namespace=blueprint.options.system_namespace)
+    name = companion_name(rule, workload)
+    manifest = {
+        "apiVersion": PODS.api_version,
+        "kind": PODS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {**blueprint.labels, **labels_of(rule, workload)},
+            "annotations": annotations,
+        },
+        "spec": spec,
+    }
+    return Planned(rule.key, namespace, name, spec_hash, digest_of(injected), injected, blueprint.annotations, manifest)
+
+
+def _size(annotations: Mapping[str, str]) -> int:
+    """Bytes as the API server counts them; no more than that where they are far from the limit."""
+    most = 4 * (sum(map(len, annotations)) + sum(map(len, annotations.values())))
+    if most <= ANNOTATION_LIMIT:
+        return most
+    return sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items())
+
+
+def _unknown_host(host: str) -> Problem | None:
+    try:
+        check_label_value(host)
+    except ValueError as error:
+        return Problem("InvalidHost", f"no DPU can have the label of the workload's node: {error}")
+    return None
+
+
+def _contradiction(spec: JSON, wanted: Sequence[Requirement]) -> Problem | None:
+    lines = contradictions(spec, wanted, path="spec.template.spec")
+    return Problem("PlacementContradiction", "; ".join(lines)) if lines else None
+
+
+def _hash(rule: Rule, wanted: Sequence[Requirement]) -> str:
+    """Over all that cannot be changed in place, and nothing else: not the terms, nor what is injected."""
+    facts = encode_json([[one.key, one.value] for one in wanted])
+    parts = (_RECIPE, rule.id.encode(), rule.policy.encode(), facts, rule.template)
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()

@@ -1,0 +1,1 @@
+"""The reconcilers: companions as rules and workloads want them, and statuses."""

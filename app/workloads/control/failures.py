@@ -1,0 +1,73 @@
+"""What an API server's refusal means to the author of a rule, and how long to leave it before the next try.
+
+Pure, but for the memory of `Restarts`: when companions that were lost may be made anew.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from app.errors import ApiError
+from app.workloads.companions.plan import Problem
+from app.workloads.model import ObjectKey
+
+DENIED_PAUSE = 1.0
+"""Seconds at least between two tries of what was denied; they grow from there."""
+GONE_PAUSE = 5.0
+"""Where the namespace is missing or on its way out, nothing will change soon."""
+_CALM = 600.0
+"""Seconds without a loss after which the pauses of a companion start small again."""
+
+
+def problem_of(error: ApiError) -> Problem | None:
+    """Why a companion could not be written; None for what passes by itself (no answer, throttled, a conflict)."""
+    text = str(error).partition(f"HTTP {error.status}: ")[2] or str(error)
+    match error.status:
+        case 403 if "exceeded quota" in text:
+            return Problem("QuotaExceeded", text)
+        case 403 if "being terminated" in text:
+            return Problem("NamespaceTerminating", text)
+        case 404:
+            return Problem("NamespaceMissing", text)
+        case 400 | 413 | 422 if "admission webhook" not in text:
+            return Problem("Invalid", text)
+        case status if status >= 500:
+            return Problem("ServerError", text)
+        case 0 | 401 | 409 | 429:
+            return None
+        case _:
+            return Problem("Denied", text)
+
+
+def pause_of(problem: Problem | None) -> float | None:
+    """The least wait in seconds before the next try; None leaves it to the usual backoff."""
+    if problem is None:
+        return None
+    return GONE_PAUSE if problem.reason in ("NamespaceTerminating", "NamespaceMissing") else DENIED_PAUSE
+
+
+class Restarts:
+    """When a companion that was lost may be made anew: at once, and then after pauses from `pause` to `cap` seconds."""
+
+    def __init__(self, *, pause: float, cap: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pause = pause
+        self._cap = cap
+        self._clock = clock
+        self._made: dict[ObjectKey, tuple[int, float]] = {}
+
+    def wait(self, companion: ObjectKey) -> float:
+        """Seconds until it may be made anew; 0 now."""
+        times, last = self._made.get(companion, (0, 0.0))
+        if not times:
+            return 0.0
+        return max(0.0, last + min(self._cap, self._pause * 2.0 ** min(times - 1, 32)) - self._clock())
+
+    def made(self, companion: ObjectKey) -> None:
+        """It is being made anew now."""
+        now = self._clock()
+        times, last = self._made.get(companion, (0, now))
+        self._made[companion] = (1 if now - last > self._cap + _CALM else times + 1, now)
+
+    def forget(self, companion: ObjectKey) -> None:
+        self._made.pop(companion, None)

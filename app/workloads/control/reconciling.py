@@ -1,0 +1,239 @@
+"""Makes the companions of one workload what they should be; knows no event, only the state.
+
+A companion that exists and is as it should be costs no request, one that is missing costs one. Every write names the
+uid that it means, and what is not ours is never adopted, changed or deleted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import structlog
+
+from app.errors import ApiError, Transient
+from app.kube.client import KubeClient
+from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.resources import PODS
+from app.wire import JSON
+from app.workloads.companions.marks import Companion, companion_of, injected_mark, version_of
+from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
+from app.workloads.control.caches import Caches
+from app.workloads.control.failures import DENIED_PAUSE, Restarts, pause_of, problem_of
+from app.workloads.control.findings import REPLACING, Finding, Findings
+from app.workloads.model import INJECTED, ObjectKey, Workload
+
+log = structlog.get_logger(__name__)
+
+_REPLACING = Waiting(REPLACING, "the former companion is still ending")
+
+
+class _RefusedError(Transient):
+    """A problem of one companion that the API server did not name."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.message, delay=DENIED_PAUSE)
+        self.problem = problem
+
+
+@dataclass(slots=True)
+class _Run:
+    """What one reconcile has found out so far."""
+
+    workload: ObjectKey
+    findings: dict[ObjectKey, Finding] = field(default_factory=dict)
+    desired: dict[ObjectKey, Planned] = field(default_factory=dict)
+    failures: list[Transient] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+
+
+class Reconciler:
+    """`settled` is told the workload and every rule that has to do with it, after each run."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        findings: Findings,
+        *,
+        restarts: Restarts,
+        settled: Callable[[ObjectKey, set[ObjectKey]], None],
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._findings = findings
+        self._restarts = restarts
+        self._settled = settled
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Raises Transient where something failed that is worth another try."""
+        stored = self._caches.workloads.get(*key)
+        if stored is not None and stored.workload is None:
+            return Done()
+        run = _Run(key)
+        if stored is not None and stored.workload is not None:
+            self._plan(stored.workload, run)
+        observed = self._caches.observed(key)
+        for companion in observed.values():
+            if companion.key not in run.desired and not companion.ending and not self._stays(companion, stored, run):
+                self._restarts.forget(companion.key)
+                await self._attempt(self._delete(companion, "no longer wanted"), companion.rule, run)
+        for planned in run.desired.values():
+            await self._attempt(self._settle(planned, observed.get(planned.key), run), planned.rule, run)
+        self._findings.put(key, run.findings)
+        rules = {planned.rule for planned in run.desired.values()} | run.findings.keys()
+        self._settled(key, rules | {companion.rule for companion in observed.values()})
+        return _verdict(run)
+
+    def _plan(self, workload: Workload, run: _Run) -> None:
+        evaluation = Evaluation(workload)
+        for rule in self._caches.matcher.rules_of(workload.key):
+            outcome = plan(self._caches.blueprint(rule), evaluation)
+            if not isinstance(outcome, Planned):
+                run.findings[rule.key] = outcome
+            elif outcome.key in run.desired:
+                run.findings[rule.key] = Problem("NameTaken", f"another rule's companion is named {outcome.name}")
+            else:
+                run.desired[outcome.key] = outcome
+
+    def _stays(self, companion: Companion, stored: object | None, run: _Run) -> bool:
+        """A mistake in a rule costs no running Pod its life; the end of the workload or of the rule does."""
+        if stored is None:
+            return False
+        rule = self._caches.stored_rule(companion.rule)
+        return isinstance(run.findings.get(companion.rule), Problem) or (rule is not None and rule.rule is None)
+
+    async def _attempt(self, step: Awaitable[None], rule: ObjectKey, run: _Run) -> None:
+        """One companion's failure must not keep the others waiting."""
+        try:
+            await step
+        except _RefusedError as error:
+            run.findings[rule] = error.problem
+            run.failures.append(error)
+        except ApiError as error:
+            problem = problem_of(error)
+            if problem is not None:
+                run.findings[rule] = problem
+            pause = pause_of(problem)
+            run.failures.append(Transient(str(error), delay=max(pause or 0.0, error.delay or 0.0) or None))
+
+    async def _settle(self, planned: Planned, companion: Companion | None, run: _Run) -> None:
+        if companion is None:
+            await self._create(planned, run)
+        elif companion.ending:
+            run.findings[planned.rule] = _REPLACING
+        elif (companion.spec_hash, companion.rule) != (planned.spec_hash, planned.rule):
+            await self._delete(companion, "made from another spec")
+            run.findings[planned.rule] = _REPLACING
+        elif companion.lost:
+            await self._replace_lost(planned, companion, run)
+        elif companion.digest != planned.digest:
+            await self._inject(planned, companion)
+
+    async def _create(self, planned: Planned, run: _Run) -> None:
+        try:
+            with self._caches.expectations.writing(planned.key):
+                pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
+        except ApiError as error:
+            if error.reason != "AlreadyExists":
+                raise
+            await self._settle(planned, await self._present(planned, run), run)
+            return
+        companion = self._expect(pod, planned, run)
+        if (self._caches.expectations.get(planned.key) or self._caches.companions.get(*planned.key)) != companion:
+            # It was changed or deleted before we had our answer.
+            run.again.append(0.0)
+
+    async def _present(self, planned: Planned, run: _Run) -> Companion:
+        """The companion that stands where we wanted to create it: the watch has yet to show it, if it is ours."""
+        known = self._caches.companions.get(*planned.key)
+        if known is not None:
+            if (known.rule, known.workload) != (planned.rule, run.workload):
+                raise _RefusedError(_taken(planned))
+            return known
+        pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
+        return self._expect(pod, planned, run)
+
+    def _expect(self, pod: JSON, planned: Planned, run: _Run) -> Companion:
+        try:
+            companion = _as_planned(pod, planned, run.workload) or companion_of(pod)
+        except ValueError:
+            raise _RefusedError(_taken(planned)) from None
+        if (companion.rule, companion.workload) != (planned.rule, run.workload):
+            raise _RefusedError(_taken(planned))
+        self._caches.expectations.expect(companion)
+        return companion
+
+    async def _delete(self, companion: Companion, why: str) -> None:
+        try:
+            await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
+        except ApiError as error:
+            # Gone, or another Pod has its name by now; the watch will tell.
+            if not (error.not_found or error.conflict):
+                raise
+        self._caches.expectations.expect(replace(companion, ending=True, version=companion.version + 1))
+        log.info("companion deleted", namespace=companion.namespace, name=companion.name, why=why)
+
+    async def _replace_lost(self, planned: Planned, companion: Companion, run: _Run) -> None:
+        wait = self._restarts.wait(companion.key)
+        if wait > 0:
+            run.findings[planned.rule] = Problem("CompanionLost", "the companion failed and is made anew after a pause")
+            run.again.append(wait)
+            return
+        self._restarts.made(companion.key)
+        await self._delete(companion, "lost")
+        run.findings[planned.rule] = _REPLACING
+
+    async def _inject(self, planned: Planned, companion: Companion) -> None:
+        annotations = _changes(planned, companion)
+        body = {"metadata": {"uid": companion.uid, "annotations": annotations}}
+        try:
+            pod = await self._client.patch(
+                PODS, companion.name, body, patch_type="merge", namespace=companion.namespace
+            )
+            self._caches.expectations.expect(companion_of(pod))
+        except ApiError as error:
+            # Gone, or another Pod has its name by now.
+            if not error.not_found:
+                raise
+        except ValueError:
+            # Somebody took its marks away at the same time; the watch will tell.
+            return
+
+
+def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion | None:
+    """The companion, without reading its marks, where the Pod has the metadata that we gave it; the usual case."""
+    metadata, given = pod["metadata"], planned.manifest["metadata"]
+    if (metadata.get("annotations"), metadata.get("labels")) != (given["annotations"], given["labels"]):
+        return None
+    if metadata.get("deletionTimestamp") or metadata.get("ownerReferences") or pod.get("status", {}).get("reason"):
+        return None
+    return Companion(
+        namespace=planned.namespace,
+        name=planned.name,
+        uid=metadata["uid"],
+        rule=planned.rule,
+        workload=workload,
+        spec_hash=planned.spec_hash,
+        digest=planned.digest,
+        injected=tuple(sorted(planned.injected)),
+        version=version_of(metadata),
+    )
+
+
+def _changes(planned: Planned, companion: Companion) -> Mapping[str, str | None]:
+    """What to write into the annotations: null removes one that was injected before and is not any more."""
+    former = {name: planned.defaults.get(name) for name in companion.injected if name not in planned.injected}
+    return {**former, **planned.injected, INJECTED: injected_mark(planned.injected)}
+
+
+def _taken(planned: Planned) -> Problem:
+    place = f"{planned.namespace}/{planned.name}"
+    return Problem("NameTaken", f"Pod {place} is not ours: it has none of our marks, or those of another companion")
+
+
+def _verdict(run: _Run) -> Result:
+    if run.failures:
+        first = run.failures[0]
+        raise Transient(str(first), delay=max((one.delay or 0.0 for one in run.failures), default=0.0) or None)
+    return RequeueAfter(min(run.again)) if run.again else Done()

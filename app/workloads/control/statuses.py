@@ -1,0 +1,90 @@
+"""What the statuses of Workloads and rules say. Pure: from what is known to the JSON, and nothing is sent.
+
+The words are those of the Workload API: result "success" or "error" with an empty message where nothing is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from app.kube.resources import PODS
+from app.wire import JSON
+from app.workloads.companions.marks import Companion
+from app.workloads.companions.plan import Problem
+from app.workloads.control.findings import Finding
+from app.workloads.model import ObjectKey, RuleKind
+
+MESSAGE_LIMIT = 1024
+
+
+def workload_rules(
+    matching: Iterable[tuple[RuleKind, ObjectKey]],
+    companions: Iterable[Companion],
+    findings: Mapping[ObjectKey, Finding],
+) -> JSON:
+    """`status.rules` of a Workload: an entry for each rule in `matching`, sorted by id; null for a kind without any."""
+    present = {companion.rule: companion for companion in companions if not companion.ending}
+    rules: JSON = {"tenant": [], "admin": []}
+    for kind, key in sorted(matching):
+        status = _entry_status(present.get(key), findings.get(key))
+        rules[kind].append({"id": f"{key[0]}/{key[1]}", "status": status})
+    return {kind: entries or None for kind, entries in rules.items()}
+
+
+def _entry_status(companion: Companion | None, finding: Finding | None) -> JSON:
+    status: JSON = {}
+    if companion is not None:
+        place = {"name": companion.name, "namespace": companion.namespace}
+        status["objRef"] = {"apiVersion": PODS.api_version, "kind": PODS.kind, **place}
+    if finding is not None:
+        result = "error" if isinstance(finding, Problem) else ""
+        return {**status, "result": result, "message": cut(finding.message), "reason": finding.reason}
+    return {**status, "result": "success" if companion is not None else "", "message": ""}
+
+
+def rule_status(
+    *, generation: int, matched: int, created: int, broken: Sequence[str], findings: Iterable[Finding]
+) -> JSON:
+    """The status of a rule without the time of its condition. `broken` are the problems of the rule itself."""
+    problems = [finding for finding in findings if isinstance(finding, Problem)]
+    result, message = "success", ""
+    ready, reason, explanation = "True", "AsDesired", f"{created} of {matched} companions exist"
+    if broken:
+        result, message = "error", cut("; ".join(broken))
+        ready, reason, explanation = "False", "InvalidRule", message
+    elif problems:
+        more = f" (1 of {len(problems)} workloads with problems)" if len(problems) > 1 else ""
+        result, message = "error", cut(f"{problems[0].reason}: {problems[0].message}", len(more)) + more
+        ready, reason, explanation = "False", problems[0].reason, message
+    elif created < matched:
+        ready, reason, explanation = "False", "Waiting", f"{created} of {matched} companions exist"
+    condition = {
+        "type": "Ready",
+        "status": ready,
+        "reason": reason,
+        "message": explanation,
+        "observedGeneration": generation,
+    }
+    return {
+        "result": result,
+        "message": message,
+        "observedGeneration": generation,
+        "matched": matched,
+        "created": created,
+        "conditions": [condition],
+    }
+
+
+def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
+    """The status with the time of its condition's last transition; None if `before` says the same already."""
+    (condition,) = status["conditions"]
+    old: JSON = next((one for one in before.get("conditions") or () if one.get("type") == condition["type"]), {})
+    since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
+    complete = {**status, "conditions": [{**condition, "lastTransitionTime": since or now}]}
+    return None if complete == before else complete
+
+
+def cut(text: str, less: int = 0) -> str:
+    """At most `MESSAGE_LIMIT` characters, `less` fewer where something follows."""
+    limit = MESSAGE_LIMIT - less
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,167 @@
+"""Writes the statuses of Workloads and rules: after the companions, few at a time, and only what has changed.
+
+Two controllers of their own, so that a slow status keeps no companion waiting. While companions wait for their turn,
+each worker writes at most one status a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
+from app.kube.resources import Resource
+from app.wire import JSON
+from app.workloads.control.caches import Caches, status_digest
+from app.workloads.control.findings import REPLACING, Findings
+from app.workloads.control.statuses import rule_status, timed, workload_rules
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
+
+_FIRST_PAUSE = 60.0
+_BUSY_PAUSE = 1.0
+_LOOK = 0.05
+_REPLACEMENT_PAUSE = 3.0
+"""Seconds that a companion may be replaced in before the status of its workload says so."""
+_GATHER = 0.1
+"""Seconds between the first change of a rule's state and its status: more will follow."""
+
+
+class QuietTime:
+    """Waits until `waiting` says 0, or a second has passed; the first time much longer.
+
+    What is known after a start is half of the truth until every workload has been looked at once.
+    """
+
+    def __init__(self, waiting: Callable[[], int]) -> None:
+        self._waiting = waiting
+        self._longest = _FIRST_PAUSE
+
+    async def come(self) -> None:
+        end = time.monotonic() + self._longest
+        while self._waiting() and time.monotonic() < end:  # noqa: ASYNC110 - a queue that is empty tells nobody
+            await asyncio.sleep(_LOOK)
+        self._longest = _BUSY_PAUSE
+
+
+class WorkloadStatuses:
+    """Keeps `status.rules` of Workloads."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        findings: Findings,
+        quiet: QuietTime,
+        *,
+        workers: int,
+        observer: ControllerObserver | None,
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._findings = findings
+        self._quiet = quiet
+        self._replacing: dict[ObjectKey, float] = {}
+        self.controller: Controller[ObjectKey] = Controller(
+            "workload-status", self._reconcile, stores=caches.stores, workers=workers, resync=None, observer=observer
+        )
+
+    async def _reconcile(self, key: ObjectKey) -> Result:
+        await self._quiet.come()
+        stored = self._caches.workloads.get(*key)
+        if stored is None or stored.workload is None:
+            self._replacing.pop(key, None)
+            return Done()
+        findings = self._findings.of_workload(key)
+        if any(finding.reason == REPLACING for finding in findings.values()):
+            passed = time.monotonic() - self._replacing.setdefault(key, time.monotonic())
+            if passed < _REPLACEMENT_PAUSE:
+                return RequeueAfter(_REPLACEMENT_PAUSE - passed)
+        else:
+            self._replacing.pop(key, None)
+        companions = list(self._caches.observed(key).values())
+        matching: set[tuple[RuleKind, ObjectKey]] = {
+            (rule.kind, rule.key) for rule in self._caches.matcher.rules_of(key)
+        }
+        known = dict(findings)
+        for companion in companions:
+            rule = self._caches.stored_rule(companion.rule)
+            if rule is not None and rule.rule is None:
+                matching.add((rule.kind, companion.rule))
+                known[companion.rule] = rule.finding
+        rules = workload_rules(matching, companions, known)
+        if status_digest(rules) == stored.status:
+            return Done()
+        await _patch(self._client, WORKLOADS, key, {"rules": rules})
+        return Done()
+
+
+class RuleStatuses:
+    """Keeps the status of rules, each written at most once in `interval` seconds, however many workloads it matches."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        findings: Findings,
+        quiet: QuietTime,
+        *,
+        interval: float,
+        observer: ControllerObserver | None,
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._findings = findings
+        self._quiet = quiet
+        self._interval = interval
+        self._due: dict[ObjectKey, float] = {}
+        self._written: dict[ObjectKey, float] = {}
+        self.controller: Controller[ObjectKey] = Controller(
+            "rule-status", self._reconcile, stores=caches.stores, workers=1, resync=None, observer=observer
+        )
+
+    def changed(self, rule: ObjectKey) -> None:
+        """The state of a rule may have changed; cheap, however often it is called."""
+        if rule not in self._due:
+            now = time.monotonic()
+            self._due[rule] = max(now + _GATHER, self._written.get(rule, 0.0) + self._interval)
+            self.controller.enqueue(rule)
+
+    async def _reconcile(self, key: ObjectKey) -> Result:
+        wait = self._due.get(key, 0.0) - time.monotonic()
+        if wait > 0:
+            return RequeueAfter(wait)
+        await self._quiet.come()
+        # From here on every change asks for another look.
+        self._due.pop(key, None)
+        stored = self._caches.stored_rule(key)
+        if stored is None:
+            self._written.pop(key, None)
+            return Done()
+        status = rule_status(
+            generation=stored.generation,
+            matched=len(self._caches.matcher.workloads_of(key)),
+            created=self._caches.created[key],
+            broken=stored.problems,
+            findings=self._findings.of_rule(key).values(),
+        )
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        complete = timed(status, stored.status, now=now)
+        if complete is not None:
+            self._written[key] = time.monotonic()
+            await _patch(self._client, TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES, key, complete)
+        return Done()
+
+
+async def _patch(client: KubeClient, resource: Resource, key: ObjectKey, status: JSON) -> None:
+    namespace, name = key
+    try:
+        await client.patch(
+            resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
+        )
+    except ApiError as error:
+        if not error.not_found:
+            raise

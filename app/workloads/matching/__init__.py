@@ -1,0 +1,1 @@
+"""Which rules match which workloads, kept up to date event by event."""

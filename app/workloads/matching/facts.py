@@ -1,0 +1,49 @@
+"""What rules ask of one workload, and whether a rule holds. Nothing here remembers more than one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from app.wire import decode_json
+from app.workloads.model import Expression, Term
+from app.workloads.rules.keys import compile_key
+from app.workloads.rules.values import comparable
+
+Found = str | bool | None
+"""Under a key: the text to compare, None where there is nothing, False where there is something without a text."""
+
+
+class Facts:
+    """The values of one document under keys; each key is evaluated once, when it is first asked for."""
+
+    __slots__ = ("_document", "_found")
+
+    def __init__(self, document: bytes) -> None:
+        self._document: Any = decode_json(document)
+        self._found: dict[str, Found] = {}
+
+    def find(self, key: str) -> Found:
+        """Raises ValueError for a key that is none."""
+        try:
+            return self._found[key]
+        except KeyError:
+            value = compile_key(key).evaluate(self._document)
+            text = comparable(value)
+            found: Found = False if text is None and value is not None else text
+            self._found[key] = found
+            return found
+
+
+def holds(terms: Iterable[Term], facts: Facts) -> bool:
+    """Whether one of the terms holds; a term without expressions does not."""
+    return any(term.expressions and all(_true(found, facts) for found in term.expressions) for term in terms)
+
+
+def _true(expression: Expression, facts: Facts) -> bool:
+    found = facts.find(expression.key)
+    if expression.operator == "In":
+        return found in expression.values
+    if expression.operator == "NotIn":
+        return found not in expression.values
+    return (found is not None) == (expression.operator == "Exists")

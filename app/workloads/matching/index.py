@@ -1,0 +1,160 @@
+"""Two indexes that find who may match whom: rules by the values they ask for, workloads by the values they have.
+
+Candidates only: whoever uses them still has to evaluate. A term is found under one of its `In` expressions; a term
+without any is a candidate always.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from app.workloads.matching.facts import Facts, Found
+from app.workloads.model import Expression, ObjectKey, Rule, Term
+
+Posting = tuple[str, frozenset[str]]
+"""(key, values): where a term is found."""
+
+_Buckets = dict[str, dict[str, set[ObjectKey]]]
+"""By key, by value."""
+
+_USUAL_WEIGHT = 4
+_WEIGHTS = {
+    "metadata.id": 1,
+    "metadata.resourceName": 1,
+    "metadata.resourceNamespace": 16,
+    "state.ready": 64,
+    "metadata.orchestrator": 1024,
+    "metadata.resourceType": 1024,
+}
+"""How many workloads share a value of the key, roughly and relative to each other."""
+
+
+class RuleIndex:
+    """The rules that look at the same workloads (of one tenant, or of all), by what they ask for."""
+
+    def __init__(self) -> None:
+        self._buckets: _Buckets = {}
+        self._always: set[ObjectKey] = set()
+        self._postings: dict[ObjectKey, tuple[Posting | None, ...]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._postings)
+
+    @property
+    def keys(self) -> Iterable[str]:
+        """The keys under which rules are found; an event evaluates no other for finding them."""
+        return self._buckets.keys()
+
+    def postings(self, rule: ObjectKey) -> tuple[Posting | None, ...]:
+        """Where the terms of a rule are found; None stands for a term that is a candidate always."""
+        return self._postings[rule]
+
+    def add(self, rule: Rule) -> None:
+        """The rule must not be here yet."""
+        chosen = []
+        for term in rule.terms:
+            posting = self._choose(term)
+            chosen.append(posting)
+            if posting is None:
+                self._always.add(rule.key)
+                continue
+            buckets = self._buckets.setdefault(posting[0], {})
+            for value in posting[1]:
+                buckets.setdefault(value, set()).add(rule.key)
+        self._postings[rule.key] = tuple(chosen)
+
+    def remove(self, rule: ObjectKey) -> None:
+        for posting in self._postings.pop(rule):
+            if posting is None:
+                self._always.discard(rule)
+                continue
+            key, values = posting
+            for value in values:
+                _discard(self._buckets, key, value, rule)
+
+    def candidates(self, facts: Facts) -> set[ObjectKey]:
+        """The rules of which a term may hold."""
+        found = set(self._always)
+        for key, buckets in self._buckets.items():
+            value = facts.find(key)
+            if isinstance(value, str):
+                found.update(buckets.get(value, ()))
+        return found
+
+    def _choose(self, term: Term) -> Posting | None:
+        """The expression that is likely to be true least often, and that few other rules are found under."""
+        usable = [expression for expression in term.expressions if expression.operator == "In" and expression.values]
+        if not usable:
+            return None
+        best = min(usable, key=self._price)
+        return best.key, best.values
+
+    def _price(self, expression: Expression) -> tuple[int, int]:
+        buckets = self._buckets.get(expression.key, {})
+        crowd = max(len(buckets.get(value, ())) for value in expression.values)
+        return (crowd + 1) * _WEIGHTS.get(expression.key, _USUAL_WEIGHT), len(expression.values)
+
+
+class WorkloadIndex:
+    """The workloads of one namespace, by what they have under the keys that rules are found by."""
+
+    def __init__(self) -> None:
+        self._buckets: _Buckets = {}
+        self.members: set[ObjectKey] = set()
+
+    def track(self, key: str, documents: Iterable[tuple[ObjectKey, bytes]]) -> None:
+        """Begin to index by a key; `documents` (read only where it is new) are all members with their documents."""
+        if key in self._buckets:
+            return
+        self._buckets[key] = {}
+        for member, document in documents:
+            self._insert(key, Facts(document).find(key), member)
+
+    def track_only(self, keys: set[str]) -> None:
+        """Give up the keys that are not among these."""
+        for key in self._buckets.keys() - keys:
+            del self._buckets[key]
+
+    def move(self, member: ObjectKey, before: Facts | None, after: Facts | None) -> None:
+        """Take note of a change; None before: the workload is new, None after: it is gone."""
+        if after is None:
+            self.members.discard(member)
+        else:
+            self.members.add(member)
+        for key, buckets in self._buckets.items():
+            old = None if before is None else before.find(key)
+            new = None if after is None else after.find(key)
+            if old == new:
+                continue
+            if isinstance(old, str):
+                bucket = buckets[old]
+                bucket.discard(member)
+                if not bucket:
+                    del buckets[old]
+            self._insert(key, new, member)
+
+    def candidates(self, posting: Posting | None) -> Iterator[ObjectKey]:
+        """The workloads for which a term that is found there may hold; the key is tracked."""
+        if posting is None:
+            yield from self.members
+            return
+        buckets = self._buckets[posting[0]]
+        for value in posting[1]:
+            yield from buckets.get(value, ())
+
+    def _insert(self, key: str, value: Found, member: ObjectKey) -> None:
+        if isinstance(value, str):
+            self._buckets[key].setdefault(value, set()).add(member)
+
+
+def _discard(buckets: _Buckets, key: str, value: str, member: ObjectKey) -> None:
+    """Two terms of a rule may share a bucket, so what is gone already is no fault."""
+    by_value = buckets.get(key, {})
+    bucket = by_value.get(value)
+    if bucket is None:
+        return
+    bucket.discard(member)
+    if not bucket:
+        del by_value[value]
+    if not by_value:
+        del buckets[key]

@@ -1,0 +1,214 @@
+"""Which rules hold for which workloads, kept up to date event by event.
+
+An event of a workload evaluates the keys under which the rules of its tenant are indexed, each once, and then the
+rules that this finds; an event of a rule evaluates the workloads that its terms find. Pure state of one event loop: it
+watches nothing and writes nothing. A rule sees the workloads of its tenants and no others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from app.workloads.matching.facts import Facts, holds
+from app.workloads.matching.index import RuleIndex, WorkloadIndex
+from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
+from app.workloads.rules.keys import compile_key
+
+_EVERYWHERE = ""
+"""The scope of rules that see the workloads of all namespaces."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    rule: Rule
+    matched: set[ObjectKey] = field(default_factory=set)
+
+
+class Matcher:
+    """Rules and workloads, and who matches whom. Sets that are returned are the caller's own."""
+
+    def __init__(self) -> None:
+        self._rules: dict[ObjectKey, _Kept] = {}
+        self._workloads: dict[ObjectKey, Workload] = {}
+        self._matches: dict[ObjectKey, tuple[ObjectKey, ...]] = {}
+        """By workload, sorted by (kind, id); only those that match something."""
+        self._scopes: dict[str, RuleIndex] = {}
+        """By the namespace of the workloads that the rules see."""
+        self._spaces: dict[str, WorkloadIndex] = {}
+
+    def rule(self, key: ObjectKey) -> Rule | None:
+        kept = self._rules.get(key)
+        return None if kept is None else kept.rule
+
+    def rules(self) -> tuple[Rule, ...]:
+        """All of them, in no order."""
+        return tuple(kept.rule for kept in self._rules.values())
+
+    def workload(self, key: ObjectKey) -> Workload | None:
+        return self._workloads.get(key)
+
+    def rules_of(self, key: ObjectKey) -> tuple[Rule, ...]:
+        """The rules that match a workload, sorted by (kind, id); none for an unknown workload."""
+        return tuple(self._rules[rule].rule for rule in self._matches.get(key, ()))
+
+    def workloads_of(self, key: ObjectKey) -> frozenset[ObjectKey]:
+        """The workloads that a rule matches; none for an unknown rule."""
+        kept = self._rules.get(key)
+        return frozenset() if kept is None else frozenset(kept.matched)
+
+    def put_workload(self, workload: Workload) -> set[ObjectKey]:
+        """Add or replace; the keys of the rules that began or ceased to match it.
+
+        Nearly free where the document is the same. What is injected may have changed for every rule that matches, in
+        the result or not: whoever keeps companions looks at the workload after every event.
+        """
+        key = workload.key
+        before = self._workloads.get(key)
+        self._workloads[key] = workload
+        if before is not None and before.document == workload.document:
+            return set()
+        facts = Facts(workload.document)
+        old_facts = None if before is None else Facts(before.document)
+        self._space(workload.namespace).move(key, old_facts, facts)
+        found: set[ObjectKey] = set()
+        for scope in self._scopes_of(workload.namespace):
+            found |= scope.candidates(facts)
+        return self._match(key, {rule for rule in found if holds(self._rules[rule].rule.terms, facts)})
+
+    def remove_workload(self, key: ObjectKey) -> set[ObjectKey]:
+        """Forget a workload; the keys of the rules that matched it."""
+        workload = self._workloads.pop(key, None)
+        if workload is None:
+            return set()
+        space = self._spaces[workload.namespace]
+        space.move(key, Facts(workload.document), None)
+        if not space.members:
+            del self._spaces[workload.namespace]
+        return self._match(key, set())
+
+    def put_rule(self, rule: Rule) -> set[ObjectKey]:
+        """Add or replace; the keys of the workloads that it matched before or matches now, none if it is equal.
+
+        Raises ValueError, and changes nothing, if a key of the rule is none; parsed rules have been checked.
+        """
+        for term in rule.terms:
+            for expression in term.expressions:
+                compile_key(expression.key)
+        kept = self._rules.get(rule.key)
+        if kept is not None and kept.rule == rule:
+            return set()
+        if kept is not None and (kept.rule.terms, _namespaces(kept.rule)) == (rule.terms, _namespaces(rule)):
+            kept.rule = rule
+            return set(kept.matched)
+        old = self._detach(rule.key)
+        new = self._attach(rule)
+        if old is not None:
+            self._tidy(old.rule)  # only now: keys that both are found by stay tracked
+        return (set() if old is None else old.matched) | new.matched
+
+    def remove_rule(self, key: ObjectKey) -> set[ObjectKey]:
+        """Forget a rule; the keys of the workloads that it matched."""
+        kept = self._detach(key)
+        if kept is None:
+            return set()
+        self._tidy(kept.rule)
+        return kept.matched
+
+    def _attach(self, rule: Rule) -> _Kept:
+        kept = self._rules[rule.key] = _Kept(rule)
+        for namespace in _namespaces(rule):
+            scope = self._scopes.setdefault(namespace, RuleIndex())
+            scope.add(rule)
+            for space_namespace in self._spaces_of(namespace):
+                kept.matched |= self._search(rule, scope, space_namespace)
+        for workload in kept.matched:
+            self._matches[workload] = self._sorted({*self._matches.get(workload, ()), rule.key})
+        return kept
+
+    def _detach(self, key: ObjectKey) -> _Kept | None:
+        kept = self._rules.pop(key, None)
+        if kept is None:
+            return None
+        for namespace in _namespaces(kept.rule):
+            self._scopes[namespace].remove(key)
+        for workload in kept.matched:
+            self._keep(workload, tuple(rule for rule in self._matches[workload] if rule != key))
+        return kept
+
+    def _tidy(self, rule: Rule) -> None:
+        """Where a rule was: end the tracking of keys that no rule is found by any more."""
+        for namespace in _namespaces(rule):
+            if not self._scopes[namespace]:
+                del self._scopes[namespace]
+            for space_namespace in self._spaces_of(namespace):
+                used = {key for scope in self._scopes_of(space_namespace) for key in scope.keys}
+                self._spaces[space_namespace].track_only(used)
+
+    def _search(self, rule: Rule, scope: RuleIndex, namespace: str) -> set[ObjectKey]:
+        """The workloads of a namespace that a rule matches, found by its terms."""
+        space = self._spaces[namespace]
+        found: set[ObjectKey] = set()
+        for posting in scope.postings(rule.key):
+            if posting is not None:
+                space.track(posting[0], self._documents(space))
+            found.update(space.candidates(posting))
+        return {key for key in found if holds(rule.terms, Facts(self._workloads[key].document))}
+
+    def _space(self, namespace: str) -> WorkloadIndex:
+        space = self._spaces.get(namespace)
+        if space is None:
+            space = self._spaces[namespace] = WorkloadIndex()
+            for scope in self._scopes_of(namespace):
+                for key in scope.keys:
+                    space.track(key, ())
+        return space
+
+    def _scopes_of(self, namespace: str) -> Iterator[RuleIndex]:
+        for name in (namespace, _EVERYWHERE):
+            if name in self._scopes:
+                yield self._scopes[name]
+
+    def _spaces_of(self, scope: str) -> tuple[str, ...]:
+        if scope == _EVERYWHERE:
+            return tuple(self._spaces)
+        return (scope,) if scope in self._spaces else ()
+
+    def _documents(self, space: WorkloadIndex) -> Iterator[tuple[ObjectKey, bytes]]:
+        return ((key, self._workloads[key].document) for key in space.members)
+
+    def _match(self, workload: ObjectKey, rules: set[ObjectKey]) -> set[ObjectKey]:
+        """Make `rules` what the workload matches; the rules for which that is a change."""
+        before = set(self._matches.get(workload, ()))
+        changed = before ^ rules
+        for rule in changed:
+            matched = self._rules[rule].matched
+            if rule in rules:
+                matched.add(workload)
+            else:
+                matched.discard(workload)
+        if changed:
+            self._keep(workload, self._sorted(rules))
+        return changed
+
+    def _keep(self, workload: ObjectKey, rules: tuple[ObjectKey, ...]) -> None:
+        if rules:
+            self._matches[workload] = rules
+        else:
+            self._matches.pop(workload, None)
+
+    def _sorted(self, rules: set[ObjectKey]) -> tuple[ObjectKey, ...]:
+        return tuple(sorted(rules, key=self._order))
+
+    def _order(self, key: ObjectKey) -> tuple[str, str]:
+        rule = self._rules[key].rule
+        return rule.kind, rule.id
+
+
+def _namespaces(rule: Rule) -> tuple[str, ...]:
+    """Whose workloads a rule sees: the scopes that it stands in."""
+    if rule.kind == "tenant":
+        return (rule.namespace,)
+    if rule.tenants is None:
+        return (_EVERYWHERE,)
+    return tuple(sorted(map(tenant_namespace, rule.tenants)))

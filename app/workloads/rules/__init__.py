@@ -1,0 +1,1 @@
+"""Rules: what they may say, and their keys and values."""

@@ -1,0 +1,1 @@
+"""Templates and manifests: what the API server would refuse, and what tenants may not do."""

@@ -1,0 +1,134 @@
+"""Manifests that the infra cluster is to be given: the Pod template of a rule, and the objects of tenants.
+
+Says what is wrong before anything is created: what the API server would refuse (by `app.kinds`, in its words) and what
+a tenant may not ask for (by the guards). Pure: arbitrary JSON in, one line for each problem out, each beginning with
+the field's path. Never changes its input, never raises, looks nothing up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from app.kinds.defaults import apply_builtin_defaults
+from app.kinds.fielderrors import FieldError
+from app.kinds.kindshapes import OBJECT_META
+from app.kinds.names import check_metadata
+from app.kinds.objects import check_object
+from app.kinds.shapes import ShapeError, decode_builtin
+from app.kube.names import check_dns_subdomain
+from app.wire import JSON, decode_json, encode_json
+from app.workloads.templates.guards import forbidden_fields
+from app.workloads.templates.marks import foreign_metadata, member, reserved_marks, shown, token_secret
+
+ManifestKind = Literal["Pod", "DaemonSet", "Secret", "ConfigMap"]
+"""The kinds of objects that a tenant may have in the infra cluster."""
+_KINDS: Final[frozenset[str]] = frozenset(get_args(ManifestKind))
+_API_VERSIONS = {"DaemonSet": "apps/v1"}
+_TEMPLATE_METADATA = ("labels", "annotations")
+_MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
+"""What becomes of an object's metadata; namespace and all that the server writes are not the author's."""
+
+
+def template_problems(template: Any, *, trusted: bool, path: str = "spec.template") -> list[str]:
+    """What is wrong with the Pod manifest of a rule.
+
+    A `trusted` template, the admin's, may ask for the host; Berth's own marks nobody may write. A template needs no
+    metadata: what it has beside labels and annotations is not used.
+    """
+    manifest = _plain(template)
+    if manifest is None:
+        return [_no_object("Pod", path)]
+    metadata, where = manifest.get("metadata"), f"{path}.metadata"
+    if trusted:
+        guarded = [*reserved_marks(metadata, where)]
+    else:
+        guarded = [*foreign_metadata(metadata, where), *forbidden_fields(manifest.get("spec"), f"{path}.spec")]
+    return _unique([*guarded, *_faults(manifest, "Pod", path, _TEMPLATE_METADATA)])
+
+
+def manifest_problems(manifest: Any, *, kind: str, path: str = "spec.object") -> list[str]:
+    """What is wrong with a tenant's manifest, which must be a Pod, DaemonSet, Secret or ConfigMap as `kind` says.
+
+    It needs a name. Its namespace is not looked at: the object is created in the tenant's, whatever it says.
+    """
+    if kind not in _KINDS:
+        known = ", ".join(get_args(ManifestKind))
+        return [f"{path}.kind: {shown(kind)} cannot be created for a tenant; want one of {known}"]
+    plain = _plain(manifest)
+    if plain is None:
+        return [_no_object(kind, path)]
+    return _unique([*_guarded(plain, kind, path), *_faults(plain, kind, path, _MANIFEST_METADATA)])
+
+
+def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
+    """Why the name of a rule cannot become the beginning of a Pod's name. Long ones can: they are shortened there."""
+    try:
+        check_dns_subdomain(rule_name if isinstance(rule_name, str) else "")
+    except ValueError as error:
+        return [f"{path}: {error}"]
+    return []
+
+
+def _guarded(manifest: JSON, kind: str, path: str) -> Iterator[str]:
+    yield from foreign_metadata(manifest.get("metadata"), f"{path}.metadata")
+    spec, where = manifest.get("spec"), f"{path}.spec"
+    if kind == "Pod":
+        yield from forbidden_fields(spec, where)
+    elif kind == "DaemonSet":
+        template = member(spec, "template")
+        yield from foreign_metadata(member(template, "metadata"), f"{where}.template.metadata")
+        yield from forbidden_fields(member(template, "spec"), f"{where}.template.spec")
+    elif kind == "Secret":
+        yield from token_secret(manifest, path)
+
+
+def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list[str]:
+    """Why the API server would not take the manifest; `kept` are the fields of its metadata that will be used."""
+    version = _API_VERSIONS.get(kind, "v1")
+    problems = [
+        f"{path}.{field}: want {wanted}, got {shown(manifest.get(field))}"
+        for field, wanted in (("apiVersion", version), ("kind", kind))
+        if manifest.get(field) != wanted
+    ]
+    metadata = manifest.get("metadata")
+    if isinstance(metadata, dict):
+        unused = OBJECT_META.keys() - set(kept)
+        metadata = {field: value for field, value in metadata.items() if field not in unused}
+    rest = {field: value for field, value in manifest.items() if field not in ("apiVersion", "kind", "status")}
+    whole = {"apiVersion": version, "kind": kind, **rest, "metadata": metadata}
+    try:
+        decoded, unknown = decode_builtin(kind, version.rpartition("/")[2], whole)
+        problems += [f"{path}.{field}: a {kind} has no such field" for field in unknown]
+        apply_builtin_defaults(kind, decoded)
+    except ShapeError as error:
+        return [*problems, f"{path}.{error.field}: {error.fault}"]
+    return [*problems, *(f"{path}.{error}" for error in _field_errors(decoded, kind, named="name" in kept))]
+
+
+def _field_errors(decoded: JSON, kind: str, *, named: bool) -> list[FieldError]:
+    metadata = decoded["metadata"] if named else {**decoded["metadata"], "name": "template"}
+    errors = check_metadata(metadata, namespaced=True, name_rule="subdomain", free_finalizers=False)
+    return errors + check_object(kind, decoded)
+
+
+def _plain(manifest: Any) -> JSON | None:
+    """A copy that is nothing but JSON, so that nothing below meets a surprise; None where it is no object."""
+    if not isinstance(manifest, dict):
+        return None
+    try:
+        copy = decode_json(encode_json(manifest))
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        return None
+    return copy if isinstance(copy, dict) else None
+
+
+def _no_object(kind: str, path: str) -> str:
+    return f"{path}: want the manifest of a {kind}, an object"
+
+
+def _unique(problems: list[str]) -> list[str]:
+    """Each line once, in order: the server words some faults by field alone."""
+    return list(dict.fromkeys(problems))

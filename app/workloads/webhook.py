@@ -1,0 +1,167 @@
+"""Checks rules and the tenants' objects when they are written, so that what could only fail later is refused at once.
+
+Owns when a check applies (creation, and changes of what is asked for) and how its findings are told; what is wrong is
+found by `rules`, `templates` and the guards. Runs in the tenant cluster (WorkloadRule, UVS*) and in the infra cluster
+(TenantWorkloadRule, AdminWorkloadRule) alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.errors import Denied
+from app.wire import JSON, decode_json
+from app.workloads.model import (
+    ADMIN_RULES,
+    MIRROR,
+    RULE_NAME,
+    TENANT_RULES,
+    UVS_CONFIG_MAPS,
+    UVS_DAEMON_SETS,
+    UVS_PODS,
+    UVS_SECRETS,
+    WORKLOAD_RULES,
+    RuleKind,
+)
+from app.workloads.rules.parsing import rule_problems
+from app.workloads.templates.marks import cut, member, shown
+from app.workloads.templates.problems import manifest_problems, name_problems, template_problems
+
+_RULES: dict[tuple[str, str], RuleKind] = {
+    (WORKLOAD_RULES.group, WORKLOAD_RULES.kind): "tenant",
+    (TENANT_RULES.group, TENANT_RULES.kind): "tenant",
+    (ADMIN_RULES.group, ADMIN_RULES.kind): "admin",
+}
+_OBJECTS = {
+    (UVS_PODS.group, UVS_PODS.kind): "Pod",
+    (UVS_DAEMON_SETS.group, UVS_DAEMON_SETS.kind): "DaemonSet",
+    (UVS_SECRETS.group, UVS_SECRETS.kind): "Secret",
+    (UVS_CONFIG_MAPS.group, UVS_CONFIG_MAPS.kind): "ConfigMap",
+}
+_TOLD = 50
+"""Problems that one denial names; beyond them it counts."""
+_WHOLE_NAME = 63 - 36 - 1
+"""Characters of a rule's name that stay as they are in the name of a Pod, beside the uid of a workload."""
+_FROM_ANNOTATION = re.compile(r"metadata\.annotations\['([^']+)'\]")
+
+
+class RuleCheck:
+    """Refuses rules and tenants' objects that could only fail later; neutral to everything else.
+
+    Left alone: status, objects that are being deleted, mirrors (Berth writes them, and they show Pods as they are),
+    and changes that leave the spec as it was, so that an object from before a check can still be labeled or released.
+    """
+
+    name = "workload-rules"
+
+    def check(self, request: Request, plan: Plan) -> None:
+        """Raise Denied with every problem ("InvalidRule", "InvalidObject"); warn of what is legal but surprising."""
+        kind = (request.kind.group, request.kind.kind)
+        if kind not in _RULES and kind not in _OBJECTS:
+            return
+        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
+            return
+        reason = "InvalidRule" if kind in _RULES else "InvalidObject"
+        obj = _decode(request.object, reason)
+        if member(obj.get("metadata"), "deletionTimestamp") or _unchanged(obj, request, reason):
+            return
+        if kind == (UVS_PODS.group, UVS_PODS.kind) and _is_mirror(obj):
+            plan.warnings += _mirror_warnings(obj)
+            return
+        problems = _rule(obj, _RULES[kind]) if kind in _RULES else _object(obj, _OBJECTS[kind])
+        if problems:
+            raise Denied(_told(problems), reason=reason)
+        plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj)
+
+
+def _rule(obj: JSON, kind: RuleKind) -> list[str]:
+    spec = obj.get("spec")
+    problems = _name(obj)
+    problems += rule_problems(spec, kind=kind)
+    if isinstance(spec, dict):
+        problems += template_problems(spec.get("template"), trusted=kind == "admin")
+    return problems
+
+
+def _object(obj: JSON, kind: str) -> list[str]:
+    return manifest_problems(member(obj.get("spec"), "object"), kind=kind)
+
+
+def _name(obj: JSON) -> list[str]:
+    """The name of a rule; where the API server is to make it, what it begins with."""
+    metadata = obj.get("metadata")
+    name, beginning = member(metadata, "name"), member(metadata, "generateName")
+    if name or not isinstance(beginning, str) or not beginning:
+        return name_problems(name)
+    return name_problems(f"{beginning}x", "metadata.generateName")
+
+
+def _decode(raw: msgspec.Raw, reason: str) -> JSON:
+    try:
+        obj = decode_json(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Denied(f"the object cannot be read: {error}", reason=reason, code=400) from error
+    if not isinstance(obj, dict):
+        raise Denied("the object cannot be read: want a JSON object", reason=reason, code=400)
+    return obj
+
+
+def _unchanged(obj: JSON, request: Request, reason: str) -> bool:
+    """Whether an update asks for nothing new. Who takes the mark from a mirror asks for its Pod."""
+    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
+        return False
+    old = _decode(request.old_object, reason)
+    return bool(old.get("spec") == obj.get("spec")) and _is_mirror(obj) >= _is_mirror(old)
+
+
+def _is_mirror(obj: JSON) -> bool:
+    labels = member(obj.get("metadata"), "labels")
+    return isinstance(labels, dict) and MIRROR in labels
+
+
+def _told(problems: list[str]) -> str:
+    rest = len(problems) - _TOLD
+    return "; ".join([*problems[:_TOLD], *([f"and {rest} more problems"] if rest > 0 else [])])
+
+
+def _mirror_warnings(obj: JSON) -> Iterator[str]:
+    if not member(member(obj.get("metadata"), "annotations"), RULE_NAME):
+        yield f"metadata.labels[{MIRROR}]: marks what Berth shows of the infra cluster; nothing is created for it there"
+
+
+def _rule_warnings(obj: JSON) -> Iterator[str]:
+    name = member(obj.get("metadata"), "name")
+    if isinstance(name, str) and len(name) > _WHOLE_NAME:
+        yield f"metadata.name: has more than {_WHOLE_NAME} characters and is shortened in the names of Pods"
+    spec = obj.get("spec")
+    metadata = member(member(spec, "template"), "metadata")
+    for field in ("name", "generateName", "namespace", "ownerReferences", "finalizers"):
+        if member(metadata, field):
+            yield f"spec.template.metadata.{field}: not used; the rule gives the Pods theirs"
+    written = {member(member(one, "asAnnotation"), "name") for one in member(spec, "workloadInfoInject") or []}
+    written |= set(member(metadata, "annotations") or {})
+    for path, annotation in _read_annotations(member(member(spec, "template"), "spec")):
+        if annotation not in written:
+            yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
+
+
+def _object_warnings(obj: JSON) -> Iterator[str]:
+    namespace = member(member(member(obj.get("spec"), "object"), "metadata"), "namespace")
+    if namespace and namespace != member(obj.get("metadata"), "namespace"):
+        yield f"spec.object.metadata.namespace: {cut(str(namespace))} is not used; the tenant's namespace is"
+
+
+def _read_annotations(spec: Any) -> Iterator[tuple[str, str]]:
+    """The annotations that downward API volumes of a valid Pod read, with the path of each."""
+    for at, volume in enumerate(member(spec, "volumes") or []):
+        for index, item in enumerate(member(member(volume, "downwardAPI"), "items") or []):
+            found = _FROM_ANNOTATION.fullmatch(member(member(item, "fieldRef"), "fieldPath") or "")
+            if found is not None:
+                path = f"spec.template.spec.volumes[{at}].downwardAPI.items[{index}].fieldRef.fieldPath"
+                yield path, found[1]
