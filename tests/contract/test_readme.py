@@ -100,3 +100,9 @@ def test_the_examples_are_those_of_the_demo() -> None:
     played = yaml.safe_load((demo / "pod.yaml").read_text())
     del played["spec"]["containers"][0]["resources"]
     assert pod == played
+
+
+def test_the_walk_through_is_that_of_the_demo() -> None:
+    """Who types what the examples hold does what the demo plays."""
+    for path in sorted((ROOT / "examples/workload-api").iterdir()):
+        assert path.read_text() == (ROOT / "app/runtime/demo/manifests" / path.name).read_text(), path.name

@@ -13,7 +13,8 @@ import kubernetes
 import pytest
 from rich.console import Console
 
-from app.runtime.demo import Demo, DemoError
+from app.runtime.demo.injection import Injection
+from app.runtime.demo.stage import DemoError, Stage
 from tests.e2e.processes import Background
 
 ROOT = Path(__file__).parents[2]
@@ -117,6 +118,6 @@ async def test_a_promise_that_is_not_kept_ends_the_demo(monkeypatch: pytest.Monk
             body["spec"].get("containers", [{}])[0].setdefault("resources", {})
             return body
 
-    console = Console(quiet=True)
+    stage = Stage(Console(quiet=True))
     with pytest.raises(DemoError, match="step 3: want that requests and limits are 2 example"):
-        await Demo(Lazy(), console).play()
+        await Injection(Lazy(), stage).play()
