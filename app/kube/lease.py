@@ -71,6 +71,8 @@ class LeaderElector:
         self._seen_at = 0.0
         self._renewed_at = 0.0
         self._leading = False
+        self.problem = ""
+        """Why the last attempt to read or write the Lease failed; "" where the API answered, whoever holds it."""
 
     @property
     def leading(self) -> bool:
@@ -136,6 +138,7 @@ class LeaderElector:
             if self._lease is None or self._holder() != self._identity:
                 await self._read()
             if self._lease is not None and not self._free():
+                self.problem = ""
                 return False
             # Counted from before the request: the server's own record is never older than ours.
             began = self._clock()
@@ -144,8 +147,10 @@ class LeaderElector:
             # A conflict says that what we know is old; a 404 that the Lease is gone. Read again next time.
             if error.status in (404, 409):
                 self._lease = None
+            self.problem = "" if error.conflict else str(error)
             log.info("lease attempt failed", lease=self._name, error=str(error))
             return False
+        self.problem = ""
         self._renewed_at = began
         return True
 

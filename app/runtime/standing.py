@@ -90,7 +90,7 @@ class Led:
         identity: str,
         timing: LeaseTiming | None = None,
     ) -> None:
-        self._build = build
+        self._build, self._lease = build, lease
         self._part: Part | None = None
         self._elector = LeaderElector(
             client,
@@ -102,7 +102,10 @@ class Led:
         )
 
     def waiting(self) -> list[str]:
-        return self._part.waiting() if self._part is not None else []
+        if self._part is not None:
+            return self._part.waiting()
+        # Who cannot reach the Lease will never take over.
+        return [f"Lease {self._lease}: {self._elector.problem}"] if self._elector.problem else []
 
     @property
     def leading(self) -> bool:

@@ -220,3 +220,21 @@ def test_defaults_and_their_order() -> None:
     assert (LeaseTiming().duration, LeaseTiming().renew_deadline, LeaseTiming().retry_period) == (15, 10, 2)
     with pytest.raises(ValueError, match="retry_period"):
         LeaseTiming(duration=5, renew_deadline=5)
+
+
+async def test_says_why_it_cannot_reach_the_lease(server: ApiServer, client: AioKubeClient) -> None:
+    """Whoever stands by has to be able to take over; a rival that holds the Lease is no problem."""
+
+    async def forbid(_server: ApiServer, _request: web.Request) -> web.Response:
+        return web.json_response(status(403, "Forbidden", "no leases for you"), status=403)
+
+    work, one, two = Work(), elector(client, "one"), elector(client, "two")
+    async with running(one.run(work.by("one"))):
+        await eventually(lambda: one.leading)
+        async with running(two.run(work.by("two"))):
+            await eventually(lambda: two._lease is not None)
+            assert two.problem == ""
+            server.fault = forbid
+            await eventually(lambda: "no leases for you" in two.problem)
+            server.fault = None
+            await eventually(lambda: two.problem == "")
