@@ -29,7 +29,7 @@ async def test_password_of_a_netrc_is_never_sent(
     server.fault = listen
     async with await connect(kubeconfig=str(write_kubeconfig(tmp_path / "kubeconfig", server.url))) as client:
         await client.list_page(CONFIG_MAPS)
-    assert sent == [""]
+    assert sent == ["Bearer static"]
 
 
 async def test_proxy_of_the_environment_is_used(
