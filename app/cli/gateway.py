@@ -7,7 +7,8 @@ from typing import Annotated
 from app.cli.options import ABSENT, given, option
 from app.settings import gateway as settings
 
-_SERVING, _TLS, _LIMITS, _CLUSTER, _LOGS = "Serving", "TLS", "Limits of a tenant", "Cluster", "Logs"
+_SERVING, _TLS, _LIMITS = "Serving", "TLS", "Limits of a tenant"
+_PLACEMENT, _CLUSTER, _LOGS = "Placement", "Cluster", "Logs"
 
 EPILOG = """Examples:
 
@@ -63,6 +64,22 @@ def gateway(
     writes_per_tenant: Annotated[
         int | None,
         option("--writes-per-tenant", panel=_LIMITS, text="Writes to the API server under way (default: 4)"),
+    ] = ABSENT,
+    host_label: Annotated[
+        str | None,
+        option(
+            "--host-label",
+            panel=_PLACEMENT,
+            text="Label of DPU nodes that names their host (default: provisioning.dpu.nvidia.com/host)",
+        ),
+    ] = ABSENT,
+    tenant_node_label: Annotated[
+        str | None,
+        option(
+            "--tenant-node-label",
+            panel=_PLACEMENT,
+            text='Label of DPU nodes that names their tenant; "" confines nobody (default: berth.dev/tenant)',
+        ),
     ] = ABSENT,
     kubeconfig: Annotated[
         str | None, option("--kubeconfig", panel=_CLUSTER, text="The infra cluster (default: in-cluster)")

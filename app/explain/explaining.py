@@ -94,13 +94,14 @@ class _Known:
 
 
 class _Tenants:
-    """The tenants of the namespaces among the manifests; a namespace that is not among them is nobody's."""
+    """The tenants of the namespaces among the manifests; one that is not among them is known by its name alone."""
 
     def __init__(self, objects: Iterable[JSON]) -> None:
         self._tenants = {str(obj["metadata"].get("name") or ""): tenant_of(obj) for obj in objects}
 
     def cached(self, namespace: str) -> str:
-        return self._tenants.get(namespace, "")
+        found = self._tenants.get(namespace)
+        return tenant_of({"metadata": {"name": namespace}}) if found is None else found
 
     async def find(self, namespace: str) -> str:
         return self.cached(namespace)

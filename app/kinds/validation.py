@@ -1,4 +1,4 @@
-"""Validation of Pods as far as honest tests of a webhook need it, in the API server's words.
+"""Validation of Pods in the API server's words: what it would refuse, without its admission plugins.
 
 Pure: an object that `shapes` decoded and `defaults` completed in, field errors out. What hangs on one container is in
 `containers`, and volumes, networking, placement and security have rooms of their own; here are the Pod's spec as a

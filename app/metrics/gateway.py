@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from prometheus_client import Counter, Gauge, Histogram
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
@@ -14,6 +16,17 @@ STREAMS = Gauge("gateway_streams", "Streams open now", ("tenant",))
 EVENTS = Counter("gateway_workload_events_total", "Events read from workload streams", ("tenant", "kind"))
 EVENTS_DROPPED = Counter("gateway_workload_events_dropped_total", "Events that were not taken", ("tenant", "reason"))
 WRITES = Counter("gateway_workload_writes_total", "Workloads written", ("tenant", "verb", "outcome"))
+
+
+def create_series(services: Iterable[str], reasons: Iterable[str]) -> None:
+    """Create what counts refusals at zero, so that a rate over it is right from the first scrape.
+
+    The names of tenants are not known yet: their series begin with what they do.
+    """
+    known = tuple(reasons)
+    for service in services:
+        for reason in known:
+            REFUSED.labels(service, reason)
 
 
 class GatewayMetrics:

@@ -44,7 +44,7 @@ def conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterat
 
 
 def can_hold(expression: Expression, value: str) -> bool:
-    """Whether a node whose label has this value fulfils the expression, as the scheduler evaluates it.
+    """Whether a node whose label has this value fulfills the expression, as the scheduler evaluates it.
 
     What the API server refuses anyway (an unknown operator) is not judged.
     """

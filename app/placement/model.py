@@ -61,7 +61,7 @@ class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node must fulfil; what is only preferred is nobody's business here."""
+    """What a node must fulfill; what is only preferred is nobody's business here."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 

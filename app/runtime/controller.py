@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 from app.kube.client import KubeClient
+from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.transport import connect
-from app.metrics import controllers
+from app.metrics import controllers, watches
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
@@ -12,6 +15,7 @@ from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.controller import ControllerSettings
 from app.tenancy.control.controller import TenantsController, TenantsOptions
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
 
 LEASE = "berth-controller"
 
@@ -23,7 +27,9 @@ def run_controller(settings: ControllerSettings) -> int:
 
 def controller_part(settings: ControllerSettings) -> Part:
     """The controllers of these settings, to be run in a loop."""
-    controllers.create_series((), lease=LEASE)
+    names, watched = zip(*(_SERIES[name] for name in settings.controllers), strict=True)
+    controllers.create_series(tuple(chain(*names)), lease=LEASE)
+    watches.create_series(tuple(resource.kind for resource in chain(*watched)))
 
     def build(client: KubeClient) -> Part:
         def chosen() -> Part:
@@ -56,3 +62,11 @@ def _tenants(client: KubeClient, settings: ControllerSettings) -> Part:
 
 
 _BUILDERS = {"workloads": _workloads, "tenants": _tenants}
+_SERIES = {
+    "workloads": (
+        ("companions", "workload-status", "rule-status"),
+        (WORKLOADS, TENANT_RULES, ADMIN_RULES, PODS),
+    ),
+    "tenants": (("tenants", "tenant-nodes"), (TENANTS, NODES, NAMESPACES)),
+}
+"""What each counts under: the names of its reconcilers, and what it watches."""

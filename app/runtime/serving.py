@@ -21,7 +21,7 @@ from app.admission.endpoint import ReviewEndpoint
 from app.admission.server import ReviewApp, health_app, make_server
 from app.errors import BerthError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
-from app.metrics import admission, process, watches
+from app.metrics import admission, certificates, process, watches
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
 from app.networks.webhook import NetworksInjector
@@ -124,7 +124,7 @@ class Serving:
             self._report(waiting)
             self._observer.flush()
             watches.refresh(self._sources.ages())
-            process.refresh(self._certificate.not_after)
+            certificates.refresh(self._certificate.not_after)
             await asyncio.sleep(0.25)
 
     def _health_server(self) -> uvicorn.Server | None:

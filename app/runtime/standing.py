@@ -37,7 +37,7 @@ class Part(Protocol):
 
 
 class Standing:
-    """One process of a role: `run` serves health, then runs the part, and stops both when `stop` is set."""
+    """One process of a role: `run` serves health, then runs the part; when `stop` is set the part ends, then health."""
 
     def __init__(self, part: Part, *, health: socket.socket | None) -> None:
         self._part, self._health = part, health
@@ -60,6 +60,8 @@ class Standing:
                 self._stopping = True
                 for task in (work, stopping, *background):
                     task.cancel()
+                # While the part drains, whoever asks is told that it stops, and its last figures can be had.
+                await asyncio.wait({work})
                 server.should_exit = True
         except* BerthError as group:
             raise first_of(group) from None

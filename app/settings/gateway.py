@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.settings.source import Port, RoleSettings, comma_list, load_role, not_empty
+from app.settings.placement import PlacementSettings
+from app.settings.source import Port, comma_list, load_role, not_empty
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 from app.tenancy.model import ADMIN_NAME
 
 _LIMITS = Limits()
 
 
-class GatewaySettings(RoleSettings):
+class GatewaySettings(PlacementSettings):
     """Everything `berth gateway` is told. Times are in seconds; limits of a tenant hold for each replica."""
 
     port: Port = 9090
@@ -29,8 +29,6 @@ class GatewaySettings(RoleSettings):
     calls_per_second: float = Field(default=_LIMITS.calls_per_second, gt=0, allow_inf_nan=False)
     calls_burst: int = Field(default=_LIMITS.calls_burst, ge=1)
     writes_per_tenant: int = Field(default=_LIMITS.writes_per_tenant, ge=1, le=256)
-    host_label: str = HOST_LABEL
-    tenant_node_label: str = TENANT_LABEL
     drain_seconds: float = Field(default=5.0, ge=0, le=600)
 
     @property
@@ -47,11 +45,11 @@ class GatewaySettings(RoleSettings):
         files = TlsFiles(Path(self.tls_cert_file), Path(self.tls_private_key_file), Path(self.client_ca))
         return GatewayOptions(
             tls=files,
-            host=self.bind_address,
+            host=f"[{self.bind_address}]" if ":" in self.bind_address else self.bind_address,
             port=self.port,
             admin_names=self.admin_names,
             limits=limits,
-            placement=PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label),
+            placement=self.placement,
             drain=self.drain_seconds,
         )
 
@@ -67,6 +65,12 @@ class GatewaySettings(RoleSettings):
     @classmethod
     def _some_file(cls, value: str) -> str:
         return not_empty(value)
+
+    @model_validator(mode="after")
+    def _two_ports(self) -> GatewaySettings:
+        if self.port == self.health_check_port != 0:
+            raise ValueError("--port and --health-check-port: want two ports, got one")
+        return self
 
 
 def load(given: dict[str, object], *, environment: bool = True) -> GatewaySettings:

@@ -120,12 +120,15 @@ def flag_of(field: str) -> str:
 
 
 def _line(location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
-    """One mistake, under the name by which the user gave the value: the flag or the environment variable."""
+    """One mistake, under the name by which the user gave the value: the environment variable, or the flag.
+
+    What was not given at all is asked for by its flag.
+    """
     text = message.removeprefix("Value error, ")
     if not location:
         return text
     name = str(location[0]).lower().removeprefix("berth_")
-    if name in given:
-        return f"{flag_of(name)}: {text}"
-    variable = f"BERTH_{name.upper()}"
-    return f"{'NAMESPACE' if name == 'namespace' and variable not in os.environ else variable}: {text}"
+    present = {key.upper() for key, value in os.environ.items() if value}
+    variables = (f"BERTH_{name.upper()}", *(("NAMESPACE",) if name == "namespace" else ()))
+    variable = next((known for known in variables if known in present), "")
+    return f"{flag_of(name) if name in given or not variable else variable}: {text}"

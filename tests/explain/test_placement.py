@@ -50,6 +50,10 @@ async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
     assert free.decision.operations == []
 
 
+async def test_the_name_of_a_tenants_namespace_confines_its_pods_too() -> None:
+    assert "namespace tenant-t1 belongs to tenant t1" in text(await explained(pod("tenant-t1")))
+
+
 async def test_the_labels_of_nodes_are_those_of_the_surroundings() -> None:
     options = PlacementOptions(host_label="example.com/host")
     shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), placement=options))

@@ -48,6 +48,9 @@ def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
     block = readme[readme.index("export KUBECONFIG=") :].partition("```")[0].replace(".sandbox", str(directory))
     printed = [line.strip() for line in sandbox.lines]
     assert [line for line in printed if line.startswith(("export ", "kubectl "))] == block.splitlines()
+    (told,) = (line for line in printed if line.startswith("gateway "))
+    folder = Path(told.removesuffix(")").rpartition(" ")[2])
+    assert sorted(path.name for path in folder.iterdir()) == ["admin.crt", "admin.key", "ca.crt"]
     sandbox.process.send_signal(signal.SIGINT)
     assert sandbox.stop() == 0
     assert sandbox.lines[-1] == "Stopped.\n"

@@ -100,6 +100,19 @@ def test_pauses_after_losses_grow_and_start_small_again_after_a_calm() -> None:
     assert restarts.wait(KEY) == 0.0
 
 
+def test_losses_are_forgotten_after_a_calm() -> None:
+    clock = Clock()
+    restarts = Restarts(pause=10.0, cap=60.0, clock=clock)
+    for n in range(100):
+        restarts.made(("tenant-t", f"r-u{n}"))
+    clock.now = 500.0
+    restarts.made(("tenant-t", "r-u0"))
+    clock.now = 1000.0
+    restarts.made(KEY)
+    assert set(restarts._made) == {("tenant-t", "r-u0"), KEY}
+    assert restarts._made["tenant-t", "r-u0"] == (2, 500.0)
+
+
 def test_refusals_have_a_reason_and_faults_that_pass_have_none() -> None:
     def reason(status: int, text: str = "no") -> str | None:
         problem = problem_of(ApiError(f"POST /x: HTTP {status}: {text}", status=status))

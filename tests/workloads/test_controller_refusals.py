@@ -6,6 +6,7 @@ import asyncio
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, Resource
+from app.workloads.control.failures import GONE_PAUSE
 from app.workloads.model import COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.workloads.conftest import SYSTEM, T1, Infra, eventually, rule
 
@@ -46,6 +47,27 @@ async def test_name_is_taken_over_once_the_other_pod_is_gone(infra: Infra) -> No
         await infra.admin.delete(PODS, "r-u1", namespace=T1)
         await eventually(lambda: infra.pods() and infra.uid("r-u1") != uid)
         await eventually(lambda: entry(infra).get("result") == "success")
+
+
+async def test_pod_that_goes_before_we_can_look_at_it_is_no_fault_of_the_namespace(infra: Infra) -> None:
+    """Its name was taken when we created, and free when we asked by whom."""
+    uid = await pod(infra, "r-u1")
+    client = await infra.client()
+    get = client.get
+
+    async def too_late(resource, name, **more):
+        await infra.admin.delete(resource, name, namespace=T1)
+        client.get = get
+        return await get(resource, name, **more)
+
+    client.get = too_late  # type: ignore[method-assign]  # the real one, after a deletion
+    await infra.rule("r")
+    async with infra.controller(client):
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
+        await infra.workload("u1")
+        # Long before the pause after a missing namespace has passed.
+        await eventually(lambda: infra.pods() and infra.uid("r-u1") != uid, within=GONE_PAUSE - 1)
+    await client.close()
 
 
 async def test_two_companions_that_would_have_one_name_leave_each_other_alone(infra: Infra) -> None:
@@ -195,7 +217,7 @@ async def test_unusable_workload_keeps_its_companions(infra: Infra) -> None:
 async def test_lost_companion_is_made_anew_at_once_and_then_after_a_pause(infra: Infra) -> None:
     await infra.workload("u1")
     await infra.rule("r")
-    async with infra.controller(restart_pause=0.6) as client:
+    async with infra.controller(restart_pause=2.0) as client:
         await eventually(infra.pods)
         for creations in (2, 3):
             uid = infra.uid("r-u1")

@@ -11,6 +11,7 @@ import yaml
 
 import app.workloads
 from app.workloads import model
+from app.workloads.rules import key_syntax, problems
 from tests.sandbox.conftest import Answer, Served, served
 
 JSON = dict[str, Any]
@@ -51,6 +52,23 @@ def cluster(served: Served) -> Served:
 @pytest.fixture
 def namespace(cluster: Served) -> str:
     return cluster.namespace()
+
+
+@pytest.mark.parametrize("plural", RULES)
+def test_a_definition_of_rules_has_the_limits_of_the_check(plural: str) -> None:
+    """What the API server takes must not be refused by the controller alone, where no webhook runs."""
+    spec = version(plural)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
+    terms = spec["workloadTerms"]
+    expressions = terms["items"]["properties"]["matchExpressions"]
+    expression = expressions["items"]["properties"]
+    assert terms["maxItems"] == problems.MAX_TERMS
+    assert expressions["maxItems"] == problems.MAX_EXPRESSIONS
+    assert expression["key"]["maxLength"] == key_syntax.MAX_LENGTH
+    assert expression["values"]["maxItems"] == problems.MAX_VALUES
+    assert expression["values"]["items"]["maxLength"] == problems.MAX_VALUE_LENGTH
+    assert spec["workloadInfoInject"]["maxItems"] == problems.MAX_INJECTIONS
+    if plural == "adminworkloadrules":
+        assert spec["tenantMatch"]["maxItems"] == problems.MAX_TENANTS
 
 
 def version(plural: str) -> JSON:

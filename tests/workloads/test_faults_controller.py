@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from app.errors import ApiError
-from app.kube.resources import PODS
+from app.kube.resources import NAMESPACES, PODS
 from app.sandbox.storage import Storage
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import TENANT_RULES, WORKLOADS
@@ -127,7 +127,7 @@ async def test_connections_that_are_cut(infra: Infra) -> None:
         for round_ in range(30):
             await state.change()
             if round_ % 10 == 5:
-                cut(infra)
+                await cut(infra)
         await state.converged()
         assert client.counts["create pods"]
 
@@ -145,7 +145,7 @@ async def test_answers_that_get_lost_cause_no_second_companion(infra: Infra) -> 
             raise ApiError("cut", status=0)
         return pod
 
-    client.create = lose_first  # type: ignore[method-assign]
+    client.create = lose_first  # type: ignore[method-assign]  # the real one, its answers lost
     for n in range(5):
         await infra.workload(f"u{n}")
     await infra.rule("r")
@@ -217,7 +217,7 @@ async def test_pod_that_is_deleted_before_its_creation_is_answered_comes_back(in
             await asyncio.sleep(0.3)
         return pod
 
-    client.create = answer_late  # type: ignore[method-assign]
+    client.create = answer_late  # type: ignore[method-assign]  # the real one, its answer late
     await infra.rule("r")
     async with infra.controller(client):
         await infra.workload("u1")
@@ -256,12 +256,14 @@ def make_deaf(client: CountingClient) -> None:
     def deaf(resource, **more):
         return silence() if resource is PODS else watch(resource, **more)
 
-    client.watch = deaf  # type: ignore[method-assign]
+    client.watch = deaf  # type: ignore[method-assign]  # the real one, but for Pods
 
 
-def cut(infra: Infra) -> None:
+async def cut(infra: Infra) -> None:
     """Cut every connection of the API server, watches and requests alike."""
     server = infra.cluster._server
     assert server is not None
     for connection in list(server.server_state.connections):
         connection.transport.abort()
+    # The test's own connection is dead too: a read is sent again over a new one, a creation would not be.
+    await infra.admin.get(NAMESPACES, T1)

@@ -68,8 +68,11 @@ def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -
             f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}",
             soft_wrap=True,
         )
-    console.print(f"[bold]gateway[/]  {whole.gateway}  (gRPC, mutual TLS; the cloud admin's files are in admin/)")
     home = whole.cluster("tenant1")
+    admin = home.kubeconfig.resolve().parent / "admin"
+    console.print(
+        f"[bold]gateway[/]  {whole.gateway}  (gRPC, mutual TLS; the cloud admin's files are in {admin})", soft_wrap=True
+    )
     console.print(
         "\nSome of the API servers are given." if given else "\nThese API servers are stand-ins for development."
     )

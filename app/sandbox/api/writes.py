@@ -68,7 +68,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     obj = copy_json(read_sent(call, sent))
     metadata = obj["metadata"]
     place(call, metadata)
-    if metadata.pop("resourceVersion", ""):
+    if metadata.pop("resourceVersion", "") and not applied:
         raise bad_request("resourceVersion should not be set on objects to be created")
     for name in ("uid", "creationTimestamp", *(() if applied else (MANAGED,))):
         metadata.pop(name, None)

@@ -57,6 +57,7 @@ class ResourceSync:
         self._writer = StatusWriter(client, target.resource, namespace=options.namespace)
         self._patience = Patience(options.patience)
         self._answers: dict[str, tuple[tuple[str, int], GatewayRefused | None]] = {}
+        self._asking: set[str] = set()
         self._present: set[str] = set()
         self._touched: set[str] = set()
         self._controller: Controller[str] = Controller(
@@ -87,6 +88,7 @@ class ResourceSync:
         if name not in self._pods.items:
             # It is gone there: if it is still wanted it has to be applied again.
             self._answers.pop(name, None)
+            self._asking.discard(name)
         self._controller.enqueue(name)
 
     async def _sweep(self) -> None:
@@ -151,11 +153,14 @@ class ResourceSync:
             except ValueError as error:
                 await self._writer.report(view, Report("error", "InvalidArgument", str(error)))
                 return
+            self._asking.add(view.name)
             try:
                 await self._apply(view.name, manifest)
             except GatewayRefused as error:
                 refusal = error
-            self._answers[view.name] = view.version, refusal
+            # What stood there may have gone while the answer was on its way: then the answer is about the past.
+            if view.name in self._asking:
+                self._answers[view.name] = view.version, refusal
         if refusal is not None:
             raise refusal
         await self._writer.report(view, Report("success", "Applied", extra=self._summary(view.name)))

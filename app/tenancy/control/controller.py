@@ -1,6 +1,6 @@
 """The tenants' controllers: watches, and wakes whoever a change may concern.
 
-Owns the wiring alone: what is done for a Tenant is in `controller_tenants`, for a node in `controller_nodes`. Run it
+Owns the wiring alone: what is done for a Tenant is in `tenants`, for a node in `nodes`. Run it
 in one place at a time (leader election is the caller's); two at once do the same things and hurt nothing.
 """
 

@@ -25,6 +25,7 @@ from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Rate, Slots
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.model import Tenant
 
 log = structlog.get_logger(__name__)
@@ -32,6 +33,10 @@ log = structlog.get_logger(__name__)
 Context = grpc.aio.ServicerContext[Any, Any]
 Behavior = Callable[[Any, Context], Any]
 TENANT_ID = "tenant-id"
+_HOLD = 0.5
+"""Seconds for which a call over the rate waits before it is refused."""
+_MOST_HELD = 1000
+"""Calls of one caller that wait so; more are refused at once."""
 _caller: ContextVar[Caller] = ContextVar("caller")
 
 
@@ -77,6 +82,7 @@ class Guard(grpc.aio.ServerInterceptor):
         waiting: Callable[[], list[str]],
         limits: Limits,
         observer: GatewayObserver,
+        lines: SparingLog,
     ) -> None:
         self._decide = decide
         self._audiences = audiences
@@ -84,6 +90,8 @@ class Guard(grpc.aio.ServerInterceptor):
         self._observer = observer
         self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._slots = Slots(limits.streams_per_tenant, observer.streams)
+        self._lines = lines
+        self._held = Slots(_MOST_HELD, lambda _name, _count: None)
         self._streams: set[_Stream] = set()
 
     async def intercept_service(
@@ -157,7 +165,7 @@ class Guard(grpc.aio.ServerInterceptor):
         if isinstance(decision, Refusal):
             raise self._refuse(decision, service=service, peer=context.peer())
         _caller.set(decision)
-        self._take(decision.label)
+        await self._take(decision.label)
         if not streaming:
             return await inner(argument, context)
         with self._slots.hold(decision.label) as held:
@@ -192,23 +200,22 @@ class Guard(grpc.aio.ServerInterceptor):
             raise
         return None
 
-    def _take(self, label: str) -> None:
+    async def _take(self, label: str) -> None:
         if delay := self._rate.take(label):
             self._observer.throttled(label, "rate")
+            # Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it.
+            with self._held.hold(label) as held:
+                if held:
+                    await asyncio.sleep(_HOLD)
             milliseconds = str(int(delay * 1000) + 1)
             message = f"too many calls; try again in {milliseconds} ms"
             # gRPC's own clients wait for so long before they try again.
             raise Refused(Code.RESOURCE_EXHAUSTED, message, trailing=(("grpc-retry-pushback-ms", milliseconds),))
 
     def _refuse(self, refusal: Refusal, *, service: str, peer: str) -> Refused:
-        log.warning(
-            "call refused",
-            peer=peer,
-            certificate=refusal.name,
-            service=service,
-            reason=refusal.reason,
-        )
         self._observer.refused(service, refusal.reason)
+        same = {"certificate": refusal.name, "service": service, "reason": refusal.reason}
+        self._lines.warning("call refused", same, peer=peer)
         return Refused(Code.PERMISSION_DENIED, refusal.message)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.kube.store import Store
+from app.tenancy.gateway.streamids import stream_of
 from app.tenancy.messages import canonical
 from app.wire import JSON
 from app.workloads.model import ObjectKey
@@ -21,13 +22,14 @@ LAG = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A stored Workload: its uid, and the digest of its spec."""
+    """A stored Workload: its uid, the digest of its spec, and which stream wrote it ("" where none says so)."""
 
     name: str
     namespace: str
     uid: str
     version: str
     digest: bytes
+    stream: str = ""
 
     @property
     def key(self) -> ObjectKey:
@@ -43,6 +45,7 @@ def project_known(obj: JSON) -> Known:
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
         digest=digest_of(obj["spec"]),
+        stream=stream_of(obj),
     )
 
 

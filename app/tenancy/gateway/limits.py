@@ -26,6 +26,11 @@ class Rate:
         self._buckets[name] = (tokens - 1.0, self._clock())
         return 0.0
 
+    async def turn(self, name: str) -> None:
+        """Return when one more is allowed, which has then been taken."""
+        while delay := self.take(name):  # noqa: ASYNC110 - whoever waits beside us may be faster
+            await asyncio.sleep(delay)
+
     def forget_idle(self) -> None:
         """Drop the buckets that are full again: names come and go."""
         self._buckets = {name: kept for name, kept in self._buckets.items() if self._tokens(name) < self._burst}

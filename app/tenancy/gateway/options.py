@@ -30,6 +30,10 @@ class Limits:
     """Unary calls that a tenant may make for long …"""
     calls_burst: int = 200
     """… and at once."""
+    events_per_second: float = 1000.0
+    """Events of workloads that are read from a tenant for long; its sender waits meanwhile …"""
+    events_burst: int = 5000
+    """… and at once."""
     workload_bytes: int = 1024 * 1024
     """The largest document of a workload; a larger one is dropped and the last good state stays."""
     rule_bytes: int = 512 * 1024
@@ -51,7 +55,8 @@ class GatewayOptions:
 
     `give_up` is how long the API server may fail before a workload stream is ended, so that its agent sends
     everything again. `drain` is what calls under way get at the end; `tick` how often what depends on the clock is
-    looked at: certificates and pins that end, files that change, health.
+    looked at: certificates and pins that end, files that change, health. A connection that has been silent for
+    `keepalive` is pinged; one that does not answer within two fifths of that is closed, its streams with it.
     """
 
     tls: TlsFiles
@@ -63,3 +68,4 @@ class GatewayOptions:
     give_up: float = 60.0
     drain: float = 5.0
     tick: float = 1.0
+    keepalive: float = 25.0

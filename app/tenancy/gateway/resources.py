@@ -56,12 +56,11 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
     async def Create(self, request: pb.CreateRequest, _context: Context) -> pb.CreateResponse:  # noqa: N802
         manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
         async with self._turns.of(namespace):
-            found = await self._find(manifest.resource, manifest.name, namespace)
-            if found is not None:
-                message = f"there is a {manifest.resource.kind} {manifest.name!r} already"
-                raise Refused(Code.ALREADY_EXISTS, message if _owner(found) else f"{message}, {_NOT_OURS}")
-            made = await self._apply(manifest, namespace)
-        return pb.CreateResponse(obj=_message(made))
+            found, made = await self._find_or_make(manifest, namespace)
+        if not made:
+            message = f"there is a {manifest.resource.kind} {manifest.name!r} already"
+            raise Refused(Code.ALREADY_EXISTS, message if _owner(found) else f"{message}, {_NOT_OURS}")
+        return pb.CreateResponse(obj=_message(found))
 
     async def Get(self, request: pb.GetRequest, _context: Context) -> pb.GetResponse:  # noqa: N802
         resource, namespace = _resource(request.type), tenant_of_call().namespace
@@ -92,14 +91,14 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
     async def Update(self, request: pb.UpdateRequest, _context: Context) -> pb.UpdateResponse:  # noqa: N802
         manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
         async with self._turns.of(namespace):
-            found = await self._find(manifest.resource, manifest.name, namespace)
-            if found is None:
-                return pb.UpdateResponse(obj=_message(await self._apply(manifest, namespace)))
+            found, made = await self._find_or_make(manifest, namespace)
+            if made:
+                return pb.UpdateResponse(obj=_message(found))
             _check_ours(found, manifest, owner=request.owner or API_OWNER)
             if (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) == manifest.hash:
                 return pb.UpdateResponse(obj=_message(found))
-            made = await self._apply(manifest, namespace, uid=found["metadata"]["uid"])
-        return pb.UpdateResponse(obj=_message(made))
+            changed = await self._apply(manifest, namespace, uid=found["metadata"]["uid"])
+        return pb.UpdateResponse(obj=_message(changed))
 
     async def Delete(self, request: pb.DeleteRequest, _context: Context) -> pb.DeleteResponse:  # noqa: N802
         resource, namespace = _resource(request.type), tenant_of_call().namespace
@@ -143,14 +142,31 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
 
         return await self._readers.read(work, size=len(text), tenant=namespace), namespace
 
-    async def _apply(self, manifest: Manifest, namespace: str, *, uid: str = "") -> JSON:
-        """Server-side apply; with `uid` only to the object of that uid.
+    async def _find_or_make(self, manifest: Manifest, namespace: str) -> tuple[JSON, bool]:
+        """The object of this name, whoever's it is, and whether it was made just now."""
+        found = await self._find(manifest.resource, manifest.name, namespace)
+        if found is not None:
+            return found, False
+        try:
+            return await self._apply(manifest, namespace), True
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            # Somebody was faster.
+            found = await self._find(manifest.resource, manifest.name, namespace)
+            if found is None:
+                raise
+            return found, False
 
-        Without one there was no object a moment ago: should there be one by now, no field is taken from its owner.
+    async def _apply(self, manifest: Manifest, namespace: str, *, uid: str = "") -> JSON:
+        """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
+
+        A version is looked at where an object is there, and no object has the first one: what somebody else has made
+        meanwhile answers with a conflict. A POST would not do: what it writes belongs to another kind of manager than
+        what is applied, and a later Update could take nothing of it away.
         """
-        body = manifest.body
-        if uid:
-            body = {**body, "metadata": {**body["metadata"], "uid": uid}}
+        unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}
+        body = {**manifest.body, "metadata": {**manifest.body["metadata"], **unless}}
         try:
             return await self._client.apply(
                 manifest.resource,
@@ -180,6 +196,8 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
             raise
 
 
+_NO_VERSION = "1"
+"""Older than every object: the store of a new cluster begins with it."""
 _NOT_OURS = "and it was not made by this tenant's resources"
 
 

@@ -20,10 +20,11 @@ from app.tenancy.gateway.guard import Evidence, Guard
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
-from app.tenancy.gateway.options import GatewayOptions, Limits
+from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.resources import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.sources import Sources
+from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.workloads import WorkloadService
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
@@ -64,12 +65,14 @@ class Gateway:
         self._observer = observer
         self._credentials = ServingCredentials(options.tls)
         self._sources = Sources(client, observer=watch_observer)
+        self._lines = SparingLog()
         self._guard = Guard(
             self._decide,
             audiences=AUDIENCES,
             waiting=self._sources.unsynced,
             limits=options.limits,
             observer=observer,
+            lines=self._lines,
         )
         self._sources.tenants.subscribe(lambda *_: self._guard.review())
         self._health = health.aio.HealthServicer()
@@ -111,6 +114,7 @@ class Gateway:
         while True:
             await asyncio.to_thread(self._credentials.look)
             self._guard.review()
+            self._lines.review()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
 
@@ -132,9 +136,17 @@ class Gateway:
     def _server(self) -> grpc.aio.Server:
         client, options, sources = self._client, self._options, self._sources
         turns = Turns(total=options.limits.writes, each=options.limits.writes_per_tenant)
-        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(options.limits))
+        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(options))
         workload_grpc.add_WorkloadServiceServicer_to_server(
-            WorkloadService(client, sources.workloads, sources.ledger, turns, options=options, observer=self._observer),
+            WorkloadService(
+                client,
+                sources.workloads,
+                sources.ledger,
+                turns,
+                options=options,
+                observer=self._observer,
+                lines=self._lines,
+            ),
             server,
         )
         limits = options.limits
@@ -157,7 +169,9 @@ class Gateway:
         return server
 
 
-def _channel_options(limits: Limits) -> list[tuple[str, Any]]:
+def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
+    limits = options.limits
+    keepalive, patience = int(options.keepalive * 1000), int(options.keepalive * 400)
     return [
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
@@ -165,8 +179,10 @@ def _channel_options(limits: Limits) -> list[tuple[str, Any]]:
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
         ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
         # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
-        ("grpc.keepalive_time_ms", 30_000),
-        ("grpc.keepalive_timeout_ms", 10_000),
+        ("grpc.keepalive_time_ms", keepalive),
+        ("grpc.keepalive_timeout_ms", patience),
+        # A ping that measures bandwidth may be under way; it stands for the one of keepalive, with this limit.
+        ("grpc.http2.ping_timeout_ms", patience),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),
         ("grpc.http2.min_ping_interval_without_data_ms", 10_000),

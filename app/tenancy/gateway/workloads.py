@@ -1,6 +1,7 @@
 """The service that takes what runs in tenants' clusters: one stream of each tenant, the newest.
 
-It hands the stream to `workloadstream` and sees to it that an older stream of the same tenant ends.
+It hands the stream to `workloadstream` and sees to it that an older stream of the same tenant ends: at this replica
+when a newer one begins, at another one when a Workload shows that a newer one writes.
 """
 
 from __future__ import annotations
@@ -13,10 +14,13 @@ from app.kube.store import Store
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.guard import Context, tenant_of_call
 from app.tenancy.gateway.ledger import Known, Ledger
-from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.limits import Rate, Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
-from app.tenancy.gateway.workloadstream import WorkloadStream, Writing
+from app.tenancy.gateway.sparing import SparingLog
+from app.tenancy.gateway.streamids import StreamIds
+from app.tenancy.gateway.workloadstream import WorkloadStream
+from app.tenancy.gateway.writing import Writing
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc as pb_grpc
 
@@ -33,8 +37,11 @@ class WorkloadService(pb_grpc.WorkloadServiceServicer):
         *,
         options: GatewayOptions,
         observer: GatewayObserver,
+        lines: SparingLog,
     ) -> None:
-        self._writing = Writing(client, store, ledger, turns, options, observer)
+        limits = options.limits
+        events = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
+        self._writing = Writing(client, store, ledger, turns, events, options, observer, ids=StreamIds(), lines=lines)
         self._current: dict[str, asyncio.Event] = {}
 
     async def WorkloadStream(  # noqa: N802
@@ -45,7 +52,7 @@ class WorkloadService(pb_grpc.WorkloadServiceServicer):
         if (older := self._current.get(tenant.name)) is not None:
             older.set()
         self._current[tenant.name] = superseded
-        stream = WorkloadStream(self._writing, tenant)
+        stream = WorkloadStream(self._writing, tenant, superseded)
         serving = asyncio.create_task(stream.run(request_iterator))
         newer = asyncio.create_task(superseded.wait())
         try:

@@ -9,59 +9,48 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 
 import structlog
 
 from app.errors import ApiError
-from app.kube.client import KubeClient
 from app.kube.names import check_dns_label
 from app.kube.queue import QueueClosed
-from app.kube.store import Store
 from app.tenancy.gateway.failures import Code, Refused, message_of
 from app.tenancy.gateway.intake import GONE, Intake, State
-from app.tenancy.gateway.ledger import Known, Ledger, digest_of
-from app.tenancy.gateway.limits import Turns
-from app.tenancy.gateway.observer import GatewayObserver
-from app.tenancy.gateway.options import GatewayOptions
-from app.tenancy.gateway.rulestore import no_namespace
+from app.tenancy.gateway.ledger import Known, digest_of
 from app.tenancy.gateway.sources import BY_NAMESPACE
+from app.tenancy.gateway.writing import Writer, Writing
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
-from app.wire import JSON
-from app.workloads.model import WORKLOADS, ObjectKey, workload_name
+from app.workloads.model import ObjectKey, workload_name
 
 log = structlog.get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """What every stream writes with."""
-
-    client: KubeClient
-    store: Store[Known]
-    ledger: Ledger
-    turns: Turns
-    options: GatewayOptions
-    observer: GatewayObserver
-
-
 class WorkloadStream:
-    """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on."""
+    """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on.
 
-    def __init__(self, writing: Writing, tenant: Tenant) -> None:
+    It sets `superseded` when a Workload shows that a newer stream of its tenant writes, at another replica.
+    """
+
+    def __init__(self, writing: Writing, tenant: Tenant, superseded: asyncio.Event) -> None:
         self._with = writing
         self._tenant = tenant
+        self._superseded = superseded
+        self._id = ""
         self._intake = Intake(writing.options.limits)
         self._sent: set[str] = set()
         self._complete = False
         self._failing_since: float | None = None
+        self._writer = Writer(writing.client, writing.ledger)
 
     async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
+        unsubscribe = self._with.store.subscribe(lambda _type, key, _old, new: self._shown(key, new))
+        # From here on whatever has a later id is of a newer stream.
+        self._id = self._with.ids.next(known.stream for known in self._stored())
         workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
         reader = asyncio.create_task(self._read(requests))
-        unsubscribe = self._with.store.subscribe(lambda _type, key, _old, new: self._shown(key, new))
         try:
             done, _ = await asyncio.wait({reader, *workers}, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
@@ -88,6 +77,7 @@ class WorkloadStream:
             else:
                 self._synced()
             await self._intake.room()
+            await self._with.events.turn(self._tenant.name)
         await self._intake.empty()
 
     def _update(self, workload: pb.Workload) -> None:
@@ -116,15 +106,24 @@ class WorkloadStream:
 
     def _synced(self) -> None:
         self._complete = True
-        for known in self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace):
+        for known in self._stored():
             self._sweep(known)
+
+    def _stored(self) -> list[Known]:
+        return self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace)
 
     def _shown(self, key: ObjectKey, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
-        if self._complete and new is not None and key[0] == self._tenant.namespace:
+        if new is None or key[0] != self._tenant.namespace:
+            return
+        if new.stream > self._id:
+            self._superseded.set()
+        elif self._complete:
             self._sweep(new)
 
     def _sweep(self, known: Known) -> None:
+        if known.stream > self._id:
+            return  # of a newer stream: its agent knows what runs, this one does no more
         workload_id = known.name.removeprefix(workload_name(""))
         if workload_name(workload_id) == known.name and workload_id not in self._sent:
             self._intake.put(workload_id, GONE)
@@ -138,8 +137,9 @@ class WorkloadStream:
         return True
 
     def _drop(self, reason: str, problem: str, workload_id: str = "") -> None:
-        log.warning("event dropped", tenant=self._tenant.name, workload=workload_id, reason=reason, problem=problem)
         self._with.observer.event_dropped(self._tenant.name, reason)
+        same = {"tenant": self._tenant.name, "reason": reason}
+        self._with.lines.warning("event dropped", same, workload=workload_id, problem=problem)
 
     async def _work(self) -> None:
         queue = self._intake.queue
@@ -159,7 +159,7 @@ class WorkloadStream:
             return
         try:
             async with self._with.turns.of(self._tenant.namespace):
-                verb = await self._write((self._tenant.namespace, workload_name(workload_id)), state)
+                verb = await self._writer.write((self._tenant.namespace, workload_name(workload_id)), state, self._id)
         except ApiError as error:
             self._failed(workload_id, state, error)
             return
@@ -185,53 +185,3 @@ class WorkloadStream:
         log.info(
             "write again", tenant=self._tenant.name, workload=workload_id, delay_s=round(delay, 3), error=str(error)
         )
-
-    async def _write(self, key: ObjectKey, state: State) -> str:
-        known = self._with.ledger.get(key)
-        if state.spec is None:
-            return "unchanged" if known is None else await self._remove(known)
-        if known is None:
-            return await self._create(key, state.spec)
-        if known.digest == state.digest:
-            return "unchanged"
-        return await self._replace(key, state.spec)
-
-    async def _create(self, key: ObjectKey, spec: JSON) -> str:
-        namespace, name = key
-        body = {
-            "apiVersion": WORKLOADS.api_version,
-            "kind": WORKLOADS.kind,
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": spec,
-        }
-        try:
-            self._with.ledger.wrote(await self._with.client.create(WORKLOADS, body, namespace=namespace))
-        except ApiError as error:
-            if error.not_found:
-                raise no_namespace(namespace) from error
-            if error.reason != "AlreadyExists":
-                raise
-            return await self._replace(key, spec)
-        return "create"
-
-    async def _replace(self, key: ObjectKey, spec: JSON) -> str:
-        """The whole spec, and the rest as it is: nobody else writes a spec, so there is no version to agree on."""
-        namespace, name = key
-        patch = [{"op": "replace", "path": "/spec", "value": spec}]
-        try:
-            made = await self._with.client.patch(WORKLOADS, name, patch, patch_type="json", namespace=namespace)
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            return await self._create(key, spec)
-        self._with.ledger.wrote(made)
-        return "replace"
-
-    async def _remove(self, known: Known) -> str:
-        try:
-            await self._with.client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
-        except ApiError as error:
-            if not error.not_found:
-                raise  # a conflict is another object of this name: the cache will show it, and it is tried again
-        self._with.ledger.deleted(known.key, known.uid)
-        return "delete"

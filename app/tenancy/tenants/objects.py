@@ -1,7 +1,7 @@
 """Reads Tenant objects: what the gateway and the controllers keep of one.
 
 Pure. Refuses what it cannot read wholly (ValueError): a tenant that is half understood could let the wrong one in.
-What the API server's schema and `checking` refuse beforehand is refused here again, for neither may be in the way.
+What the API server's schema and the webhook refuse beforehand is refused here again, for neither may be in the way.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions.marks import annotations_of, digest_of, injected_mark, labels_of
 from app.workloads.companions.naming import companion_name, companion_namespace
-from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload
+from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Rule, Workload
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
@@ -117,7 +117,7 @@ def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
     problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
     metadata: JSON = {} if problem else template.get("metadata") or {}
     spec: JSON = {} if problem else template.get("spec") or {}
-    tenant = Workload(rule.namespace, "", "", "", b"").tenant if rule.kind == "tenant" else None
+    tenant = rule.namespace.removeprefix(TENANT_NAMESPACE_PREFIX) if rule.kind == "tenant" else None
     wanted = requirements(host=None, tenant=tenant, options=options.placement)
     if problem is None:
         problem = _contradiction(spec, wanted)

@@ -38,9 +38,6 @@ class Expectations:
         self._gone: dict[str, None] = {}
         self._writing: set[ObjectKey] = set()
 
-    def __len__(self) -> int:
-        return len(self._expected)
-
     def expect(self, companion: Companion) -> None:
         """The companion is like this now, or `ending` or gone. The watch may have been faster than the answer."""
         self._drop(companion.key)

@@ -66,8 +66,11 @@ class Restarts:
     def made(self, companion: ObjectKey) -> None:
         """It is being made anew now."""
         now = self._clock()
-        times, last = self._made.get(companion, (0, now))
-        self._made[companion] = (1 if now - last > self._cap + _CALM else times + 1, now)
+        # Not every companion is forgotten by its end; those calm for long enough count no more. Oldest first.
+        while self._made and now - next(iter(self._made.values()))[1] > self._cap + _CALM:
+            del self._made[next(iter(self._made))]
+        times, _ = self._made.pop(companion, (0, now))
+        self._made[companion] = (times + 1, now)
 
     def forget(self, companion: ObjectKey) -> None:
         self._made.pop(companion, None)

@@ -137,21 +137,29 @@ class Reconciler:
         except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
-            await self._settle(planned, await self._present(planned, run), run)
+            await self._settle(planned, await self._present(planned, run, error), run)
             return
         companion = self._expect(pod, planned, run)
         if (self._caches.expectations.get(planned.key) or self._caches.companions.get(*planned.key)) != companion:
             # It was changed or deleted before we had our answer.
             run.again.append(0.0)
 
-    async def _present(self, planned: Planned, run: _Run) -> Companion:
-        """The companion that stands where we wanted to create it: the watch has yet to show it, if it is ours."""
+    async def _present(self, planned: Planned, run: _Run, refusal: ApiError) -> Companion:
+        """The companion that stands where we wanted to create it: the watch has yet to show it, if it is ours.
+
+        Raises `refusal` where it is gone again: the next try will do.
+        """
         known = self._caches.companions.get(*planned.key)
         if known is not None:
             if (known.rule, known.workload) != (planned.rule, run.workload):
                 raise _RefusedError(_taken(planned))
             return known
-        pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
+        try:
+            pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
+        except ApiError as error:
+            if error.not_found:
+                raise refusal from None
+            raise
         return self._expect(pod, planned, run)
 
     def _expect(self, pod: JSON, planned: Planned, run: _Run) -> Companion:

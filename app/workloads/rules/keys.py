@@ -1,7 +1,7 @@
 """Keys of rules: JMESPath expressions over the document of a workload, compiled once.
 
 A key that only walks down maps (`state.extra.labels."app.kubernetes.io/name"`, `@`) takes a short way with the same
-result; everything else is interpreted within a budget (`matching_budget`). Keys come from tenants: whatever the text,
+result; everything else is interpreted within a budget (`key_budget`). Keys come from tenants: whatever the text,
 compiling answers with a Key or a ValueError, and evaluating never raises and never runs long.
 """
 

@@ -28,7 +28,7 @@ from app.workloads.model import (
     WORKLOAD,
     WORKLOAD_ID,
 )
-from tests.tenancy.conftest import Door, Infra
+from tests.tenancy.conftest import Door, Infra, Start
 from tests.tenancy.gateway.calls import POD, fails, manifest, pod, put, resources, type_of
 
 CODE = grpc.StatusCode
@@ -157,6 +157,34 @@ async def test_what_we_did_not_make_is_never_touched(door: Door, infra: Infra, m
     assert (await fails(resources(channel).Get(get("Pod", "x")))).code() is CODE.NOT_FOUND
     assert list((await resources(channel).List(pb.ListRequest(type=type_of("Pod")))).objects) == []
     assert await infra.client.get(PODS, "x", namespace=NS) == before
+
+
+class Racing:
+    """A client before whose apply somebody else makes the object; the rest is the real one."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def apply(self, resource: Any, name: str, body: Any, **more: Any) -> Any:
+        await self._client.create(resource, {"metadata": {"name": name}, "data": {"theirs": "1"}}, namespace=NS)
+        return await self._client.apply(resource, name, body, **more)
+
+
+@pytest.mark.parametrize(("method", "code"), [("Create", CODE.ALREADY_EXISTS), ("Update", CODE.FAILED_PRECONDITION)])
+async def test_what_somebody_else_makes_meanwhile_is_not_merged_into(
+    infra: Infra, start: Start, method: str, code: grpc.StatusCode
+) -> None:
+    """Between looking and applying, and where no field is in conflict."""
+    await infra.add_tenant("tenant1")
+    door = await start(client=Racing(infra.client))
+    error = await fails(put(door.tenant("tenant1"), manifest("ConfigMap", "x", data={"ours": "1"}), method=method))
+    assert error.code() is code
+    found = await infra.client.get(CONFIG_MAPS, "x", namespace=NS)
+    assert found["data"] == {"theirs": "1"}
+    assert RESOURCE_OWNER not in (found["metadata"].get("labels") or {})
 
 
 async def test_an_object_is_changed_by_its_keeper_alone_and_listed_by_keeper(door: Door) -> None:

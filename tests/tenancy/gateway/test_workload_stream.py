@@ -225,6 +225,22 @@ async def test_failures_are_retried(infra: Infra, start: Start) -> None:
     assert set(await specs(infra)) == {"workload-a"}
 
 
+async def test_only_the_latest_state_is_written(infra: Infra, start: Start) -> None:
+    """While a workload cannot be written, what it was meanwhile is passed over."""
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client)
+    client.failing = True
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(50):
+        await sender.update("a", nodeName=f"host-{number}")
+    await until(lambda: len(door.seen.events) == 50)
+    client.failing = False
+    await sender.close()
+    assert [write for write in door.seen.writes if write[2] == "done"] == [("tenant1", "create", "done")]
+    assert (await specs(infra))["workload-a"]["state"]["nodeName"] == "host-49"
+
+
 async def test_failures_that_go_on_end_the_stream_and_drop_what_waits(infra: Infra, start: Start) -> None:
     await infra.add_tenant("tenant1")
     client = Failing(infra.client)

@@ -1,0 +1,39 @@
+"""What the roles of the infra cluster that place Pods are told: which labels of DPU nodes say whose they are."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from pydantic import field_validator, model_validator
+
+from app.kube.names import check_label_key
+from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.settings.source import RoleSettings
+
+
+class PlacementSettings(RoleSettings):
+    """An empty `tenant_node_label` confines nobody. All roles of a cluster have to be told the same."""
+
+    host_label: str = HOST_LABEL
+    tenant_node_label: str = TENANT_LABEL
+
+    @property
+    def placement(self) -> PlacementOptions:
+        """Which node labels placement goes by."""
+        return PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label)
+
+    @field_validator("host_label")
+    @classmethod
+    def _label(cls, value: str) -> str:
+        return check_label_key(value)
+
+    @field_validator("tenant_node_label")
+    @classmethod
+    def _label_or_nothing(cls, value: str) -> str:
+        return check_label_key(value) if value else value
+
+    @model_validator(mode="after")
+    def _two_labels(self) -> Self:
+        if self.host_label == self.tenant_node_label:
+            raise ValueError("--host-label and --tenant-node-label: one label cannot say both")
+        return self

@@ -1,0 +1,43 @@
+"""The measurements of the Workload API work from end to end, small: they count and compare, nothing is timed here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from bench import companions, companions_events, companions_memory, fairness
+from bench import companions_objects as objects
+from bench.companions_report import WorkloadRun, draw, markdown, rows
+
+
+def quiet(_text: str) -> None:
+    """No progress is shown."""
+
+
+def test_every_workload_is_matched_by_two_rules() -> None:
+    for rules in (2, 10, 200):
+        wanted = [objects.rule(number, rules=rules) for number in range(rules)]
+        workloads = [objects.workload(number, rules=rules) for number in range(30)]
+        pods = objects.companions(workloads, wanted)
+        assert len({pod["metadata"]["name"] for pod in pods}) == 30 * objects.MATCHES
+
+
+async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
+    """The controller and the bare client make the same Pods: else the run itself is an error."""
+    size = companions.Size(workloads=6, rules=4, workers=4)
+    convergence = await companions.measure(tmp_path / "companions", size, quiet)
+    assert convergence.ratio > 0
+    events = await companions_events.measure(tmp_path / "events", quiet, workloads=2, samples=2, workers=2)
+    assert len(events.few) == len(events.many) == 2
+    wanted = [objects.rule(number, rules=4) for number in range(4)]
+    workloads = [objects.workload(number, rules=4) for number in range(6)]
+    kept = companions_memory.kept(workloads, wanted, objects.companions(workloads, wanted))
+    assert 0 < kept.alone < kept.whole
+    fair = await fairness.measure(tmp_path / "fairness", quiet, rounds=1, seconds=0.5)
+    assert all(fair.alone[what] and fair.beside[what] for what in fairness.ASKED)
+    assert fair.loud["answered"] > 0
+    run = WorkloadRun(convergence, events, 2, kept, fair)
+    page = markdown(run, cores=2)
+    assert all(row.what in page for row in rows(run))
+    assert "{" not in page
+    draw(run, tmp_path / "picture.svg")
+    assert (tmp_path / "picture.svg").stat().st_size > 0

@@ -1,0 +1,176 @@
+"""`berth controller`, `berth gateway` and `berth agent` as they are typed: help, flags, one-line mistakes."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+
+from app.certs.holdings import make
+from app.certs.issuing import serving_names
+from app.cli.main import cli
+from app.settings import agent, controller, gateway
+from app.settings.source import RoleSettings, flag_of
+
+ROOT = Path(__file__).parents[2]
+ROLES: dict[str, type[RoleSettings]] = {
+    "controller": controller.ControllerSettings,
+    "gateway": gateway.GatewaySettings,
+    "agent": agent.AgentSettings,
+}
+KUBECONFIG = """
+apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:9"}}]
+contexts: [{name: a, context: {cluster: a, user: a}}]
+users: [{name: a, user: {token: none}}]
+current-context: a
+"""
+
+
+def berth(*arguments: str, columns: int = 80, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {
+        k: v for k, v in os.environ.items() if not k.startswith("BERTH_") and k not in ("NAMESPACE", "FORCE_COLOR")
+    }
+    return subprocess.run(
+        [sys.executable, "-m", "app", *arguments],
+        cwd=ROOT,
+        env=clean | {"COLUMNS": str(columns), "NO_COLOR": "1"} | env,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def mistake(done: subprocess.CompletedProcess[str]) -> str:
+    """The one line that is no log line."""
+    assert done.returncode == 2, done.stderr
+    assert done.stdout == ""
+    (line,) = (line for line in done.stderr.splitlines() if not line.startswith("{"))
+    return line
+
+
+def options(role: str) -> dict[str, str]:
+    """The help of every option by its flag."""
+    commands: Any = typer.main.get_command(cli)
+    found = {param.opts[0]: param.help for param in commands.commands[role].params}
+    return {flag: text for flag, text in found.items() if flag != "--help"}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_every_setting_has_its_flag_and_every_flag_its_setting(role) -> None:
+    assert set(options(role)) == {flag_of(field) for field in ROLES[role].model_fields}
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_the_defaults_in_the_help_are_those_of_the_settings(role) -> None:
+    told = options(role)
+    for name, field in ROLES[role].model_fields.items():
+        found = re.search(r"\(default: (?:\$NAMESPACE or )?(.+)\)", told[flag_of(name)])
+        assert (found[1] if found else "") == as_shown(name, field.default), name
+
+
+def as_shown(name: str, value: object) -> str:
+    """A default as the help has it; "" where there is nothing to say."""
+    if name == "controllers":
+        return "both"
+    if name == "kubeconfig":
+        return "in-cluster"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return ",".join(value)
+    return {"True": "on", "False": "", "None": ""}.get(str(value), str(value))
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+@pytest.mark.parametrize("role", ROLES)
+def test_help_shows_every_flag_whole_with_examples(role, columns) -> None:
+    done = berth(role, "--help", columns=columns)
+    assert done.returncode == 0
+    assert all(len(line) <= columns for line in done.stdout.splitlines())
+    assert "…" not in done.stdout
+    flat = re.sub(r"[\s│]+", " ", done.stdout)
+    for flag, text in options(role).items():
+        assert f" {flag} " in flat
+        assert " ".join(text.split()) in flat
+    assert "Examples: berth" in flat
+    assert "Exit status: 0" in flat
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["controller", "extra"], "extra"),
+        (["controller", "--prot", "1"], "--prot"),
+        (["controller", "--controllers", "pods"], "--controllers: there is no controller 'pods'"),
+        (["controller", "--leader-elect=perhaps"], "--leader-elect: want true or false"),
+        (["controller", "--resync-seconds", "x"], "--resync-seconds"),
+        (["controller", "--kubeconfig", "/nowhere/x"], "kubeconfig /nowhere/x: no such file"),
+        (["gateway", "--port", "80"], "--port: invalid port number"),
+        (["gateway", "--port", "8444"], "--port and --health-check-port: want two ports, got one"),
+        (["agent"], "--gateway: want HOST:PORT of the gateway"),
+        (["agent", "--gateway", "h:1", "--bind-address", "300.1.1.1"], "--health-check-port 0: cannot listen on 300"),
+        (["agent", "--gateway", "h:1", "--kubeconfig", "/nowhere/x"], "kubeconfig /nowhere/x: no such file"),
+    ],
+)
+def test_a_mistake_is_one_line_and_status_2(arguments, words) -> None:
+    line = mistake(berth(*arguments, BERTH_HEALTH_CHECK_PORT="0" if "8444" not in arguments else ""))
+    assert line.startswith("Error: ")
+    assert words in line
+
+
+def test_a_switch_is_turned_off_as_go_does_it() -> None:
+    """It gets as far as the kubeconfig."""
+    done = berth("controller", "--leader-elect=false", "--kubeconfig=/nowhere/x", "--health-check-port=0")
+    assert mistake(done) == "Error: kubeconfig /nowhere/x: no such file"
+
+
+@pytest.fixture
+def files(tmp_path) -> Path:
+    """A kubeconfig of a cluster that does not answer, and what a gateway serves with."""
+    (tmp_path / "kubeconfig").write_text(KUBECONFIG)
+    now = datetime.now(UTC)
+    for name, content in make({}, names=serving_names(dns=("localhost",)), now=now, days=30).items():
+        (tmp_path / name).write_bytes(content)
+    return tmp_path
+
+
+def gateway_flags(files: Path) -> list[str]:
+    flags = {"kubeconfig": "kubeconfig", "tls-cert-file": "tls.crt", "tls-private-key-file": "tls.key"}
+    flags |= {"client-ca": "ca.crt"}
+    return ["gateway", "--bind-address=127.0.0.1", *(f"--{flag}={files / name}" for flag, name in flags.items())]
+
+
+@pytest.mark.parametrize("flag", ["--port", "--health-check-port"])
+def test_a_port_that_is_taken_is_named_by_its_flag(files, flag) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        other = "--health-check-port=0" if flag == "--port" else "--port=0"
+        line = mistake(berth(*gateway_flags(files), f"{flag}={port}", other))
+    assert line == f"Error: {flag} {port}: cannot listen on 127.0.0.1: Address already in use"
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt"])
+def test_a_gateway_names_the_file_that_it_cannot_serve_with(files, name) -> None:
+    (files / name).unlink()
+    line = mistake(berth(*gateway_flags(files), "--port=0", "--health-check-port=0"))
+    assert line == f"Error: gateway TLS: {files / name}: No such file or directory"
+
+
+def test_nothing_of_a_broken_key_is_shown(files) -> None:
+    (files / "tls.key").write_text("-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
+    done = berth(*gateway_flags(files), "--port=0", "--health-check-port=0", "--log-level=debug")
+    assert mistake(done).startswith(f"Error: gateway TLS: {files / 'tls.key'}: no PEM private key")
+    assert "c2VjcmV0" not in done.stderr
