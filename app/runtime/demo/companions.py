@@ -210,10 +210,11 @@ class Companions:
 
     async def _call(self, method: str, body: JSON, *, shown: JSON | None = None) -> None:
         files = "-cacert=ca.crt -cert=admin.crt -key=admin.key -servername api-gateway.local"
-        text = json.dumps(shown, indent=2) if shown else json.dumps(body)
+        # A body with a shell variable comes from a here-document, where the shell fills it in.
+        data, rest = ("@", f" << EOM\n{json.dumps(shown, indent=2)}\nEOM") if shown else (f"'{json.dumps(body)}'", "")
         self._stage.command(
-            f"grpcurl {files} \\\n-d '{text}' \\\n-proto universe/admin/workload/v1/admin_workload_rule.proto "
-            f"{self._caller.gateway} \\\n{_SERVICE}.{method}"
+            f"grpcurl {files} \\\n-d {data} -proto universe/admin/workload/v1/admin_workload_rule.proto "
+            f"{self._caller.gateway} \\\n{_SERVICE}.{method}{rest}"
         )
         await self._caller.call(f"{_SERVICE}.{method}", body)
 

@@ -42,9 +42,11 @@ class Stage:
 
     def command(self, text: str, *, where: str = "") -> None:
         prompt = f"{where}> " if where else "$ "
-        for number, line in enumerate(text.split("\n")):
-            lead = prompt if number == 0 else " " * len(prompt)
+        lead = prompt
+        for line in text.split("\n"):
             self._console.print(lead + line, style="cyan", highlight=False, soft_wrap=True, markup=False)
+            # What a here-document holds is taken as it stands, its end too.
+            lead = "" if "<<" in line or not lead else " " * len(prompt)
 
     def manifest(self, name: str, *, where: str = "", verb: str = "create") -> JSON:
         """Show that a manifest of the demo is sent; returns it."""
