@@ -104,6 +104,13 @@ def test_admin_companions_are_not_confined_to_a_tenant() -> None:
     assert "berth.dev/tenant" in json.dumps(good().manifest["spec"])
 
 
+def test_the_host_that_a_tenant_names_leads_no_admin_rule_to_another_tenants_dpu() -> None:
+    """The name of the node is the tenant's own word."""
+    spec = json.dumps(good(kind="admin", policy="SameNode").manifest["spec"]["affinity"])
+    assert '"provisioning.dpu.nvidia.com/host", "operator": "In", "values": ["host-a"]' in spec
+    assert '"berth.dev/tenant", "operator": "In", "values": ["tenant1"]' in spec
+
+
 def test_same_node_without_a_node_waits() -> None:
     outcome = planned(policy="SameNode", given=workload("u1"))
     assert isinstance(outcome, Waiting)

@@ -145,7 +145,7 @@ async def test_admin_rule_makes_companions_of_several_tenants_in_our_namespace(i
         pod = infra.pods()["a-tenant-tenant2-u2"]
         assert json.loads(pod["metadata"]["annotations"]["full-workload-info"])["state"]["nodeName"] == "host-c"
         assert pod["metadata"]["annotations"]["berth.dev/dpu-of-host"] == "host-c"
-        assert host_of(pod) == {"provisioning.dpu.nvidia.com/host": ["host-c"]}
+        assert host_of(pod) == {"provisioning.dpu.nvidia.com/host": ["host-c"], "berth.dev/tenant": ["tenant2"]}
         await infra.remove(ADMIN_RULES, "a", SYSTEM)
         await eventually(lambda: not infra.pods())
 

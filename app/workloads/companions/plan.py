@@ -144,7 +144,9 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         host = workload.node_name
         if not host:
             return Waiting("NoNode", "the workload has no node yet")
-        wanted = requirements(host=host, tenant=None, options=blueprint.options.placement)
+        # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
+        tenant = workload.tenant if rule.kind == "admin" else None
+        wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
         problem = _unknown_host(host) or _contradiction(spec, wanted)
         if problem is not None:
             return problem
