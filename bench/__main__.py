@@ -1,4 +1,7 @@
-"""`python -m bench`: one run, a table on the terminal, and the page and the picture in docs/."""
+"""`python -m bench`: one run, tables on the terminal, and two pages with their pictures in docs/.
+
+The webhook first, then the Workload API; `--only` leaves out the other.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from bench import companions_run
+from bench.companions_report import show as show_companions
 from bench.picture import draw
 from bench.report import markdown, show
-from bench.rounds import MeasureError, Plan, measure
-from bench.servers import ROOT, ServerError
+from bench.rounds import MeasureError, Plan, Progress, measure
+from bench.servers import ServerError
 from bench.surroundings import Surroundings
 
 
@@ -23,24 +28,37 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=default.rounds, help="of floor, berth and kopf [%(default)s]")
     parser.add_argument("--side-rounds", type=int, default=default.side_rounds, help="of the rest [%(default)s]")
     parser.add_argument("--seconds", type=float, default=default.seconds, help="a round lasts [%(default)s]")
-    parser.add_argument("--output", type=Path, default=ROOT / "docs", help="where bench.md and bench.svg go")
+    parser.add_argument("--only", choices=("webhook", "companions"), help="measure this alone")
+    companions_run.arguments(parser)
     given = parser.parse_args()
-    plan = Plan(rounds=given.rounds, seconds=given.seconds, side_rounds=given.side_rounds)
     console = Console()
     begin = time.monotonic()
+
+    def progress(text: str) -> None:
+        console.print(f"{time.monotonic() - begin:5.0f} s  {text}")
+
+    given.output.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
-            around = Surroundings.prepare(Path(directory))
-            run = measure(around, plan, lambda text: console.print(f"{time.monotonic() - begin:5.0f} s  {text}"))
+            if given.only != "companions":
+                _webhook(given, Path(directory), console, progress)
+            if given.only != "webhook":
+                workloads = companions_run.measure(given, Path(directory) / "companions", progress)
+                show_companions(workloads, console)
+                companions_run.write(workloads, given.output)
     except (MeasureError, ServerError) as error:
         print(f"Error: {error}", file=sys.stderr)
         return 1
+    console.print(f"Wrote pages and pictures in {time.monotonic() - begin:.0f} s.")
+    return 0
+
+
+def _webhook(given: argparse.Namespace, directory: Path, console: Console, progress: Progress) -> None:
+    plan = Plan(rounds=given.rounds, seconds=given.seconds, side_rounds=given.side_rounds)
+    run = measure(Surroundings.prepare(directory), plan, progress)
     show(run, console)
-    given.output.mkdir(parents=True, exist_ok=True)
     draw(run, given.output / "bench.svg")
     (given.output / "bench.md").write_text(markdown(run, rounds=plan.rounds, seconds=plan.seconds))
-    console.print(f"Wrote bench.md and bench.svg in {time.monotonic() - begin:.0f} s.")
-    return 0
 
 
 if __name__ == "__main__":

@@ -143,6 +143,7 @@ def show(run: Run, console: Console) -> None:
 def markdown(run: Run, *, rounds: int, seconds: float) -> str:
     """The page kept in docs/: findings and method, without absolute times."""
     lines = ["# Benchmark", "", "`make bench` wrote this page and the picture.", "", "![ratios](bench.svg)", ""]
+    lines += ["The Workload API has [a page of its own](bench-companions.md).", ""]
     lines += ["| measured | ratio | spread | by CPU | aim | |", "| --- | ---: | ---: | ---: | ---: | --- |"]
     words = {True: "met", False: "missed", None: ""}
     lines += [
@@ -152,7 +153,7 @@ def markdown(run: Run, *, rounds: int, seconds: float) -> str:
     lines += [
         "",
         *(f"Warning: {text}." for text in warnings(run)),
-        f"Measured with {_versions()}.",
+        f"Measured with {versions(('uvicorn', 'uvloop', 'httptools', 'kopf', 'aiohttp'))}.",
         "",
         "## Method",
         "",
@@ -186,7 +187,7 @@ def number(value: float) -> str:
     return f"{value:.2f}" if value < 10 else f"{value:.1f}"
 
 
-def _versions() -> str:
-    packages: Iterable[str] = ("uvicorn", "uvloop", "httptools", "kopf", "aiohttp")
+def versions(packages: Iterable[str]) -> str:
+    """Python, these packages and the machine, in a few words."""
     named = chain([f"Python {platform.python_version()}"], (f"{name} {version(name)}" for name in packages))
     return f"{', '.join(named)} on {os.cpu_count()} cores ({platform.system()}, {platform.machine()})"

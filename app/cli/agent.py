@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.cli.options import ABSENT, given, option
+from app.cli.options import ABSENT, CLUSTER, Context, HealthAddress, HealthPort, LogLevel, given, option, paragraphs
 from app.settings import agent as settings
 
 SWITCHES = ("leader-elect", "keep-finished")
-_GATEWAY, _CLUSTER, _WORK, _SERVING, _LOGS = "Gateway", "Cluster", "What is told", "Serving", "Logs"
+_GATEWAY, _WORK = "Gateway", "What is told"
 
-EPILOG = """Examples:
+EPILOG = paragraphs("""Examples:
 
   berth agent --gateway 10.133.133.1:30001 --gateway-ca ca.crt --tls-cert-file tls.crt --tls-private-key-file tls.key
 
 Environment: BERTH_ and the flag in capitals stand for every flag; NAMESPACE for
 the namespace of rules, UVS objects and mirrors. A flag beats the environment.
 
-Exit status: 0 after a stop, 1 after a fault, 2 for a wrong flag or file."""
+Exit status: 0 after a stop, 1 after a fault, 2 for a wrong flag or file.""")
 
 
 def agent(
@@ -42,14 +42,14 @@ def agent(
         option("--tenant", panel=_GATEWAY, text="The tenant's name, to be held against the certificate"),
     ] = ABSENT,
     kubeconfig: Annotated[
-        str | None, option("--kubeconfig", panel=_CLUSTER, text="The tenant cluster (default: in-cluster)")
+        str | None, option("--kubeconfig", panel=CLUSTER, text="The tenant cluster (default: in-cluster)")
     ] = ABSENT,
-    context: Annotated[str | None, option("--context", panel=_CLUSTER, text="Context of the kubeconfig")] = ABSENT,
+    context: Context = ABSENT,
     namespace: Annotated[
         str | None,
         option(
             "--namespace",
-            panel=_CLUSTER,
+            panel=CLUSTER,
             text="Namespace of rules, UVS objects, mirrors and the Lease (default: $NAMESPACE or universe)",
         ),
     ] = ABSENT,
@@ -71,16 +71,9 @@ def agent(
         bool | None,
         option("--leader-elect/--no-leader-elect", panel=_WORK, text="Work only while holding the Lease (default: on)"),
     ] = ABSENT,
-    bind_address: Annotated[
-        str | None, option("--bind-address", panel=_SERVING, text="Address of the health server (default: 0.0.0.0)")
-    ] = ABSENT,
-    health_check_port: Annotated[
-        int | None,
-        option("--health-check-port", panel=_SERVING, text="Plain port of /healthz, /readyz, /metrics (default: 8444)"),
-    ] = ABSENT,
-    log_level: Annotated[
-        str | None, option("--log-level", panel=_LOGS, text="debug, info, warning or error (default: info)")
-    ] = ABSENT,
+    bind_address: HealthAddress = ABSENT,
+    health_check_port: HealthPort = ABSENT,
+    log_level: LogLevel = ABSENT,
 ) -> int:
     """Tell the infra cluster what runs in this tenant cluster, and show here what runs there for it."""
     loaded = settings.load(given(locals()))

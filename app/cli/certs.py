@@ -16,12 +16,13 @@ from app.certs.holdings import AUTHORITY_DAYS, DAYS, make, renew
 from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
 from app.cli.certs_cluster import INSTALL_EPILOG, INSTALL_SWITCHES, PATCH_EPILOG, install, patch
+from app.cli.options import paragraphs
 from app.errors import UsageError
 from app.wire import encode_json
 
 SWITCHES = ("new-ca", "force", *INSTALL_SWITCHES)
 
-_EPILOG = """Examples:
+_EPILOG = paragraphs("""Examples:
 
   berth certs make --dir certs --service berth --namespace kube-system --dns localhost --ip 127.0.0.1
 
@@ -29,31 +30,31 @@ _EPILOG = """Examples:
 
   berth certs show --dir certs -o json
 
-  berth certs patch --ca certs/ca-bundle.crt berth"""
+  berth certs patch --ca certs/ca-bundle.crt berth""")
 
-_MAKE_EPILOG = """Examples:
+_MAKE_EPILOG = paragraphs("""Examples:
 
   berth certs make --dir certs (for localhost)
 
   berth certs make --dir certs --service berth --namespace kube-system --client kube-apiserver
 
 Writes ca.crt, ca.key, ca-bundle.crt, tls.crt, tls.key and client-<CN>.crt, client-<CN>.key. A CA that is in the
-directory already signs again. Keys are readable by their owner alone."""
+directory already signs again. Keys are readable by their owner alone.""")
 
-_RENEW_EPILOG = """Examples:
+_RENEW_EPILOG = paragraphs("""Examples:
 
   berth certs renew --dir certs
 
   berth certs renew --dir certs --force
 
 A certificate is due when less than a third of its lifetime is left. When the CA is due, ca-bundle.crt keeps the old
-one beside the new, and tls.crt carries the new CA signed by the old one, so clients that trust either go on."""
+one beside the new, and tls.crt carries the new CA signed by the old one, so clients that trust either go on.""")
 
-_SHOW_EPILOG = """Examples:
+_SHOW_EPILOG = paragraphs("""Examples:
 
   berth certs show --dir certs
 
-  berth certs show --dir certs -o json"""
+  berth certs show --dir certs -o json""")
 
 certs_app = typer.Typer(
     name="certs",

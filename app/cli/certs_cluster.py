@@ -18,6 +18,7 @@ from app.certs.install import install as install_once
 from app.certs.patching import Patched, ServiceName, patch_bundle
 from app.certs.registration import FailurePolicy, Installation
 from app.certs.showing import stamp
+from app.cli.options import paragraphs
 from app.errors import Transient, UsageError
 
 if TYPE_CHECKING:
@@ -25,15 +26,15 @@ if TYPE_CHECKING:
 
 INSTALL_SWITCHES = ("logtostderr", "alsologtostderr")
 
-PATCH_EPILOG = """Examples:
+PATCH_EPILOG = paragraphs("""Examples:
 
   berth certs patch --ca certs/ca-bundle.crt berth
 
   berth certs patch --kubeconfig admin.kubeconfig --ca ca.crt --service kube-system/berth berth other-webhooks
 
-What a webhook trusted before stays in its caBundle until it expires."""
+What a webhook trusted before stays in its caBundle until it expires.""")
 
-INSTALL_EPILOG = """Examples:
+INSTALL_EPILOG = paragraphs("""Examples:
 
   berth certs install -namespace kube-system -name network-resources-injector -failure-policy Ignore
 
@@ -41,7 +42,7 @@ INSTALL_EPILOG = """Examples:
 
 Takes the flags of Network Resources Injector's installer. Any number of replicas may run it at once; the Secret named
 like --name is the lock and holds the CA and the certificate. Nothing is ever deleted, and each run repairs what an
-earlier one left undone."""
+earlier one left undone.""")
 
 _Kubeconfig = Annotated[
     str | None, typer.Option("--kubeconfig", help="Cluster to change (default: in-cluster)", show_default=False)

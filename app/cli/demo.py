@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-EPILOG = """Examples:
+from app.cli.options import paragraphs
+
+EPILOG = paragraphs("""Examples:
 
   berth demo
 
   berth demo --log-level info
 
-Exits 0 when every step held, 1 at the first that did not."""
+Exits 0 when every step held, 1 at the first that did not.""")
 
 
 def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.cli.options import ABSENT, given, option
+from app.cli.options import (
+    ABSENT,
+    SERVING,
+    Context,
+    HealthPort,
+    HostLabel,
+    InfraKubeconfig,
+    LogLevel,
+    ServersAddress,
+    TenantNodeLabel,
+    given,
+    option,
+    paragraphs,
+)
 from app.settings import gateway as settings
 
-_SERVING, _TLS, _LIMITS = "Serving", "TLS", "Limits of a tenant"
-_PLACEMENT, _CLUSTER, _LOGS = "Placement", "Cluster", "Logs"
+_TLS, _LIMITS = "TLS", "Limits of a tenant"
 
-EPILOG = """Examples:
+EPILOG = paragraphs("""Examples:
 
   berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt
 
@@ -19,21 +31,16 @@ EPILOG = """Examples:
 Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas.
 A flag beats the environment.
 
-Exit status: 0 after a drained stop, 1 after a fault, 2 for a wrong flag or file."""
+Exit status: 0 after a drained stop, 1 after a fault, 2 for a wrong flag or file.""")
 
 
 def gateway(
-    port: Annotated[int | None, option("--port", panel=_SERVING, text="gRPC port (default: 9090)")] = ABSENT,
-    bind_address: Annotated[
-        str | None, option("--bind-address", panel=_SERVING, text="Address of both servers (default: 0.0.0.0)")
-    ] = ABSENT,
-    health_check_port: Annotated[
-        int | None,
-        option("--health-check-port", panel=_SERVING, text="Plain port of /healthz, /readyz, /metrics (default: 8444)"),
-    ] = ABSENT,
+    port: Annotated[int | None, option("--port", panel=SERVING, text="gRPC port (default: 9090)")] = ABSENT,
+    bind_address: ServersAddress = ABSENT,
+    health_check_port: HealthPort = ABSENT,
     drain_seconds: Annotated[
         float | None,
-        option("--drain-seconds", panel=_SERVING, text="How long calls under way may take after SIGTERM (default: 5)"),
+        option("--drain-seconds", panel=SERVING, text="How long calls under way may take after SIGTERM (default: 5)"),
     ] = ABSENT,
     tls_cert_file: Annotated[
         str | None, option("--tls-cert-file", panel=_TLS, text="Serving certificate, PEM (default: tls.crt)")
@@ -49,6 +56,10 @@ def gateway(
         str | None,
         option("--admin-names", panel=_TLS, text="Comma list of the cloud admin's names (default: cloud-admin.local)"),
     ] = ABSENT,
+    admin_ca: Annotated[
+        str | None,
+        option("--admin-ca", panel=_TLS, text="CAs of --client-ca that issue the cloud admin's, PEM (default: any)"),
+    ] = ABSENT,
     max_message_bytes: Annotated[
         int | None, option("--max-message-bytes", panel=_LIMITS, text="Largest message read (default: 4194304)")
     ] = ABSENT,
@@ -61,33 +72,18 @@ def gateway(
     calls_burst: Annotated[
         int | None, option("--calls-burst", panel=_LIMITS, text="Unary calls, at once (default: 200)")
     ] = ABSENT,
+    workloads_per_tenant: Annotated[
+        int | None, option("--workloads-per-tenant", panel=_LIMITS, text="Workloads taken (default: 20000)")
+    ] = ABSENT,
     writes_per_tenant: Annotated[
         int | None,
         option("--writes-per-tenant", panel=_LIMITS, text="Writes to the API server under way (default: 4)"),
     ] = ABSENT,
-    host_label: Annotated[
-        str | None,
-        option(
-            "--host-label",
-            panel=_PLACEMENT,
-            text="Label of DPU nodes that names their host (default: provisioning.dpu.nvidia.com/host)",
-        ),
-    ] = ABSENT,
-    tenant_node_label: Annotated[
-        str | None,
-        option(
-            "--tenant-node-label",
-            panel=_PLACEMENT,
-            text='Label of DPU nodes that names their tenant; "" confines nobody (default: berth.dev/tenant)',
-        ),
-    ] = ABSENT,
-    kubeconfig: Annotated[
-        str | None, option("--kubeconfig", panel=_CLUSTER, text="The infra cluster (default: in-cluster)")
-    ] = ABSENT,
-    context: Annotated[str | None, option("--context", panel=_CLUSTER, text="Context of the kubeconfig")] = ABSENT,
-    log_level: Annotated[
-        str | None, option("--log-level", panel=_LOGS, text="debug, info, warning or error (default: info)")
-    ] = ABSENT,
+    host_label: HostLabel = ABSENT,
+    tenant_node_label: TenantNodeLabel = ABSENT,
+    kubeconfig: InfraKubeconfig = ABSENT,
+    context: Context = ABSENT,
+    log_level: LogLevel = ABSENT,
 ) -> int:
     """Serve tenants and the cloud admin over gRPC with mutual TLS."""
     loaded = settings.load(given(locals()))

@@ -23,6 +23,8 @@ from app.cli.certs import certs_app
 from app.cli.controller import EPILOG as CONTROLLER_EPILOG
 from app.cli.controller import SWITCHES as CONTROLLER_SWITCHES
 from app.cli.controller import controller
+from app.cli.crds import EPILOG as CRDS_EPILOG
+from app.cli.crds import crds
 from app.cli.demo import EPILOG as DEMO_EPILOG
 from app.cli.demo import demo
 from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
@@ -53,6 +55,7 @@ cli.command("controller", cls=RoleCommand, epilog=CONTROLLER_EPILOG)(controller)
 cli.command("gateway", cls=RoleCommand, epilog=GATEWAY_EPILOG)(gateway)
 cli.command("agent", cls=RoleCommand, epilog=AGENT_EPILOG)(agent)
 cli.command("explain")(explain)
+cli.command("crds", epilog=CRDS_EPILOG)(crds)
 cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
 cli.command("demo", epilog=DEMO_EPILOG)(demo)
 cli.add_typer(certs_app, name="certs")
@@ -80,8 +83,8 @@ def root(
     """Puts every Pod beside the network hardware that it needs."""
     if context.invoked_subcommand is None:
         raise UsageError(
-            "missing command: want one of webhook, controller, gateway, agent, tenant, certs, explain, sandbox, demo; "
-            "see berth --help"
+            "missing command: want one of webhook, controller, gateway, agent, tenant, crds, certs, explain, sandbox, "
+            "demo; see berth --help"
         )
 
 

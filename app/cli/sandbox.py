@@ -9,15 +9,16 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from app.cli.options import paragraphs
 from app.errors import UsageError
 
-EPILOG = """Examples:
+EPILOG = paragraphs("""Examples:
 
   berth sandbox
 
   berth sandbox --dir /tmp/berth
 
-  berth sandbox --kubeconfig icp=real.kubeconfig"""
+  berth sandbox --kubeconfig icp=real.kubeconfig""")
 
 
 def sandbox(

@@ -5,31 +5,30 @@ Parses, asks and prints; the work is in `app.tenancy`.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated
 
 import typer
 
 from app.certs.holdings import DAYS
+from app.cli.options import RoleCommand, paragraphs
+from app.cli.tenant_authority import EPILOG as AUTHORITY_EPILOG
+from app.cli.tenant_authority import authority
+from app.cli.tenant_cluster import Context, Kubeconfig, run_in_cluster
 from app.cli.tenant_showing import Form, render_tenants
-from app.errors import Terminal, UsageError
-from app.tenancy.model import GATEWAY_NAME
+from app.errors import UsageError
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.tenants.objects import name_problem
 from app.workloads.model import tenant_namespace
 
-if TYPE_CHECKING:
-    from app.kube.client import KubeClient
-
 SWITCHES = ("force", "now", "yes")
 
-T = TypeVar("T")
+_EPILOG = paragraphs("""Examples:
 
-_EPILOG = """Examples:
+  berth tenant authority --address 10.133.133.1
 
   berth tenant add tenant1 --host host-a --host host-b --out tenant1
 
@@ -37,9 +36,9 @@ _EPILOG = """Examples:
 
   berth tenant rotate tenant1 --out tenant1
 
-  berth tenant remove tenant1"""
+  berth tenant remove tenant1""")
 
-_ADD_EPILOG = """Examples:
+_ADD_EPILOG = paragraphs("""Examples:
 
   berth tenant add tenant1 --host host-a --host host-b
 
@@ -47,36 +46,36 @@ _ADD_EPILOG = """Examples:
 
 Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's cluster: kubectl
 apply -f DIR/secret.yaml there. Signs with the CA in Secret universe/berth-gateway-ca, which is made where there is
-none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more."""
+none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""")
 
-_LIST_EPILOG = """Examples:
+_LIST_EPILOG = paragraphs("""Examples:
 
   berth tenant list
 
-  berth tenant list -o json"""
+  berth tenant list -o json""")
 
-_ROTATE_EPILOG = """Examples:
+_ROTATE_EPILOG = paragraphs("""Examples:
 
   berth tenant rotate tenant1 --overlap 24h
 
   berth tenant rotate tenant1 --now
 
-The certificates before the new one are accepted until the overlap ends; with --now they are refused at once."""
+The certificates before the new one are accepted until the overlap ends; with --now they are refused at once.""")
 
-_REMOVE_EPILOG = """Examples:
+_REMOVE_EPILOG = paragraphs("""Examples:
 
   berth tenant remove tenant1
 
   berth tenant remove tenant1 --yes
 
-Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it."""
+Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it.""")
 
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 tenant_app = typer.Typer(
     name="tenant",
-    help="Add, list, rotate and remove the tenants of an infra cluster.",
+    help="Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
     epilog=_EPILOG,
     rich_markup_mode="rich",
 )
@@ -92,21 +91,19 @@ _AuthorityCert = Annotated[
 ]
 _AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file of its key", show_default=False)]
 _Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
-_Kubeconfig = Annotated[
-    str | None,
-    typer.Option("--kubeconfig", help="The infra cluster (default: in-cluster, $KUBECONFIG)", show_default=False),
-]
-_Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
+
+
+tenant_app.command("authority", cls=RoleCommand, epilog=AUTHORITY_EPILOG)(authority)
 
 
 @tenant_app.callback(invoke_without_command=True)
 def tenant(context: typer.Context) -> None:
-    """Add, list, rotate and remove the tenants of an infra cluster."""
+    """Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates."""
     if context.invoked_subcommand is None:
-        raise UsageError("missing command: want one of add, list, rotate, remove; see berth tenant --help")
+        raise UsageError("missing command: want one of authority, add, list, rotate, remove; see berth tenant --help")
 
 
-@tenant_app.command("add", epilog=_ADD_EPILOG)
+@tenant_app.command("add", cls=RoleCommand, epilog=_ADD_EPILOG)
 def add_command(
     *,
     name: _Name,
@@ -123,32 +120,41 @@ def add_command(
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
     force: Annotated[
-        bool, typer.Option("--force/--no-force", help="Issue one more certificate to a tenant that is there")
+        bool,
+        typer.Option(
+            "--force/--no-force", help="Issue one more certificate to a tenant that is there", show_default=False
+        ),
     ] = False,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    admin_names: Annotated[
+        str, typer.Option("--admin-names", help="Comma list of names that no tenant may have")
+    ] = ADMIN_NAME,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """Make a tenant, its namespace, and the certificate bundle of its agent."""
     from app.tenancy.tenants.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
     issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
-    adding = Adding(name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force)
-    for line in _run(lambda client: add(client, adding, issuing, now=datetime.now(UTC)), kubeconfig, context):
+    admins = tuple(admin.strip() for admin in admin_names.split(",") if admin.strip())
+    adding = Adding(
+        name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force, admin_names=admins
+    )
+    for line in run_in_cluster(lambda client: add(client, adding, issuing, now=datetime.now(UTC)), kubeconfig, context):
         print(line)
     return 0
 
 
-@tenant_app.command("list", epilog=_LIST_EPILOG)
+@tenant_app.command("list", cls=RoleCommand, epilog=_LIST_EPILOG)
 def list_command(
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """List the tenants with their certificates and state."""
     from app.tenancy.tenants.changes import list_tenants  # noqa: PLC0415 - as the client of the cluster below
 
-    tenants = _run(list_tenants, kubeconfig, context)
+    tenants = run_in_cluster(list_tenants, kubeconfig, context)
     if tenants or output != "table":
         text = render_tenants(tenants, output)
         if text:
@@ -158,21 +164,23 @@ def list_command(
     return 0
 
 
-@tenant_app.command("rotate", epilog=_ROTATE_EPILOG)
+@tenant_app.command("rotate", cls=RoleCommand, epilog=_ROTATE_EPILOG)
 def rotate_command(
     *,
     name: _Name,
     overlap: Annotated[
         str, typer.Option("--overlap", metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
     ] = "24h",
-    now: Annotated[bool, typer.Option("--now/--no-now", help="Refuse those before at once")] = False,
+    now: Annotated[
+        bool, typer.Option("--now/--no-now", help="Refuse those before at once", show_default=False)
+    ] = False,
     out: _Out = None,
     days: _Days = DAYS,
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """Issue a new certificate to a tenant, and let those before it end."""
     from app.tenancy.tenants.enrolling import Issuing, rotate  # noqa: PLC0415 - as the client of the cluster below
@@ -181,24 +189,26 @@ def rotate_command(
     ends = timedelta() if now else _duration(overlap)
     issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
     moment = datetime.now(UTC)
-    for line in _run(lambda client: rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context):
+    for line in run_in_cluster(
+        lambda client: rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context
+    ):
         print(line)
     return 0
 
 
-@tenant_app.command("remove", epilog=_REMOVE_EPILOG)
+@tenant_app.command("remove", cls=RoleCommand, epilog=_REMOVE_EPILOG)
 def remove_command(
     *,
     name: _Name,
-    yes: Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask")] = False,
-    kubeconfig: _Kubeconfig = None,
-    context: _Context = None,
+    yes: Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)] = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
 ) -> int:
     """Remove a tenant, its namespace and everything in it."""
     from app.tenancy.tenants.enrolling import describe, remove  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
-    goes = _run(lambda client: describe(client, name), kubeconfig, context)
+    goes = run_in_cluster(lambda client: describe(client, name), kubeconfig, context)
     print(goes)
     if not yes:
         if not (sys.stdin is not None and sys.stdin.isatty()):
@@ -206,7 +216,7 @@ def remove_command(
         if not typer.confirm(f"Remove tenant {name} for good?"):
             print("nothing removed")
             return 1
-    for line in _run(lambda client: remove(client, name), kubeconfig, context):
+    for line in run_in_cluster(lambda client: remove(client, name), kubeconfig, context):
         print(line)
     return 0
 
@@ -234,17 +244,3 @@ def _duration(text: str) -> timedelta:
     if match is None:
         raise UsageError(f"--overlap: want a time such as 90s, 15m, 24h or 7d, got {text!r}")
     return timedelta(seconds=int(match[1]) * _SECONDS[match[2]])
-
-
-def _run(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
-    async def run() -> T:
-        # Imported late: the official client takes longer to import than the flags to parse.
-        from app.kube.transport import connect  # noqa: PLC0415
-
-        async with await connect(kubeconfig=kubeconfig, context=context) as client:
-            return await work(client)
-
-    try:
-        return asyncio.run(run())
-    except Terminal as error:  # it will not pass by itself: the user has to act
-        raise UsageError(str(error)) from error

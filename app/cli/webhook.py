@@ -8,7 +8,20 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.cli.options import ABSENT, given, option
+from app.cli.options import (
+    ABSENT,
+    LOGS,
+    PLACEMENT,
+    SERVING,
+    HealthPort,
+    HostLabel,
+    LogLevel,
+    RefusedNames,
+    ServersAddress,
+    given,
+    option,
+    paragraphs,
+)
 from app.settings import webhook as settings
 
 SWITCHES = (
@@ -21,15 +34,9 @@ SWITCHES = (
     "alsologtostderr",
 )
 
-_SERVING, _TLS, _SOURCE, _INJECTION, _PLACEMENT, _LOGS = (
-    "Serving",
-    "TLS",
-    "Attachments",
-    "Injection",
-    "Placement and tenants",
-    "Logs",
-)
-EPILOG = """Examples:
+_TLS, _SOURCE, _INJECTION = "TLS", "Attachments", "Injection"
+
+EPILOG = paragraphs("""Examples:
 
   berth webhook --tls-cert-file tls.crt --tls-private-key-file tls.key
 
@@ -42,25 +49,20 @@ Environment: BERTH_ and the flag in capitals stand for every flag, lists with co
 BERTH_INJECT_HUGEPAGE_DOWN_API=true); NAMESPACE for the namespace Berth runs in.
 A flag beats the environment. One dash does as well as two (-insecure=true).
 
-Exit status: 0 after a drained stop, 1 when stopped before that, 2 for a wrong flag or file."""
+Exit status: 0 after a drained stop, 1 when stopped before that, 2 for a wrong flag or file.""")
 
 
 def webhook(
-    port: Annotated[int | None, option("--port", panel=_SERVING, text="TLS port (default: 8443)")] = ABSENT,
-    bind_address: Annotated[
-        str | None, option("--bind-address", panel=_SERVING, text="Address of both servers (default: 0.0.0.0)")
-    ] = ABSENT,
-    health_check_port: Annotated[
-        int | None,
-        option("--health-check-port", panel=_SERVING, text="Plain port of /healthz, /readyz, /metrics (default: 8444)"),
-    ] = ABSENT,
-    workers: Annotated[int | None, option("--workers", panel=_SERVING, text="Worker processes (default: 1)")] = ABSENT,
+    port: Annotated[int | None, option("--port", panel=SERVING, text="TLS port (default: 8443)")] = ABSENT,
+    bind_address: ServersAddress = ABSENT,
+    health_check_port: HealthPort = ABSENT,
+    workers: Annotated[int | None, option("--workers", panel=SERVING, text="Worker processes (default: 1)")] = ABSENT,
     deadline_seconds: Annotated[
-        float | None, option("--deadline-seconds", panel=_SERVING, text="Longest time for one review (default: 8)")
+        float | None, option("--deadline-seconds", panel=SERVING, text="Longest time for one review (default: 8)")
     ] = ABSENT,
     drain_seconds: Annotated[
         float | None,
-        option("--drain-seconds", panel=_SERVING, text="How long to serve on after SIGTERM, unready (default: 5)"),
+        option("--drain-seconds", panel=SERVING, text="How long to serve on after SIGTERM, unready (default: 5)"),
     ] = ABSENT,
     tls_cert_file: Annotated[
         str | None, option("--tls-cert-file", panel=_TLS, text="Serving certificate, PEM (default: cert.pem)")
@@ -154,52 +156,36 @@ def webhook(
         bool | None,
         option(
             "--confine-tenants/--no-confine-tenants",
-            panel=_PLACEMENT,
+            panel=PLACEMENT,
             text="Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces (default: off)",
         ),
     ] = ABSENT,
-    host_label: Annotated[
-        str | None,
-        option(
-            "--host-label",
-            panel=_PLACEMENT,
-            text="Label of DPU nodes that names their host (default: provisioning.dpu.nvidia.com/host)",
-        ),
-    ] = ABSENT,
+    host_label: HostLabel = ABSENT,
     tenant_node_label: Annotated[
         str | None,
         option(
             "--tenant-node-label",
-            panel=_PLACEMENT,
+            panel=PLACEMENT,
             text="Label of DPU nodes that names their tenant (default: berth.dev/tenant)",
         ),
     ] = ABSENT,
-    admin_names: Annotated[
-        str | None,
-        option(
-            "--admin-names",
-            panel=_PLACEMENT,
-            text="Comma list of names that no Tenant may claim (default: cloud-admin.local)",
-        ),
-    ] = ABSENT,
-    log_level: Annotated[
-        str | None, option("--log-level", panel=_LOGS, text="debug, info, warning or error (default: info)")
-    ] = ABSENT,
+    admin_names: RefusedNames = ABSENT,
+    log_level: LogLevel = ABSENT,
     verbosity: Annotated[
-        int | None, option("-v", "--v", panel=_LOGS, text="4 and more mean --log-level debug")
+        int | None, option("-v", "--v", panel=LOGS, text="4 and more mean --log-level debug")
     ] = ABSENT,
     _logtostderr: Annotated[
-        bool | None, option("--logtostderr/--no-logtostderr", panel=_LOGS, text="", hidden=True)
+        bool | None, option("--logtostderr/--no-logtostderr", panel=LOGS, text="", hidden=True)
     ] = ABSENT,
     _alsologtostderr: Annotated[
-        bool | None, option("--alsologtostderr/--no-alsologtostderr", panel=_LOGS, text="", hidden=True)
+        bool | None, option("--alsologtostderr/--no-alsologtostderr", panel=LOGS, text="", hidden=True)
     ] = ABSENT,
-    _vmodule: Annotated[str | None, option("--vmodule", panel=_LOGS, text="", hidden=True)] = ABSENT,
-    _log_dir: Annotated[str | None, option("--log_dir", "--log-dir", panel=_LOGS, text="", hidden=True)] = ABSENT,
-    _stderrthreshold: Annotated[str | None, option("--stderrthreshold", panel=_LOGS, text="", hidden=True)] = ABSENT,
-    _log_backtrace_at: Annotated[str | None, option("--log_backtrace_at", panel=_LOGS, text="", hidden=True)] = ABSENT,
-    _log_link: Annotated[str | None, option("--log_link", panel=_LOGS, text="", hidden=True)] = ABSENT,
-    _logbuflevel: Annotated[str | None, option("--logbuflevel", panel=_LOGS, text="", hidden=True)] = ABSENT,
+    _vmodule: Annotated[str | None, option("--vmodule", panel=LOGS, text="", hidden=True)] = ABSENT,
+    _log_dir: Annotated[str | None, option("--log_dir", "--log-dir", panel=LOGS, text="", hidden=True)] = ABSENT,
+    _stderrthreshold: Annotated[str | None, option("--stderrthreshold", panel=LOGS, text="", hidden=True)] = ABSENT,
+    _log_backtrace_at: Annotated[str | None, option("--log_backtrace_at", panel=LOGS, text="", hidden=True)] = ABSENT,
+    _log_link: Annotated[str | None, option("--log_link", panel=LOGS, text="", hidden=True)] = ABSENT,
+    _logbuflevel: Annotated[str | None, option("--logbuflevel", panel=LOGS, text="", hidden=True)] = ABSENT,
 ) -> int:
     """Answer AdmissionReviews on /mutate and /validate over TLS."""
     flags = given(locals())

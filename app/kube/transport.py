@@ -115,7 +115,8 @@ class AioKubeClient(KubeClient):
                     yield line
             if rest := splitter.rest().strip():
                 yield rest
-        except TRANSPORT_FAULTS as error:
+        except (*TRANSPORT_FAULTS, RuntimeError) as error:
+            # A stream whose connection went before we waited for more of it says no more than RuntimeError.
             raise error_of_transport(what, error) from error
         finally:
             response.close()

@@ -1,17 +1,30 @@
-"""When the served certificate ends. Imported by roles that keep it up to date: a zero would look like an alarm."""
+"""When the certificate of this process ends: what it serves with or, an agent, what it shows to the gateway.
+
+There is no series before the date is known: a zero would look like an alarm.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
+from functools import cache
 
 from prometheus_client import Gauge
 
-CERT_NOT_AFTER = Gauge(
-    "cert_not_after_seconds", "Unix time at which the served certificate expires", multiprocess_mode="livemin"
-)
+
+@cache
+def _gauge() -> Gauge:
+    return Gauge(
+        "cert_not_after_seconds", "Unix time at which the process's certificate expires", multiprocess_mode="livemin"
+    )
 
 
 def refresh(not_after: datetime | None) -> None:
-    """Set the gauge of the served certificate's end."""
+    """Set the gauge of the certificate's end."""
     if not_after is not None:
-        CERT_NOT_AFTER.set(not_after.timestamp())
+        _gauge().set(not_after.timestamp())
+
+
+def follow(not_after: Callable[[], datetime]) -> None:
+    """Ask for the certificate's end at each scrape; not for a process with workers."""
+    _gauge().set_function(lambda: not_after().timestamp())

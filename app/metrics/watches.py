@@ -42,6 +42,28 @@ class WatchMetrics:
         POISON_OBJECTS.labels(kind).inc()
 
 
+class AgingWatchMetrics(WatchMetrics):
+    """Gives the ages of the caches too, as of each scrape: not for a process with workers.
+
+    An API server is heard of when it lists or says anything, if only where it stands. `forget` when the caches end.
+    """
+
+    def __init__(self) -> None:
+        self._heard: dict[str, float] = {}
+
+    def objects(self, kind: str, count: int) -> None:
+        super().objects(kind, count)
+        first = kind not in self._heard
+        self._heard[kind] = time.monotonic()
+        if first:
+            CACHE_AGE.labels(kind).set_function(lambda: time.monotonic() - self._heard[kind])
+
+    def forget(self) -> None:
+        """There are no caches any more, and so no ages."""
+        for kind in self._heard:
+            CACHE_AGE.remove(kind)
+
+
 def refresh(last_contacts: Mapping[str, float]) -> None:
     """Set the ages of the caches; `last_contacts` are monotonic seconds by kind."""
     now = time.monotonic()

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import datetime
+from pathlib import Path
+
+from cryptography import x509
+
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.transport import connect
 from app.metrics import agent as agent_metrics
-from app.metrics import controllers, watches
+from app.metrics import certificates, controllers, watches
 from app.metrics.agent import AgentMetrics
 from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import WatchMetrics
+from app.metrics.watches import AgingWatchMetrics, WatchMetrics
 from app.runtime.background import identity, run_background
-from app.runtime.standing import Connected, Led, Part
+from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.agent import AgentSettings
 from app.tenancy.agent.agent import Agent
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
@@ -23,11 +29,12 @@ _WATCHED = (PODS, CONFIG_MAPS, WORKLOAD_RULES, *UVS_RESOURCES)
 
 def run_agent(settings: AgentSettings) -> int:
     """Run until a signal and return the exit status."""
-    return run_background(agent_part(settings), settings, role="agent")
+    part = Together(agent_part(settings, alone=True), CertificateDate(settings.options.cert_file))
+    return run_background(part, settings, role="agent")
 
 
-def agent_part(settings: AgentSettings) -> Part:
-    """The agent of these settings, to be run in a loop."""
+def agent_part(settings: AgentSettings, *, alone: bool = False) -> Part:
+    """The agent of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
     agent_metrics.create_series()
     controllers.create_series(_CONTROLLERS, lease=LEASE)
     watches.create_series(tuple(resource.kind for resource in _WATCHED))
@@ -35,16 +42,56 @@ def agent_part(settings: AgentSettings) -> Part:
 
     def build(client: KubeClient) -> Part:
         def agent() -> Part:
-            return Agent(
+            watching = AgingWatchMetrics() if alone else WatchMetrics()
+            made = Agent(
                 client,
                 options=options,
                 observer=AgentMetrics(),
-                watch_observer=WatchMetrics(),
+                watch_observer=watching,
                 controller_observer=ControllerMetrics(),
             )
+            return _Aged(made, watching) if isinstance(watching, AgingWatchMetrics) else made
 
         if not settings.leader_elect:
             return agent()
         return Led(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+
+
+class _Aged:
+    """A part whose caches, and with them their ages, end when it does: a replica that leads no more has none."""
+
+    def __init__(self, part: Part, metrics: AgingWatchMetrics) -> None:
+        self._part, self._metrics = part, metrics
+
+    def waiting(self) -> list[str]:
+        return self._part.waiting()
+
+    async def run(self) -> None:
+        try:
+            await self._part.run()
+        finally:
+            self._metrics.forget()
+
+
+class CertificateDate:
+    """Looks at the certificate's file from time to time, and tells the metrics when it ends."""
+
+    def __init__(self, path: Path, *, poll: float = 10.0) -> None:
+        self._path, self._poll = path, poll
+
+    def waiting(self) -> list[str]:
+        return []  # the agent itself says what is wrong with its files
+
+    async def run(self) -> None:
+        while True:
+            certificates.refresh(await asyncio.to_thread(_not_after, self._path))
+            await asyncio.sleep(self._poll)
+
+
+def _not_after(path: Path) -> datetime | None:
+    try:
+        return x509.load_pem_x509_certificates(path.read_bytes())[0].not_valid_after_utc
+    except (OSError, ValueError):
+        return None

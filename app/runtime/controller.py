@@ -44,7 +44,6 @@ def controller_part(settings: ControllerSettings) -> Part:
 
 def _workloads(client: KubeClient, settings: ControllerSettings) -> Part:
     options = ControllerOptions(
-        system_namespace=settings.admin_resources_namespace,
         placement=settings.placement,
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
@@ -55,7 +54,9 @@ def _workloads(client: KubeClient, settings: ControllerSettings) -> Part:
 
 
 def _tenants(client: KubeClient, settings: ControllerSettings) -> Part:
-    options = TenantsOptions(placement=settings.placement, resync=settings.resync_seconds)
+    options = TenantsOptions(
+        placement=settings.placement, admin_names=settings.admin_names, resync=settings.resync_seconds
+    )
     return TenantsController(
         client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()
     )

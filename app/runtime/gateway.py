@@ -6,39 +6,38 @@ import asyncio
 from typing import get_args
 
 from app.kube.client import KubeClient
-from app.kube.resources import PODS
 from app.kube.transport import connect
+from app.metrics import certificates, watches
 from app.metrics import gateway as gateway_metrics
-from app.metrics import watches
 from app.metrics.gateway import GatewayMetrics
-from app.metrics.watches import WatchMetrics
+from app.metrics.watches import AgingWatchMetrics, WatchMetrics
 from app.runtime.background import run_background
 from app.runtime.listening import listen
 from app.runtime.standing import Connected, Part
 from app.settings.gateway import GatewaySettings
 from app.tenancy.gateway.identity import Reason
 from app.tenancy.gateway.server import AUDIENCES, Gateway
-from app.workloads.model import TENANT_RULES, TENANTS, WORKLOADS
-
-_WATCHED = (TENANTS, WORKLOADS, TENANT_RULES, PODS)
+from app.tenancy.gateway.sources import WATCHED
 
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
     # gRPC binds its port itself, later, and does not say what is wrong with it.
     listen("--port", settings.bind_address, settings.port).close()
-    return run_background(gateway_part(settings), settings, role="gateway")
+    return run_background(gateway_part(settings, alone=True), settings, role="gateway")
 
 
-def gateway_part(settings: GatewaySettings) -> Part:
-    """The gateway of these settings, to be run in a loop."""
+def gateway_part(settings: GatewaySettings, *, alone: bool = False) -> Part:
+    """The gateway of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
     gateway_metrics.create_series(AUDIENCES, get_args(Reason))
-    watches.create_series(tuple(resource.kind for resource in _WATCHED))
+    watches.create_series(WATCHED)
 
     def build(client: KubeClient) -> Part:
-        return Serving(
-            Gateway(client, options=settings.options, observer=GatewayMetrics(), watch_observer=WatchMetrics())
-        )
+        watching = AgingWatchMetrics() if alone else WatchMetrics()
+        gateway = Gateway(client, options=settings.options, observer=GatewayMetrics(), watch_observer=watching)
+        if alone:
+            certificates.follow(lambda: gateway.not_after)
+        return Serving(gateway)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
 

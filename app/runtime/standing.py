@@ -1,6 +1,7 @@
 """Runs the part of a role that works in the background, with health and metrics beside it, until it is told to stop.
 
-A part runs until it is cancelled and says at any time what it waits for. What the parts do is their own business.
+A part runs until it is cancelled and says at any time what it waits for. What the parts do is their own business; but
+one that ends by itself has failed, for nobody would do its work from then on.
 """
 
 from __future__ import annotations
@@ -36,6 +37,14 @@ class Part(Protocol):
         ...
 
 
+async def lasting(part: Part) -> None:
+    """Run the part. Raises BerthError where it ends without having been told to."""
+    await part.run()
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        raise BerthError(f"{type(part).__name__} ended by itself")
+
+
 class Standing:
     """One process of a role: `run` serves health, then runs the part; when `stop` is set the part ends, then health."""
 
@@ -54,7 +63,7 @@ class Standing:
                 background = [tasks.create_task(self._report_readiness()), tasks.create_task(measure_lag())]
                 if self._health is not None:
                     tasks.create_task(server.serve(sockets=[self._health]))
-                work = tasks.create_task(self._part.run())
+                work = tasks.create_task(lasting(self._part))
                 stopping = tasks.create_task(stop.wait())
                 await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 self._stopping = True
@@ -119,7 +128,7 @@ class Led:
     async def _term(self) -> None:
         self._part = self._build()
         try:
-            await self._part.run()
+            await lasting(self._part)
         finally:
             self._part = None
 
@@ -136,7 +145,7 @@ class Together:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for part in self._parts:
-                tasks.create_task(part.run())
+                tasks.create_task(lasting(part))
 
 
 class Connected:
@@ -152,4 +161,4 @@ class Connected:
     async def run(self) -> None:
         async with await self._connect() as client:
             self._part = self._build(client)
-            await self._part.run()
+            await lasting(self._part)

@@ -37,6 +37,8 @@ _NAMES = (_HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.de
 _KEEP_ALIVE = 75
 _GRACE = 1
 """Seconds that requests get to end at a stop."""
+_STOPPED = "stopped"
+"""In the state of connections: their server has stopped."""
 _WEBHOOKS = "admissionregistration.k8s.io"
 _RBAC = "rbac.authorization.k8s.io"
 _RBAC_PLURALS = {
@@ -52,6 +54,9 @@ class _Protocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the base class has it
         super().connection_made(GatheringTransport(transport, self.loop))
+        if _STOPPED in self.app_state:
+            transport.abort()  # its handshake outlasted the server
+            return
         tls = transport.get_extra_info("ssl_object")
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.app_state = {**self.app_state, "peer_certificate": certificate}
@@ -145,7 +150,12 @@ class Cluster:
         self._server = self._loop = None
         self.storage.close()
         server.should_exit = True
+        server.lifespan.state[_STOPPED] = True
         await loop
+        if self._socket is not None:
+            # A listener that closes in the turn in which it accepts drops the new connection without closing it.
+            asyncio.get_running_loop().remove_reader(self._socket)
+            await asyncio.sleep(0)
         await server.shutdown(sockets=[self._socket] if self._socket else None)
         await _abort_connections(server)
         await self.state.webhooks.close()

@@ -18,12 +18,11 @@ CONTROLLERS = ("workloads", "tenants")
 class ControllerSettings(PlacementSettings):
     """Everything `berth controller` is told. Times are in seconds.
 
-    `namespace` is where its Lease is; `admin_resources_namespace` that of admin rules and their companions.
+    `namespace` is where its Lease is.
     """
 
     namespace: str = Field(default=SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
     controllers: Annotated[tuple[str, ...], NoDecode] = CONTROLLERS
-    admin_resources_namespace: str = SYSTEM_NAMESPACE
     max_concurrent_reconciles: int = Field(default=16, ge=1, le=256)
     resync_seconds: float = Field(default=60.0, ge=1, allow_inf_nan=False)
     leader_elect: bool = True
@@ -39,7 +38,7 @@ class ControllerSettings(PlacementSettings):
                 raise ValueError(f"there is no controller {name!r}: want {', '.join(CONTROLLERS)}")
         return tuple(dict.fromkeys(value))
 
-    @field_validator("namespace", "admin_resources_namespace")
+    @field_validator("namespace")
     @classmethod
     def _namespace(cls, value: str) -> str:
         return check_dns_label(value)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from app.settings.placement import PlacementSettings
-from app.settings.source import Port, comma_list, load_role, not_empty
+from app.settings.source import Port, load_role, not_empty
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
-from app.tenancy.model import ADMIN_NAME
 
 _LIMITS = Limits()
 
@@ -23,11 +20,12 @@ class GatewaySettings(PlacementSettings):
     tls_cert_file: str = "tls.crt"
     tls_private_key_file: str = "tls.key"
     client_ca: str = "ca.crt"
-    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
+    admin_ca: str | None = None
     max_message_bytes: int = Field(default=_LIMITS.message_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
     streams_per_tenant: int = Field(default=_LIMITS.streams_per_tenant, ge=3, le=1000)
     calls_per_second: float = Field(default=_LIMITS.calls_per_second, gt=0, allow_inf_nan=False)
     calls_burst: int = Field(default=_LIMITS.calls_burst, ge=1)
+    workloads_per_tenant: int = Field(default=_LIMITS.workloads_per_tenant, ge=1)
     writes_per_tenant: int = Field(default=_LIMITS.writes_per_tenant, ge=1, le=256)
     drain_seconds: float = Field(default=5.0, ge=0, le=600)
 
@@ -39,10 +37,16 @@ class GatewaySettings(PlacementSettings):
             streams_per_tenant=self.streams_per_tenant,
             calls_per_second=self.calls_per_second,
             calls_burst=self.calls_burst,
+            workloads_per_tenant=self.workloads_per_tenant,
             writes_per_tenant=self.writes_per_tenant,
             writes=max(_LIMITS.writes, self.writes_per_tenant),
         )
-        files = TlsFiles(Path(self.tls_cert_file), Path(self.tls_private_key_file), Path(self.client_ca))
+        files = TlsFiles(
+            certificate=Path(self.tls_cert_file),
+            key=Path(self.tls_private_key_file),
+            client_ca=Path(self.client_ca),
+            admin_ca=Path(self.admin_ca) if self.admin_ca is not None else None,
+        )
         return GatewayOptions(
             tls=files,
             host=f"[{self.bind_address}]" if ":" in self.bind_address else self.bind_address,
@@ -53,18 +57,10 @@ class GatewaySettings(PlacementSettings):
             drain=self.drain_seconds,
         )
 
-    @field_validator("admin_names", mode="before")
+    @field_validator("tls_cert_file", "tls_private_key_file", "client_ca", "admin_ca")
     @classmethod
-    def _comma_list(cls, value: object) -> object:
-        value = comma_list(value)
-        if not value:
-            raise ValueError("want at least one name of a certificate")
-        return value
-
-    @field_validator("tls_cert_file", "tls_private_key_file", "client_ca")
-    @classmethod
-    def _some_file(cls, value: str) -> str:
-        return not_empty(value)
+    def _some_file(cls, value: str | None) -> str | None:
+        return not_empty(value) if value is not None else None
 
     @model_validator(mode="after")
     def _two_ports(self) -> GatewaySettings:

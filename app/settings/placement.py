@@ -1,21 +1,27 @@
-"""What the roles of the infra cluster that place Pods are told: which labels of DPU nodes say whose they are."""
+"""What the roles of the infra cluster are told alike: which labels say whose DPU nodes are, and who is the admin."""
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import field_validator, model_validator
+from pydantic_settings import NoDecode
 
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.settings.source import RoleSettings
+from app.settings.source import RoleSettings, comma_list
+from app.tenancy.model import ADMIN_NAME
 
 
 class PlacementSettings(RoleSettings):
-    """An empty `tenant_node_label` confines nobody. All roles of a cluster have to be told the same."""
+    """An empty `tenant_node_label` confines nobody. All roles of a cluster have to be told the same.
+
+    `admin_names` are the names of the cloud admin's certificates.
+    """
 
     host_label: str = HOST_LABEL
     tenant_node_label: str = TENANT_LABEL
+    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
 
     @property
     def placement(self) -> PlacementOptions:
@@ -31,6 +37,14 @@ class PlacementSettings(RoleSettings):
     @classmethod
     def _label_or_nothing(cls, value: str) -> str:
         return check_label_key(value) if value else value
+
+    @field_validator("admin_names", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        value = comma_list(value)
+        if not value:
+            raise ValueError("want at least one name of a certificate")
+        return value
 
     @model_validator(mode="after")
     def _two_labels(self) -> Self:

@@ -11,12 +11,11 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from app.kube.names import check_annotation_key, check_dns_label, check_label_key
+from app.kube.names import check_annotation_key, check_dns_label
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
-from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.settings.source import Port, RoleSettings, comma_list, load_role
-from app.tenancy.model import ADMIN_NAME
+from app.settings.placement import PlacementSettings
+from app.settings.source import Port, comma_list, load_role, not_empty
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -24,7 +23,7 @@ ExistingResources = Literal["top-up", "skip", "add"]
 SelectorConflict = Literal["override", "deny"]
 
 
-class WebhookSettings(RoleSettings):
+class WebhookSettings(PlacementSettings):
     """Everything `berth webhook` is told. Times are in seconds; port 0 takes a free port, which the log names."""
 
     port: Port = 8443
@@ -50,9 +49,6 @@ class WebhookSettings(RoleSettings):
     default_network_namespace: str = "kube-system"
 
     confine_tenants: bool = False
-    host_label: str = HOST_LABEL
-    tenant_node_label: str = TENANT_LABEL
-    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
 
     workers: int = Field(default=1, ge=1, le=64)
     deadline_seconds: float = Field(default=8.0, gt=0, le=30)
@@ -79,11 +75,6 @@ class WebhookSettings(RoleSettings):
         )
 
     @property
-    def placement(self) -> PlacementOptions:
-        """Which node labels placement goes by."""
-        return PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label)
-
-    @property
     def initial_switches(self) -> Switches:
         """What is turned on without the ConfigMap of control switches."""
         return Switches(
@@ -97,15 +88,12 @@ class WebhookSettings(RoleSettings):
     def _files(cls, value: object) -> object:
         return comma_list(value) or (SERVICE_ACCOUNT_CA,)
 
-    @field_validator("admin_names", mode="before")
+    @field_validator("tenant_node_label")
     @classmethod
-    def _names(cls, value: object) -> object:
-        return comma_list(value) or (ADMIN_NAME,)
-
-    @field_validator("host_label", "tenant_node_label")
-    @classmethod
-    def _label(cls, value: str) -> str:
-        return check_label_key(value)
+    def _some_label(cls, value: str) -> str:
+        if not value:
+            raise ValueError("want a label; to confine nobody, leave out --confine-tenants")
+        return value
 
     @field_validator("namespace", "default_network_namespace")
     @classmethod
@@ -115,9 +103,7 @@ class WebhookSettings(RoleSettings):
     @field_validator("tls_cert_file", "tls_private_key_file", "manifests")
     @classmethod
     def _not_empty(cls, value: str | None) -> str | None:
-        if value == "":
-            raise ValueError("want a value, got an empty string")
-        return value
+        return value if value is None else not_empty(value)
 
     @field_validator("network_resource_name_keys")
     @classmethod
@@ -136,8 +122,6 @@ class WebhookSettings(RoleSettings):
             raise ValueError("--manifests and --kubeconfig exclude each other: attachments come from one place")
         if self.manifests is not None and self.confine_tenants:
             raise ValueError("--confine-tenants needs a cluster: manifests do not say whose a namespace is")
-        if self.host_label == self.tenant_node_label:
-            raise ValueError("--host-label and --tenant-node-label: one label cannot say both")
         if self.honor_resources and self.existing_resources == "skip":
             raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
         return self

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 ADMIN_NAME = "cloud-admin.local"
 """The common name (or DNS name) of the cloud admin's certificate, as in Universe's deployment."""
 GATEWAY_NAME = "api-gateway.local"
 """A name that the gateway's certificate answers to wherever it runs."""
+CLUSTER_KEY = "berth-cluster"
+"""Metadata of an agent's calls: the UID of namespace kube-system of its cluster, which no two clusters share."""
+CLUSTER = "berth.dev/cluster"
+"""Annotation of a Tenant: the cluster that its agent was first seen in; calls from another one are refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +28,8 @@ class Tenant:
     """A Tenant object: `names` are the common or DNS names of its certificates.
 
     Where `certificates` are pinned, a name alone is not enough. `hosts` are the names of its hosts, or None where
-    the labels of DPU nodes are kept by somebody else.
+    the labels of DPU nodes are kept by somebody else. `cluster` is the one it was first seen in ("": none yet), which
+    only the gateway reads.
     """
 
     name: str
@@ -34,6 +39,11 @@ class Tenant:
     certificates: tuple[PinnedCertificate, ...] = ()
     hosts: tuple[str, ...] | None = None
     suspended: bool = False
+    cluster: str = ""
+
+    def at(self, cluster: str) -> Tenant:
+        """The same tenant, seen in this cluster."""
+        return replace(self, cluster=cluster)
 
 
 def tenant_certificate_name(tenant: str) -> str:

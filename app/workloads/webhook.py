@@ -21,6 +21,7 @@ from app.workloads.model import (
     ADMIN_RULES,
     MIRROR,
     RULE_NAME,
+    SYSTEM_NAMESPACE,
     TENANT_RULES,
     UVS_CONFIG_MAPS,
     UVS_DAEMON_SETS,
@@ -29,7 +30,7 @@ from app.workloads.model import (
     WORKLOAD_RULES,
     RuleKind,
 )
-from app.workloads.rules.parsing import rule_problems
+from app.workloads.rules.problems import rule_problems
 from app.workloads.templates.marks import cut, member, shown
 from app.workloads.templates.problems import manifest_problems, name_problems, template_problems
 
@@ -44,6 +45,8 @@ _OBJECTS = {
     (UVS_SECRETS.group, UVS_SECRETS.kind): "Secret",
     (UVS_CONFIG_MAPS.group, UVS_CONFIG_MAPS.kind): "ConfigMap",
 }
+_OF_AGENTS = {(WORKLOAD_RULES.group, WORKLOAD_RULES.kind), *_OBJECTS}
+"""What an agent reads, in one namespace of its cluster."""
 _TOLD = 50
 """Problems that one denial names; beyond them it counts."""
 _WHOLE_NAME = 63 - 36 - 1
@@ -71,13 +74,22 @@ class RuleCheck:
         obj = _decode(request.object, reason)
         if member(obj.get("metadata"), "deletionTimestamp") or _unchanged(obj, request, reason):
             return
-        if kind == (UVS_PODS.group, UVS_PODS.kind) and _is_mirror(obj):
-            plan.warnings += _mirror_warnings(obj)
-            return
+        if kind == (UVS_PODS.group, UVS_PODS.kind):
+            if _is_mirror(obj):
+                plan.warnings += _mirror_warnings(obj)
+                return
+            if _was_mirror(request, reason):
+                message = f"metadata.labels: this is a mirror of a companion: leave the label {MIRROR}"
+                raise Denied(message, reason=reason)
         problems = _rule(obj, _RULES[kind]) if kind in _RULES else _object(obj, _OBJECTS[kind])
         if problems:
             raise Denied(_told(problems), reason=reason)
         plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj)
+        if kind in _OF_AGENTS and request.operation == "CREATE" and request.namespace not in ("", SYSTEM_NAMESPACE):
+            plan.warnings.append(
+                f"metadata.namespace: agents look at namespace {SYSTEM_NAMESPACE} unless told otherwise, "
+                f"not at {cut(request.namespace)}"
+            )
 
 
 def _rule(obj: JSON, kind: RuleKind) -> list[str]:
@@ -123,6 +135,14 @@ def _unchanged(obj: JSON, request: Request, reason: str) -> bool:
 def _is_mirror(obj: JSON) -> bool:
     labels = member(obj.get("metadata"), "labels")
     return isinstance(labels, dict) and MIRROR in labels
+
+
+def _was_mirror(request: Request, reason: str) -> bool:
+    """Whether an update is of what Berth has made to show a companion; a mark by hand names no rule."""
+    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
+        return False
+    old = _decode(request.old_object, reason)
+    return _is_mirror(old) and bool(member(member(old.get("metadata"), "annotations"), RULE_NAME))
 
 
 def _told(problems: list[str]) -> str:

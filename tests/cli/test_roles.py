@@ -83,6 +83,8 @@ def as_shown(name: str, value: object) -> str:
     """A default as the help has it; "" where there is nothing to say."""
     if name == "controllers":
         return "both"
+    if name == "admin_ca":
+        return "any"
     if name == "kubeconfig":
         return "in-cluster"
     if isinstance(value, float):

@@ -11,9 +11,12 @@ import subprocess
 import sys
 import urllib.request
 from pathlib import Path
+from typing import Any
 
+import typer.main
 import yaml
 
+from app.cli.main import cli
 from tests.e2e.processes import Background, free_port
 
 ROOT = Path(__file__).parents[2]
@@ -80,6 +83,20 @@ def test_the_explanation_names_what_the_diff_shows() -> None:
 def _moved(words: list[str], certs: str) -> list[str]:
     """The same words, with the folder `certs` elsewhere, so that the test leaves no trace."""
     return [re.sub(r"^certs(?=/|$)", certs, word) if number else word for number, word in enumerate(words)]
+
+
+def test_every_command_of_the_installation_is_one_with_its_flags() -> None:
+    """From nothing to a running system with what is there."""
+    commands: Any = typer.main.get_command(cli)
+    install = README.partition("\n## Install")[2].partition("\n## ")[0]
+    typed = [shlex.split(line.partition(" | ")[0]) for line in re.findall(r"^berth (.+)$", install, re.MULTILINE)]
+    assert {words[0] for words in typed} == {"crds", "tenant", "gateway", "controller", "webhook", "agent"}
+    for words in typed:
+        command = commands.commands[words[0]]
+        if hasattr(command, "commands"):
+            command = command.commands[words[1]]
+        known = {name for param in command.params for name in param.opts}
+        assert {word for word in words if word.startswith("--")} <= known, words
 
 
 def test_every_file_and_target_that_is_named_exists() -> None:

@@ -220,6 +220,21 @@ async def test_closed_client_answers_like_a_lost_server(server: ApiServer, tmp_p
     assert caught.value.status == 0
 
 
+async def test_a_watch_whose_connection_went_between_two_reads_is_a_lost_server(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """Nobody waited at that moment, so that no error was left for the next read."""
+    client = await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", server.url)))
+    server.put(config_map("a"))
+    lines = client.watch(CONFIG_MAPS, resource_version="1")
+    assert await anext(lines) == b""
+    assert b'"ADDED"' in await anext(lines)
+    await client.close()
+    with pytest.raises(ApiError) as caught:
+        await anext(lines)
+    assert caught.value.status == 0
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

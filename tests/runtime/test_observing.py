@@ -51,6 +51,16 @@ async def test_a_bug_is_logged_with_its_place_and_without_its_text(report) -> No
     assert "hunter2" not in line
 
 
+def test_ages_of_caches_end_with_the_caches() -> None:
+    told = watches.AgingWatchMetrics()
+    told.objects("Aged", 3)
+    age = REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"})
+    assert age is not None
+    assert (REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"}) or 0) > age
+    told.forget()
+    assert REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"}) is None
+
+
 async def test_long_names_are_cut_in_the_log(report) -> None:
     line, _ = report(outcome(request=Request(uid="u" * 9999, name="n" * 9999, namespace="s" * 9999)))
     assert len(line) < 2000

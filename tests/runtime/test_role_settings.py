@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import UsageError
-from app.settings import agent, controller, gateway
+from app.settings import agent, controller, gateway, webhook
 
 GATEWAY = {"gateway": "gateway.example:30001"}
 
@@ -24,7 +24,8 @@ def bare(monkeypatch):
 def test_a_controller_that_is_told_nothing() -> None:
     loaded = controller.load({})
     assert loaded.controllers == ("workloads", "tenants")
-    assert (loaded.namespace, loaded.admin_resources_namespace) == ("universe", "universe")
+    assert loaded.namespace == "universe"
+    assert loaded.admin_names == ("cloud-admin.local",)
     assert loaded.leader_elect
     assert loaded.placement.host_label == "provisioning.dpu.nvidia.com/host"
     assert loaded.placement.tenant_node_label == "berth.dev/tenant"
@@ -36,12 +37,15 @@ def test_a_gateway_that_is_told_nothing_serves_tls_from_its_folder() -> None:
     assert options.tls.certificate == Path("tls.crt")
     assert (options.tls.key, options.tls.client_ca) == (Path("tls.key"), Path("ca.crt"))
     assert options.admin_names == ("cloud-admin.local",)
+    assert options.tls.admin_ca is None
 
 
 def test_what_a_gateway_is_told_reaches_it() -> None:
     given = {"max_message_bytes": 65536, "streams_per_tenant": 3, "calls_per_second": 2.5, "calls_burst": 7}
     given |= {
         "writes_per_tenant": 200,
+        "workloads_per_tenant": 9,
+        "admin_ca": "admin-ca.crt",
         "drain_seconds": 1.5,
         "admin_names": "a.example, b.example",
         "host_label": "x/y",
@@ -51,6 +55,7 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
     assert (limits.message_bytes, limits.streams_per_tenant, limits.calls_burst) == (65536, 3, 7)
     assert (limits.calls_per_second, limits.writes_per_tenant, options.drain) == (2.5, 200, 1.5)
     assert limits.writes >= limits.writes_per_tenant
+    assert (limits.workloads_per_tenant, options.tls.admin_ca) == (9, Path("admin-ca.crt"))
     assert options.admin_names == ("a.example", "b.example")
     assert options.placement.host_label == "x/y"
 
@@ -83,6 +88,8 @@ def test_addresses_of_a_gateway(address) -> None:
         (controller, "BERTH_NAMESPACE", "berth", "namespace", "berth"),
         (controller, "BERTH_LEADER_ELECT", "false", "leader_elect", False),
         (controller, "BERTH_TENANT_NODE_LABEL", "a/b", "tenant_node_label", "a/b"),
+        (controller, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
+        (webhook, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
         (gateway, "BERTH_PORT", "30001", "port", 30001),
         (gateway, "BERTH_PORT", "tcp://10.0.0.1:9090", "port", 9090),
         (gateway, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
@@ -112,7 +119,15 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (controller, {"resync_seconds": 0.5}, "--resync-seconds: "),
         (controller, {"resync_seconds": float("nan")}, "--resync-seconds: "),
         (controller, {"namespace": "No Name"}, "--namespace: 'No Name' is not a valid name"),
-        (controller, {"admin_resources_namespace": ""}, "--admin-resources-namespace: "),
+        (controller, {"admin_names": " , "}, "--admin-names: want at least one name"),
+        (webhook, {"admin_names": ""}, "--admin-names: want at least one name"),
+        (
+            webhook,
+            {"tenant_node_label": ""},
+            "--tenant-node-label: want a label; to confine nobody, leave out --confine",
+        ),
+        (webhook, {"tenant_node_label": "not a label"}, "--tenant-node-label: 'not a label'"),
+        (webhook, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
         (controller, {"host_label": "not a label"}, "--host-label: "),
         (controller, {"host_label": ""}, "--host-label: "),
         (controller, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
@@ -120,6 +135,8 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (gateway, {"port": 80}, "--port: invalid port number"),
         (gateway, {"port": 8444}, "--port and --health-check-port: want two ports, got one"),
         (gateway, {"client_ca": ""}, "--client-ca: want a value"),
+        (gateway, {"admin_ca": ""}, "--admin-ca: want a value"),
+        (gateway, {"workloads_per_tenant": 0}, "--workloads-per-tenant: "),
         (gateway, {"admin_names": ","}, "--admin-names: want at least one name"),
         (gateway, {"calls_per_second": 0}, "--calls-per-second: "),
         (gateway, {"calls_per_second": float("inf")}, "--calls-per-second: "),
@@ -164,5 +181,6 @@ def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, role, variable, te
         role.load({})
 
 
-def test_the_empty_label_confines_nobody() -> None:
-    assert controller.load({"tenant_node_label": ""}).placement.tenant_node_label == ""
+@pytest.mark.parametrize("role", [controller, gateway])
+def test_the_empty_label_confines_nobody(role) -> None:
+    assert role.load({"tenant_node_label": ""}).placement.tenant_node_label == ""

@@ -18,6 +18,7 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
+from cryptography import x509
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, LEASES, NAMESPACES
@@ -80,6 +81,16 @@ class Process:
             for family in families
             for sample in family.samples
             if not sample.name.startswith(("python_", "process_"))
+        }
+
+    async def values(self) -> dict[tuple[str, str], float]:
+        """Gauges by name and kind ("" where they have none)."""
+        _, text = await self.get("/metrics")
+        families = [family for family in text_string_to_metric_families(text) if family.type == "gauge"]
+        return {
+            (sample.name, sample.labels.get("kind", "")): sample.value
+            for family in families
+            for sample in family.samples
         }
 
     async def end(self, number: int = signal.SIGTERM) -> int:
@@ -225,6 +236,34 @@ async def test_a_gateway_serves_and_ends_its_streams_when_it_is_stopped(stage: S
     assert not any("Traceback" in line for line in gateway.lines)
 
 
+async def test_a_gateway_tells_the_age_of_each_cache_and_when_its_certificate_ends(stage: Stage) -> None:
+    gateway, _ = await stage.gateway()
+    found = await gateway.values()
+    kinds = ("Tenant", "Workload", "TenantWorkloadRule", "CompanionPod", "ResourcePod")
+    for kind in kinds:
+        assert 0 < found["cache_age_seconds", kind] < 60
+        assert found["cache_objects", kind] == (1 if kind == "Tenant" else 0)
+    assert {kind for name, kind in found if name == "cache_objects"} == set(kinds)
+    assert found["cert_not_after_seconds", ""] == _end(stage.folder / "gateway" / "tls.crt")
+    assert await gateway.end() == 0
+
+
+def _end(certificate: Path) -> float:
+    return x509.load_pem_x509_certificate(certificate.read_bytes()).not_valid_after_utc.timestamp()
+
+
+async def test_lines_of_grpc_itself_are_not_in_the_log(stage: Stage) -> None:
+    """Its core would say in its own way that a client showed no certificate."""
+    gateway, address = await stage.gateway("--log-level=debug")
+    ca = (stage.folder / "tenant1" / "ca.crt").read_bytes()
+    options = [("grpc.ssl_target_name_override", GATEWAY_NAME)]
+    async with grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options) as channel:
+        with pytest.raises(grpc.aio.AioRpcError):
+            await channel.unary_unary(f"/{RULES}/List")(b"", timeout=10)
+    assert await gateway.end() == 0
+    assert [line for line in gateway.lines if not line.startswith("{")] == []
+
+
 async def test_no_key_is_in_the_log_of_a_gateway(stage: Stage) -> None:
     gateway, _ = await stage.gateway("--log-level=debug")
     assert await gateway.end() == 0
@@ -240,7 +279,11 @@ async def test_an_agent_is_ready_when_its_streams_are_up_and_says_which_are_not(
     first = await agent.series()
     await agent.until_ready()
     new = await agent.series() - first
-    assert {name for name, _ in new if not name.startswith(("agent_calls", "agent_streams_ended"))} == set()
+    later = ("agent_calls", "agent_streams_ended", "cache_age_seconds", "cert_not_after_seconds")
+    assert {name for name, _ in new if not name.startswith(later)} == set()
+    found = await agent.values()
+    assert found["cert_not_after_seconds", ""] == _end(stage.folder / "tenant1" / "tls.crt")
+    assert 0 < found["cache_age_seconds", "Pod"] < 60
     for name in ("cache_objects", "watch_restarts_total", "reconcile_total", "agent_stream_up"):
         assert any(found == name for found, _ in first), name
     assert await gateway.end(signal.SIGKILL) == -signal.SIGKILL
@@ -266,6 +309,19 @@ async def test_an_agent_waits_for_certificates_that_are_not_there_yet(stage: Sta
         return "No such file" in (await agent.get("/readyz"))[1]
 
     await until(says)
+    assert ("cert_not_after_seconds", "") not in await agent.values()
     (stage.folder / "later").rename(stage.folder / "tenant1")
     await agent.until_ready()
     assert await agent.end() == 0
+
+
+async def test_the_controller_knows_the_names_of_the_cloud_admin(stage: Stage) -> None:
+    """A Tenant that claims one of them is in error, though nobody refused it when it was written."""
+    name = (await stage.client.get(TENANTS, "tenant1"))["spec"]["identity"]["names"][0]
+    await stage.berth("controller", "--no-leader-elect", f"--admin-names=root.local,{name}")
+
+    async def told() -> bool:
+        status = (await stage.client.get(TENANTS, "tenant1")).get("status") or {}
+        return status.get("result") == "error" and name in status["message"]
+
+    await until(told)

@@ -152,6 +152,35 @@ async def test_a_second_wish_to_stop_does_not_wait_for_the_drain() -> None:
         assert not part.ended.is_set()
 
 
+class Short(Part):
+    """Ends when it is told to die of nothing, and takes a stop for a wish to end well."""
+
+    async def run(self) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            await super().run()
+
+
+@pytest.mark.parametrize("wrapped", [lambda part: part, lambda part: Together(Part(), part)], ids=["alone", "together"])
+async def test_a_part_that_ends_by_itself_has_failed(wrapped: Callable[[Part], Any]) -> None:
+    """Nobody would do its work from then on; a status of 0 would say that this was wished for."""
+    part = Short()
+    async with role(wrapped(part)) as running:
+        await until(lambda: _alive(running))
+        part.death.set_result(None)
+        with pytest.raises(BerthError, match=r"^Short ended by itself$"):
+            await asyncio.wait_for(running.task, 10)
+
+
+async def test_a_part_that_ends_when_it_is_stopped_has_not_failed() -> None:
+    part = Short()
+    async with role(Together(part)) as running:
+        await part.started.wait()
+        await until(lambda: _alive(running))
+        running.stop.set()
+        await asyncio.wait_for(running.task, 10)
+        assert part.ended.is_set()
+
+
 async def test_together_is_ready_when_all_are_and_dies_with_the_first() -> None:
     parts = [Part("one: not yet"), Part("two: not yet")]
     both = Together(*parts)

@@ -49,12 +49,14 @@ def terms(**expression: Any) -> list[JSON]:
     return [{"matchExpressions": [{"key": "state.nodeName", "operator": "Exists"} | expression]}]
 
 
-async def review(obj: Any, resource: Any = WORKLOAD_RULES, *, old: Any = None, **fields: Any) -> Decision:
+async def review(
+    obj: Any, resource: Any = WORKLOAD_RULES, *, old: Any = None, namespace: str = "universe", **fields: Any
+) -> Decision:
     kind = GroupVersionKind(resource.group, resource.version, resource.kind)
     request = Request(
         uid="1",
         kind=kind,
-        namespace="universe",
+        namespace=namespace,
         object=msgspec.Raw(json.dumps(obj).encode()),
         old_object=msgspec.Raw(json.dumps(old).encode()),
         **({"operation": "UPDATE" if old is not None else "CREATE"} | fields),
@@ -188,6 +190,36 @@ async def test_who_takes_the_mark_from_a_mirror_asks_for_its_pod() -> None:
     pod = {**HOST_POD, "metadata": {"name": "p"}}
     decision = await review(uvs(pod), UVS_PODS, old=uvs(pod, labels={MIRROR: "true"}))
     assert not decision.allowed
+
+
+async def test_the_mark_of_a_mirror_is_to_be_left() -> None:
+    """What its Pod may not have has nothing to do with it, so nothing is said of that."""
+    pod = {**POD, "metadata": {"name": "p", "annotations": {RULE_NAME: "r"}}}
+    mirror = uvs(pod, labels={MIRROR: "true"}, annotations={RULE_NAME: "r"})
+    for new in (uvs(pod, annotations={RULE_NAME: "r"}), uvs(pod)):
+        decision = await review(new, UVS_PODS, old=mirror)
+        assert (decision.allowed, decision.reason) == (False, "InvalidObject")
+        assert decision.message == "metadata.labels: this is a mirror of a companion: leave the label berth.dev/mirror"
+    marked = uvs({**POD, "metadata": {"name": "p"}}, labels={MIRROR: "true"})
+    assert (await review(uvs({**POD, "metadata": {"name": "p"}}), UVS_PODS, old=marked)).allowed
+
+
+async def test_what_agents_do_not_look_at_is_told_when_it_is_made() -> None:
+    """Agents may be told of another namespace, so it is no error. In the infra cluster rules live elsewhere anyway."""
+    secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s"}}
+    for obj, resource in ((rule(), WORKLOAD_RULES), (uvs(secret), UVS_SECRETS)):
+        decision = await review(obj, resource, namespace="default")
+        assert decision.allowed
+        (warning,) = decision.warnings
+        assert warning == (
+            "metadata.namespace: agents look at namespace universe unless told otherwise, not at default"
+        )
+        assert not (await review(obj, resource)).warnings
+    changed = rule(dpuSelectionPolicy="SameNode")
+    assert not (await review(changed, old=rule(), namespace="default")).warnings
+    assert not (await review(rule(), TENANT_RULES, namespace="tenant-tenant1")).warnings
+    mirror = uvs(HOST_POD, labels={MIRROR: "true"}, annotations={RULE_NAME: "r"})
+    assert not (await review(mirror, UVS_PODS, namespace="default")).warnings
 
 
 async def test_what_leaves_the_spec_as_it_was_is_allowed() -> None:

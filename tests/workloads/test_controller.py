@@ -6,7 +6,16 @@ import asyncio
 import json
 
 from app.kube.resources import PODS
-from app.workloads.model import ADMIN_RULES, COMPANION, INJECTED, RULE_NAME, TENANT_RULES, WORKLOAD, WORKLOADS
+from app.workloads.model import (
+    ADMIN_RULES,
+    COMPANION,
+    INJECTED,
+    RULE_NAME,
+    TENANT_RULES,
+    WORKLOAD,
+    WORKLOAD_ID,
+    WORKLOADS,
+)
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually, rule
 
 
@@ -57,6 +66,19 @@ async def test_injected_annotations_are_updated_in_place(infra: Infra) -> None:
         assert infra.uid("r-u1") == uid
         assert client.counts["get pods"] == 0
         assert client.counts["patch pods"] == 2
+
+
+async def test_marks_that_people_search_by_are_repaired(infra: Infra) -> None:
+    """An edit of the rule's name or of the workload's id on a companion does not stay."""
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(infra.pods)
+        uid, wrong = infra.uid("r-u1"), {"annotations": {RULE_NAME: "zzz"}, "labels": {WORKLOAD_ID: "zzz"}}
+        await infra.admin.patch(PODS, "r-u1", {"metadata": wrong}, patch_type="merge", namespace=T1)
+        await eventually(lambda: annotations(infra, "r-u1")[RULE_NAME] == "r")
+        assert infra.pods()["r-u1"]["metadata"]["labels"][WORKLOAD_ID] == "u1"
+        assert infra.uid("r-u1") == uid
 
 
 async def test_annotation_of_the_template_comes_back_when_it_is_no_longer_injected(infra: Infra) -> None:

@@ -199,19 +199,50 @@ async def test_unusable_template_is_an_error_and_the_running_pod_stays(infra: In
         assert infra.uid("r-u1") == uid
 
 
-async def test_unusable_workload_keeps_its_companions(infra: Infra) -> None:
-    await infra.workload("u1")
-    await infra.rule("r")
-    async with infra.controller():
-        await eventually(infra.pods)
+async def spoil(infra: Infra) -> None:
+    """Make the Workload of u1 what the controller cannot use."""
     deep: dict = {}
     for _ in range(40):
         deep = {"d": deep}
     change = [{"op": "add", "path": "/spec/state/extra/deep", "value": deep}]
     await infra.admin.patch(WORKLOADS, "workload-u1", change, patch_type="json", namespace=T1)
+
+
+async def test_unusable_workload_keeps_its_companions(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(infra.pods)
+    await spoil(infra)
     async with infra.controller(resync=0.1):
-        await asyncio.sleep(0.5)
+        await eventually(lambda: entry(infra).get("reason") == "InvalidWorkload")
+        assert "nested too deeply" in entry(infra)["message"]
+        assert entry(infra)["objRef"]["name"] == "r-u1"
+        await eventually(lambda: "InvalidWorkload" in infra.status(TENANT_RULES, "r").get("message", ""))
         assert set(infra.pods()) == {"r-u1"}
+        await infra.workload("u1")
+        await eventually(lambda: entry(infra).get("result") == "success")
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
+
+
+async def test_unusable_workload_loses_what_was_found_of_it_before(infra: Infra) -> None:
+    await infra.workload("u1", node="not a label")
+    await infra.rule("r", policy="SameNode")
+    async with infra.controller():
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
+        await spoil(infra)
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
+
+
+async def test_companion_of_an_unusable_workload_ends_with_its_rule(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller():
+        await eventually(infra.pods)
+        await spoil(infra)
+        await eventually(lambda: entry(infra).get("reason") == "InvalidWorkload")
+        await infra.remove(TENANT_RULES, "r")
+        await eventually(lambda: not infra.pods())
 
 
 async def test_lost_companion_is_made_anew_at_once_and_then_after_a_pause(infra: Infra) -> None:

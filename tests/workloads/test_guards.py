@@ -202,3 +202,9 @@ def test_token_secrets_are_refused(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["Opaque", "kubernetes.io/tls", "", None, 7, ["x"]])
 def test_other_secrets_pass(kind: Any) -> None:
     assert list(token_secret({"type": kind}, "spec.object")) == []
+
+
+@pytest.mark.parametrize("name", [[], {}, None, 1])
+def test_a_sysctl_without_a_readable_name_is_not_safe(name: object) -> None:
+    found = list(forbidden_fields({"securityContext": {"sysctls": [{"name": name, "value": "1"}]}}, "spec"))
+    assert [line.partition(":")[0] for line in found] == ["spec.securityContext.sysctls[0].name"]

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from app.errors import Terminal
 from app.workloads.model import Expression, Injection, RuleKind, Term
-from app.workloads.rules.parsing import RuleError, parse_rule, rule_problems
-from app.workloads.rules.problems import MAX_COMPUTED
+from app.workloads.rules.parsing import RuleError, parse_rule
+from app.workloads.rules.problems import MAX_COMPUTED, rule_problems
 
 SPEC: dict[str, Any] = {
     "resourceType": "v1/Pod",
@@ -186,10 +186,21 @@ def test_keys_that_compute_are_few() -> None:
     entries = [{"key": f"a[{index}]", "operator": "Exists"} for index in range(MAX_COMPUTED)]
     repeated = [*entries, *entries, {"key": "a.b", "operator": "Exists"}]
     assert problems("workloadTerms.0.matchExpressions", repeated) == []
-    spec = changed("workloadTerms.0.matchExpressions", entries)
-    spec["workloadInfoInject"][0]["workloadKey"] = "keys(@)"
-    (line,) = rule_problems(spec, kind="tenant")
-    assert line.startswith("spec: has 9 different keys that are more than a path of names: at most 8")
+    (line,) = problems("workloadTerms.0.matchExpressions", [*entries, {"key": "keys(@)", "operator": "Exists"}])
+    assert line.startswith("spec.workloadTerms: has 5 different keys that are more than a path of names: at most 4")
+
+
+def test_injected_keys_that_compute_are_few() -> None:
+    def entries(keys: list[str]) -> list[dict[str, Any]]:
+        return [{"workloadKey": key, "asAnnotation": {"name": f"n{at}"}} for at, key in enumerate(keys)]
+
+    computed = [f"a[{index}]" for index in range(5)]
+    paths = ["@", "@", "a.b", computed[0]]
+    assert problems("workloadInfoInject", entries([*computed[:4], *paths])) == []
+    (line,) = problems("workloadInfoInject", entries(computed))
+    assert line.startswith(
+        "spec.workloadInfoInject: has 5 different keys that are more than a path of names: at most 4"
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,6 +300,13 @@ def test_any_json_gives_problems_or_a_rule(path: str, value: Any, kind: RuleKind
             parse_rule(obj, kind=kind)
     else:
         parse_rule(obj, kind=kind)
+
+
+def test_a_tenant_has_a_name_that_its_namespace_has_room_for() -> None:
+    assert rule_problems({**SPEC, "tenantMatch": ["t" * 56]}, kind="admin") == []
+    (line,) = rule_problems({**SPEC, "tenantMatch": ["t" * 57]}, kind="admin")
+    assert line.startswith("spec.tenantMatch[0]: ")
+    assert line.endswith("has 57 characters: the name of a tenant has at most 56")
 
 
 @settings(max_examples=100, deadline=None)

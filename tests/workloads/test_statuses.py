@@ -7,9 +7,11 @@ import asyncio
 import pytest
 
 from app.workloads.companions.marks import Companion
-from app.workloads.companions.plan import Problem, Waiting
+from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
+from app.workloads.control.caches import Caches, Listeners
 from app.workloads.control.findings import Findings
 from app.workloads.control.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
+from app.workloads.control.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.workloads.conftest import SYSTEM, T1, Infra, eventually
 
@@ -154,3 +156,47 @@ async def test_slow_replacement_is_told_in_the_status(infra: Infra, monkeypatch:
         await eventually(
             lambda: infra.status(WORKLOADS, "workload-u1")["rules"]["tenant"][0]["status"]["result"] == "success"
         )
+
+
+async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
+    await infra.workload("u1", node="not a label")
+    await infra.rule("r", policy="SameNode")
+    client = await infra.client()
+    caches, findings = Caches(CompanionOptions()), Findings()
+    quiet = QuietTime(lambda: 0)
+    workloads = WorkloadStatuses(client, caches, findings, quiet, workers=1, observer=None)
+    rules = RuleStatuses(client, caches, findings, quiet, interval=0.0, observer=None)
+    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+
+    async def show() -> None:
+        """What a watch would do; this one shows nothing else."""
+        caches.tenant_rules.upsert(await client.get(TENANT_RULES, "r", namespace=T1))
+        caches.workloads.upsert(await client.get(WORKLOADS, "workload-u1", namespace=T1))
+
+    async def look(times: int) -> tuple[int, int]:
+        for _ in range(times):
+            await workloads._reconcile((T1, "workload-u1"))
+            await rules._reconcile((T1, "r"))
+        return client.counts["patchstatus workloads"], client.counts["patchstatus tenantworkloadrules"]
+
+    await show()
+    assert await look(3) == (1, 1)
+    findings.put((T1, "workload-u1"), {(T1, "r"): Problem("Denied", "no")})
+    assert await look(3) == (2, 2)
+    findings.put((T1, "workload-u1"), {})
+    assert await look(3) == (3, 3)
+    await show()
+    assert await look(3) == (3, 3)
+    await client.close()
+
+
+def test_what_was_written_is_believed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: Sent[str] = Sent()
+    assert sent.latest(W, "a") == "a"
+    sent.note(W, seen="a", written="b")
+    assert sent.latest(W, "a") == "b"
+    assert sent.latest(W, "c") == "c"  # somebody else's word, and later
+    assert sent.latest(W, "a") == "a"
+    monkeypatch.setattr("app.workloads.control.writing._LAG", 0.0)
+    sent.note(W, seen="a", written="b")
+    assert sent.latest(W, "a") == "a"

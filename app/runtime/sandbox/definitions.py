@@ -1,44 +1,26 @@
-"""Installs the wings' CustomResourceDefinitions: which of them a cluster has depends on what it is."""
+"""Installs CustomResourceDefinitions in the clusters of the sandbox, which have no Multus to bring some."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from importlib import resources
-
-import yaml
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
-from app.wire import JSON
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
+from app.runtime import definitions
 
-_WINGS = ("app.networks", "app.workloads", "app.tenancy")
 _START_SECONDS = 60
-INFRA = (NETWORK_ATTACHMENTS, WORKLOADS, TENANT_RULES, ADMIN_RULES, TENANTS)
-TENANT = (NETWORK_ATTACHMENTS, WORKLOAD_RULES, *UVS_RESOURCES)
+INFRA = (NETWORK_ATTACHMENTS, *definitions.INFRA)
+TENANT = (NETWORK_ATTACHMENTS, *definitions.TENANT)
 
 
 async def install(client: KubeClient, wanted: Sequence[Resource]) -> None:
     """Apply the definitions of these kinds and wait until they are served."""
-    bodies = _definitions()
-    for resource in wanted:
-        name = f"{resource.plural}.{resource.group}"
-        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, name, bodies[name])
+    for body in definitions.read_definitions(wanted):
+        await client.apply(CUSTOM_RESOURCE_DEFINITIONS, body["metadata"]["name"], body)
     for resource in wanted:
         await _until_served(client, resource)
-
-
-def _definitions() -> dict[str, JSON]:
-    """Every definition that the package carries, by its name."""
-    found: dict[str, JSON] = {}
-    for wing in _WINGS:
-        for path in (resources.files(wing) / "crds").iterdir():
-            if path.name.endswith(".yaml"):
-                body: JSON = yaml.safe_load(path.read_text(encoding="utf-8"))
-                found[body["metadata"]["name"]] = body
-    return found
 
 
 async def _until_served(client: KubeClient, resource: Resource) -> None:

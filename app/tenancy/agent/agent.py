@@ -13,6 +13,7 @@ from app.kube.controller import ControllerObserver
 from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.store import Store
+from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
@@ -30,8 +31,8 @@ from app.workloads.model import UVS_PODS, WORKLOAD_RULES
 class Agent:
     """`run()` works until cancelled and may be called again; `waiting()` says what readiness waits for.
 
-    `client` speaks to the tenant cluster: it may list and watch Pods everywhere and the one ConfigMap, read and write
-    WorkloadRules, UVS objects and their statuses in `options.namespace`.
+    `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
+    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`.
     """
 
     def __init__(
@@ -77,7 +78,8 @@ class _Running:
         controlling: ControllerObserver | None,
     ) -> None:
         namespace = options.namespace
-        self._connection = connection = Connection(options, observer)
+        self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
+        self._connection = connection = Connection(options, observer, cluster=self._cluster)
         self._namespaces = Namespaces(options)
         pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=options.keep_finished))
         rules: Store[ObjectView] = Store(project_object)
@@ -131,6 +133,7 @@ class _Running:
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
+            tasks.create_task(self._cluster.learn())
             tasks.create_task(connection.run())
             tasks.create_task(connection.keep("workloads", self._sender.session))
             tasks.create_task(connection.keep("rules", self._rule_watch.session))

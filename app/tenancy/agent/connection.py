@@ -16,9 +16,11 @@ import grpc.aio
 import structlog
 
 from app.kube.backoff import Backoff
+from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.credentials import Material
 from app.tenancy.agent.faults import GatewayUnavailable, fault, word
 from app.tenancy.agent.options import AgentObserver, AgentOptions, Stream
+from app.tenancy.model import CLUSTER_KEY
 
 log = structlog.get_logger(__name__)
 
@@ -28,6 +30,7 @@ _SETTLED = 30.0
 """Seconds after which a stream counts as sound, so that the next one is tried soon after it."""
 _GRACE = 5.0
 """Seconds that calls on a replaced channel get to end."""
+_REFUSED = word(grpc.StatusCode.FAILED_PRECONDITION)
 _RECEIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of one answer; a list of all Secrets of a tenant comes in one."""
 
@@ -45,27 +48,43 @@ Session = Callable[[Link], Awaitable[None]]
 
 
 class Connection:
-    """`run()` keeps the channel, `keep()` a stream over it; both run until cancelled."""
+    """`run()` keeps the channel, `keep()` a stream over it; both run until cancelled.
 
-    def __init__(self, options: AgentOptions, observer: AgentObserver) -> None:
+    Streams and calls say which `cluster` they come from; until that is known there are none.
+    """
+
+    def __init__(self, options: AgentOptions, observer: AgentObserver, *, cluster: ClusterIdentity) -> None:
         self._options = options
         self._observer = observer
+        self._cluster = cluster
         self._channel: grpc.aio.Channel | None = None
         self._opened = asyncio.Event()
         self._renewed = asyncio.Event()
         self._stubs: dict[StubClass, Any] = {}
         self._problems: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._metadata = (("tenant-id", options.tenant),) if options.tenant else ()
+        self._refusals: dict[Stream, str] = {}
+        self._listeners: dict[Stream, list[Callable[[], None]]] = {}
+
+    def subscribe(self, stream: Stream, listener: Callable[[], None]) -> None:
+        """Calls `listener` when the gateway refuses this stream, and when it refuses it with other words."""
+        self._listeners.setdefault(stream, []).append(listener)
 
     def waiting(self) -> list[str]:
         """Why the gateway cannot be relied on, one line each; empty while every stream is up."""
-        return [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
+        found = [f"cluster: {self._cluster.problem}"] if self._cluster.problem else []
+        return found + [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
 
     def problem(self, stream: Stream) -> str:
         """Why this stream is not up, as it stands in a status."""
+        if self._cluster.problem:
+            return f"agent: {self._cluster.problem}"
         certificate = self._problems.get("certificate", "")
         return f"gateway: {certificate or self._problems.get(stream, 'not connected yet')}"
+
+    def refusal(self, stream: Stream) -> str:
+        """What the gateway answered when it refused this stream (FAILED_PRECONDITION: another cluster's); "" else."""
+        return self._refusals.get(stream, "")
 
     async def run(self) -> None:
         """Keep a channel with the certificate that lies on disk."""
@@ -94,10 +113,12 @@ class Connection:
         loop = asyncio.get_running_loop()
         self._problems[stream] = "not connected yet"
         while True:
+            await self._cluster.known()
             await self._opened.wait()
             started = loop.time()
             reason, detail = await self._once(stream, session)
             self._problems[stream] = detail
+            self._note(stream, detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else "")
             self._observer.stream_up(stream, up=False)
             self._observer.stream_ended(stream, reason)
             if reason == "renewed":
@@ -110,13 +131,13 @@ class Connection:
 
     async def call(self, stub: StubClass, method: str, request: Any) -> Any:
         """One unary call; raises GatewayUnavailable or GatewayRefused."""
-        if self._channel is None:
+        if self._channel is None or not self._cluster.uid:
             raise GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
         if stub not in self._stubs:
             self._stubs[stub] = stub(self._channel)
         try:
             answer = await getattr(self._stubs[stub], method)(
-                request, timeout=self._options.call_timeout, metadata=self._metadata
+                request, timeout=self._options.call_timeout, metadata=self._metadata()
             )
         except grpc.aio.AioRpcError as error:
             self._observer.called(method, word(error.code()))
@@ -133,7 +154,7 @@ class Connection:
     async def _once(self, stream: Stream, session: Session) -> tuple[str, str]:
         """How one session ended: a word and a line."""
         assert self._channel is not None  # noqa: S101  `_opened` is set with it and it is never taken away
-        link = Link(self._channel, self._metadata, lambda: self._up(stream))
+        link = Link(self._channel, self._metadata(), lambda: self._up(stream))
         running = asyncio.ensure_future(session(link))
         renewed = asyncio.ensure_future(self._renewed.wait())
         try:
@@ -158,7 +179,19 @@ class Connection:
                 task_.cancel()
             await asyncio.gather(running, renewed, return_exceptions=True)
 
+    def _metadata(self) -> tuple[tuple[str, str], ...]:
+        cluster = (CLUSTER_KEY, self._cluster.uid)
+        return (cluster, ("tenant-id", self._options.tenant)) if self._options.tenant else (cluster,)
+
+    def _note(self, stream: Stream, refusal: str) -> None:
+        before, self._refusals[stream] = self._refusals.get(stream, ""), refusal
+        if refusal and refusal != before:
+            log.warning("the gateway refuses this cluster", stream=stream, reason=refusal)
+            for listener in self._listeners.get(stream, ()):
+                listener()
+
     def _up(self, stream: Stream) -> None:
+        self._refusals[stream] = ""
         if self._problems.pop(stream, None) is not None:
             log.info("stream to the gateway is up", stream=stream)
             self._observer.stream_up(stream, up=True)

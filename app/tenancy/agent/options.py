@@ -23,7 +23,8 @@ class AgentOptions:
     The three PEM files are looked at every `certificate_poll` seconds. An empty `tenant` leaves it to the certificate
     to say who we are. Rules, UVS objects and mirrors live in `namespace`. Finished Pods count as gone unless
     `keep_finished`. After `patience` a gateway that cannot be reached is shown in the status of what waits for it.
-    Changes of Pods are gathered for `linger` before they are sent.
+    What the gateway refuses for how things stand there (FAILED_PRECONDITION) is asked again after `refusal_pause`,
+    then less and less often, down to every `resync`. Changes of Pods are gathered for `linger` before they are sent.
     """
 
     gateway: str
@@ -38,6 +39,7 @@ class AgentOptions:
     keep_finished: bool = False
     resync: float = 60.0
     patience: float = 30.0
+    refusal_pause: float = 5.0
     linger: float = 0.05
     call_timeout: float = 15.0
     backoff_base: float = 0.5

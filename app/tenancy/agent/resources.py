@@ -18,6 +18,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
+from app.tenancy.agent.answers import Answers
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.faults import GatewayRefused, GatewayUnavailable
 from app.tenancy.agent.options import AgentOptions
@@ -56,7 +57,7 @@ class ResourceSync:
         self._is_mirror = is_mirror
         self._writer = StatusWriter(client, target.resource, namespace=options.namespace)
         self._patience = Patience(options.patience)
-        self._answers: dict[str, tuple[tuple[str, int], GatewayRefused | None]] = {}
+        self._answers = Answers(base=options.refusal_pause, cap=options.resync)
         self._asking: set[str] = set()
         self._present: set[str] = set()
         self._touched: set[str] = set()
@@ -71,6 +72,7 @@ class ResourceSync:
             observer=observer,
         )
         store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
+        connection.subscribe("resources", self._enqueue_all)
         if target.resource is UVS_PODS:
             pods.subscribe(self._pod_changed)
 
@@ -84,10 +86,14 @@ class ResourceSync:
         here = {name for _, name in self._store.keys()}  # noqa: SIM118  a Store is no mapping
         return sorted(here | self._present)
 
+    def _enqueue_all(self) -> None:
+        for name in self._names():
+            self._controller.enqueue(name)
+
     def _pod_changed(self, name: str) -> None:
         if name not in self._pods.items:
             # It is gone there: if it is still wanted it has to be applied again.
-            self._answers.pop(name, None)
+            self._answers.drop(name)
             self._asking.discard(name)
         self._controller.enqueue(name)
 
@@ -120,16 +126,15 @@ class ResourceSync:
         # What was applied while the answer was on its way is there as well.
         self._present = names | (self._present & self._touched)
         self._answers.clear()
-        for name in self._names():
-            self._controller.enqueue(name)
+        self._enqueue_all()
 
     async def _reconcile(self, name: str) -> Result:
         view = self._store.get(self._options.namespace, name)
         if view is not None and self._is_mirror(view):
             view = None
         if not self._pods.synced:
-            problem = self._connection.problem("resources")
-            return await unreached(view, problem=problem, patience=self._patience, writer=self._writer)
+            problem, refusal = self._connection.problem("resources"), self._connection.refusal("resources")
+            return await unreached(view, problem=problem, refusal=refusal, patience=self._patience, writer=self._writer)
         if view is None:
             await self._remove(name)
             return Done()
@@ -142,12 +147,12 @@ class ResourceSync:
                 await self._writer.report(view, Report("error", error.reason, str(error)))
             raise
         self._patience.settle(name)
-        return Done()
+        return self._answers.next(name)
 
     async def _converge(self, view: ObjectView) -> None:
-        version, refusal = self._answers.get(view.name, (None, None))
-        if version != view.version:
-            refusal = None
+        answer = self._answers.get(view.name, view.version)
+        refusal = answer.refusal if answer is not None else None
+        if answer is None:
             try:
                 manifest = self._manifest(view)
             except ValueError as error:
@@ -160,7 +165,7 @@ class ResourceSync:
                 refusal = error
             # What stood there may have gone while the answer was on its way: then the answer is about the past.
             if view.name in self._asking:
-                self._answers[view.name] = view.version, refusal
+                self._answers.put(view.name, view.version, refusal)
         if refusal is not None:
             raise refusal
         await self._writer.report(view, Report("success", "Applied", extra=self._summary(view.name)))
@@ -188,7 +193,7 @@ class ResourceSync:
 
     async def _remove(self, name: str) -> None:
         self._patience.settle(name)
-        self._answers.pop(name, None)
+        self._answers.drop(name)
         if name not in self._present or await self._exists(name):
             return
         request = pb.DeleteRequest(type=self._target.type, id=pb.ResourceId(name=name))

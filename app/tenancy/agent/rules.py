@@ -17,6 +17,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
+from app.tenancy.agent.answers import Answers
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.faults import GatewayRefused, GatewayUnavailable
 from app.tenancy.agent.options import AgentOptions
@@ -52,7 +53,7 @@ class RuleSync:
         self._namespace = options.namespace
         self._writer = StatusWriter(client, WORKLOAD_RULES, namespace=options.namespace)
         self._patience = Patience(options.patience)
-        self._refusals: dict[str, tuple[tuple[str, int], GatewayRefused]] = {}
+        self._answers = Answers(base=options.refusal_pause, cap=options.resync)
         self._taken: dict[str, tuple[pb.WorkloadRuleData, pb.WorkloadRuleData]] = {}
         self._controller: Controller[str] = Controller(
             "agent-rules",
@@ -66,6 +67,7 @@ class RuleSync:
         )
         store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
         remote.subscribe(self._controller.enqueue)
+        connection.subscribe("rules", self._enqueue_all)
 
     async def run(self) -> None:
         """Runs until cancelled."""
@@ -79,52 +81,59 @@ class RuleSync:
         while True:
             await self._remote.next_round(rounds)
             rounds = self._remote.rounds
-            for name in self._everything():
-                self._controller.enqueue(name)
+            self._enqueue_all()
+
+    def _enqueue_all(self) -> None:
+        for name in self._everything():
+            self._controller.enqueue(name)
 
     def _everything(self) -> Iterable[str]:
         """All names of either side; what was refused is asked again."""
-        self._refusals.clear()
+        self._answers.clear()
         here = {name for _, name in self._store.keys()}  # noqa: SIM118  a Store is no mapping
         return sorted(here | self._remote.items.keys())
 
     async def _reconcile(self, name: str) -> Result:
         view, have = self._store.get(self._namespace, name), self._remote.items.get(name)
         if not self._remote.synced:
-            problem = self._connection.problem("rules")
-            return await unreached(view, problem=problem, patience=self._patience, writer=self._writer)
+            problem, refusal = self._connection.problem("rules"), self._connection.refusal("rules")
+            return await unreached(view, problem=problem, refusal=refusal, patience=self._patience, writer=self._writer)
         if view is None:
             await self._remove(name, have)
             return Done()
         try:
             await self._converge(view, have)
         except GatewayRefused as error:
-            self._refusals[name] = (view.version, error)
             await self._writer.report(view, Report("error", error.reason, in_terms_of_the_object(str(error))))
         except GatewayUnavailable as error:
             if not self._patience.left(name):
                 await self._writer.report(view, Report("error", error.reason, str(error)))
             raise
         self._patience.settle(name)
-        return Done()
+        return self._answers.next(name)
 
     async def _converge(self, view: ObjectView, have: pb.WorkloadRule | None) -> None:
         """Update the rule where it differs, else show what the gateway says of it."""
-        refused = self._refusals.get(view.name)
-        if refused is not None and refused[0] == view.version:
-            raise refused[1]
+        answer = self._answers.get(view.name, view.version)
+        if answer is not None and answer.refusal is not None:
+            raise answer.refusal
         if have is not None and have.owner != AGENT_OWNER:
             raise _kept_by(have.owner)
         want = data_of_spec(decode_json(view.spec))
         if have is None or have.generation != view.generation or not self._same(view.name, want, have.data):
             rule = pb.WorkloadRule(id=view.name, data=want, owner=AGENT_OWNER, generation=view.generation)
-            answer = await self._connection.call(
-                WorkloadRuleServiceStub, "Update", pb.UpdateWorkloadRuleRequest(rule=rule)
-            )
-            self._taken[view.name] = want, answer.rule.data
+            try:
+                taken = await self._connection.call(
+                    WorkloadRuleServiceStub, "Update", pb.UpdateWorkloadRuleRequest(rule=rule)
+                )
+            except GatewayRefused as error:
+                self._answers.put(view.name, view.version, error)
+                raise
+            self._answers.drop(view.name)
+            self._taken[view.name] = want, taken.rule.data
             if self._remote.synced and self._remote.items.get(view.name) is have:
                 # The watch tells the same a moment later; until then the rule would look as if it were to be sent.
-                self._remote.put(view.name, answer.rule)
+                self._remote.put(view.name, taken.rule)
             log.info("rule sent", name=view.name, generation=view.generation)
             return
         await self._show(view, have.status)
@@ -143,6 +152,7 @@ class RuleSync:
     async def _remove(self, name: str, have: pb.WorkloadRule | None) -> None:
         self._patience.settle(name)
         self._taken.pop(name, None)
+        self._answers.drop(name)
         if have is None or have.owner != AGENT_OWNER or await self._exists(name):
             return
         try:

@@ -133,13 +133,21 @@ class Patience:
         self._since.pop(key, None)
 
 
-async def unreached(view: ObjectView | None, *, problem: str, patience: Patience, writer: StatusWriter) -> Result:
+async def unreached(
+    view: ObjectView | None, *, problem: str, refusal: str, patience: Patience, writer: StatusWriter
+) -> Result:
     """What to do with an object while the gateway is out of reach: nothing for a while, then say so.
 
     A status that is about the present spec stays: what it says was true when we last heard, and will be told again.
+    Not so where the gateway does speak to us, with a `refusal` of all we ask: what the status says is not ours then.
     Raises ApiError.
     """
-    if view is None or view.observed:
+    if view is None:
+        return Done()
+    if refusal:
+        await writer.report(view, Report("error", "FailedPrecondition", refusal))
+        return Done()
+    if view.observed:
         return Done()
     left = patience.left(view.name)
     if left > 0:

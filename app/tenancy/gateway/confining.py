@@ -1,4 +1,4 @@
-"""Keeps what a tenant asks for on the tenant's DPUs: in Pods, and in the templates of DaemonSets.
+"""Keeps what a tenant asks for on the tenant's DPUs: in Pods, in the templates of DaemonSets, and in those of rules.
 
 The webhook of the infra cluster confines Pods too. But a DaemonSet's controller decides from the template where Pods
 belong, and those for other tenants' DPUs would be made only to stay pending.
@@ -16,8 +16,7 @@ from app.workloads.model import DAEMON_SETS, TENANT_NAMESPACE_PREFIX
 
 def confined(body: JSON, *, resource: Resource, namespace: str, options: PlacementOptions, path: str) -> JSON:
     """The object with the affinity of its tenant; INVALID_ARGUMENT where it asks for what no such node has."""
-    tenant = namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
-    wanted = requirements(host=None, tenant=tenant if options.tenant_node_label else None, options=options)
+    wanted = confinement(namespace, options)
     if not wanted or resource not in (PODS, DAEMON_SETS):
         return body
     if resource == PODS:
@@ -25,6 +24,12 @@ def confined(body: JSON, *, resource: Resource, namespace: str, options: Placeme
     spec, template = body["spec"], body["spec"]["template"]
     inner = _placed(template["spec"], wanted, f"{path}.spec.template.spec")
     return {**body, "spec": {**spec, "template": {**template, "spec": inner}}}
+
+
+def confinement(namespace: str, options: PlacementOptions) -> tuple[Requirement, ...]:
+    """What the nodes of a tenant's namespace carry; nothing where tenants are not confined."""
+    tenant = namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
+    return requirements(host=None, tenant=tenant, options=options)
 
 
 def _placed(spec: JSON, wanted: tuple[Requirement, ...], path: str) -> JSON:

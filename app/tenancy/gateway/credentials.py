@@ -16,6 +16,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from app.errors import UsageError
+from app.tenancy.gateway.identity import independent_authorities
 from app.tenancy.gateway.options import TlsFiles
 
 log = structlog.get_logger(__name__)
@@ -26,12 +27,25 @@ class _Content:
     certificate: bytes
     key: bytes
     client_ca: bytes
+    admin_ca: bytes | None
 
     @classmethod
     def read(cls, files: TlsFiles) -> _Content:
         """Raises OSError or ValueError, with the file in the text."""
-        content = cls(files.certificate.read_bytes(), files.key.read_bytes(), files.client_ca.read_bytes())
-        for path, pem in ((files.certificate, content.certificate), (files.client_ca, content.client_ca)):
+        content = cls(
+            certificate=files.certificate.read_bytes(),
+            key=files.key.read_bytes(),
+            client_ca=files.client_ca.read_bytes(),
+            admin_ca=files.admin_ca.read_bytes() if files.admin_ca is not None else None,
+        )
+        found = (
+            (files.certificate, content.certificate),
+            (files.client_ca, content.client_ca),
+            (files.admin_ca, content.admin_ca),
+        )
+        for path, pem in found:
+            if pem is None:
+                continue
             try:
                 x509.load_pem_x509_certificates(pem)
             except ValueError as error:
@@ -62,14 +76,29 @@ class ServingCredentials:
         self._now = now
         self._problem = ""
         try:
-            self._served = _Content.read(files)
+            self._served = self._latest = _Content.read(files)
         except (OSError, ValueError) as error:
             raise UsageError(f"gateway TLS: {_text(error)}") from error
+        served = self._served
+        if files.admin_ca is None:
+            count = independent_authorities(served.client_ca, links=served.certificate)
+            if count > 1:
+                log.warning("each of several authorities can name itself the cloud admin", authorities=count)
         self.credentials: grpc.ServerCredentials = grpc.dynamic_ssl_server_credentials(
             self._served.configuration,
             self._fetch,  # type: ignore[arg-type]  # None is "no change", which the stubs leave out
             require_client_authentication=True,
         )
+
+    @property
+    def admin_ca(self) -> bytes | None:
+        """Who may speak for the cloud admin (PEM), as of the last look; None where the name alone decides."""
+        return self._latest.admin_ca
+
+    @property
+    def not_after(self) -> datetime:
+        """When the certificate ends that the next handshake meets."""
+        return self._latest.leaf.not_valid_after_utc
 
     def look(self) -> _Content | None:
         """Read the files; None, and a problem, where they cannot serve."""
@@ -82,13 +111,14 @@ class ServingCredentials:
             self._problem = text
             return None
         self._problem = ""
+        self._latest = found
         return found
 
     def problem(self) -> str:
         """Why readiness must be false; "" while the certificate that is served is sound."""
         if self._problem:
             return self._problem
-        leaf, now = self._served.leaf, self._now()
+        leaf, now = self._latest.leaf, self._now()
         if not leaf.not_valid_before_utc <= now < leaf.not_valid_after_utc:
             return f"certificate {self._files.certificate} is not valid at this time"
         return ""

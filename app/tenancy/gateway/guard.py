@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,6 @@ from typing import Any
 import grpc
 import grpc.aio
 import structlog
-from google.protobuf.message import DecodeError
 
 from app.errors import ApiError
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
@@ -25,8 +24,9 @@ from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Rate, Slots
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.receiving import Read, Receiving
 from app.tenancy.gateway.sparing import SparingLog
-from app.tenancy.model import Tenant
+from app.tenancy.model import CLUSTER_KEY, Tenant
 
 log = structlog.get_logger(__name__)
 
@@ -47,9 +47,11 @@ class Evidence:
     pem: bytes | None
     tenant_ids: tuple[str, ...]
     audience: Audience
+    clusters: tuple[str, ...] = ()
 
 
 Decide = Callable[[Evidence], Caller | Refusal]
+Claim = Callable[[Tenant, tuple[str, ...]], Awaitable[Refusal | None]]
 
 
 def tenant_of_call() -> Tenant:
@@ -71,24 +73,30 @@ class _Stream:
 class Guard(grpc.aio.ServerInterceptor):
     """`audiences` maps the names of services to whom they are for; any other service is for nobody.
 
-    `waiting` says what is missing before callers can be told from each other.
+    `claim` has the last word on a tenant's call, where more than the caches is needed for it. `waiting` says what is
+    missing before callers can be told from each other.
     """
 
     def __init__(
         self,
         decide: Decide,
         *,
+        claim: Claim,
         audiences: Mapping[str, Audience],
         waiting: Callable[[], list[str]],
         limits: Limits,
+        receiving: Receiving,
         observer: GatewayObserver,
         lines: SparingLog,
     ) -> None:
         self._decide = decide
+        self._claim = claim
         self._audiences = audiences
         self._waiting = waiting
         self._observer = observer
         self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
+        self._refusals = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
+        self._receiving = receiving
         self._slots = Slots(limits.streams_per_tenant, observer.streams)
         self._lines = lines
         self._held = Slots(_MOST_HELD, lambda _name, _count: None)
@@ -105,8 +113,8 @@ class Guard(grpc.aio.ServerInterceptor):
         _, service, method = handler_call_details.method.split("/", 2)
         kind = f"{_arity(handler.request_streaming)}_{_arity(handler.response_streaming)}"
         streaming = handler.request_streaming or handler.response_streaming
-        inner = _parsing(getattr(handler, kind), handler.request_deserializer, many=handler.request_streaming)
-        behavior = self._guarded(inner, service=service, method=method, streaming=streaming)
+        read = self._receiving.reader(handler.request_deserializer, many=handler.request_streaming)
+        behavior = self._guarded(getattr(handler, kind), read, service=service, method=method, streaming=streaming)
         make = getattr(grpc, f"{kind}_rpc_method_handler")
         # Bytes come in: nothing that a caller sent is parsed before it is known who the caller is.
         made: grpc.RpcMethodHandler[Any, Any] = make(behavior, response_serializer=handler.response_serializer)
@@ -114,7 +122,8 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def review(self) -> None:
         """Ask again who holds each open stream, and end those whose holder may not have it any more."""
-        self._rate.forget_idle()
+        for kept in (self._rate, self._refusals, self._receiving):
+            kept.forget_idle()
         for stream in tuple(self._streams):
             decision = self._decide(stream.evidence)
             if isinstance(decision, Refusal):
@@ -130,11 +139,16 @@ class Guard(grpc.aio.ServerInterceptor):
             stream.ended = refused
             stream.scope.reschedule(asyncio.get_running_loop().time())
 
-    def _guarded(self, inner: Behavior, *, service: str, method: str, streaming: bool) -> Behavior:
+    def _guarded(self, inner: Behavior, read: Read, *, service: str, method: str, streaming: bool) -> Behavior:
         async def guarded(argument: Any, context: Context) -> Any:
             started, code = time.monotonic(), "OK"
             try:
-                return await self._serve(inner, argument, context, service=service, streaming=streaming)
+                evidence = self._evidence(context, service)
+                caller = await self._admitted(evidence, service=service, peer=context.peer())
+                message = await read(argument, caller.label)
+                if not streaming:
+                    return await inner(message, context)
+                return await self._streamed(caller, inner, message, context, evidence=evidence, service=service)
             except Refused as refused:
                 code = refused.code.name
                 await context.abort(refused.code, str(refused), refused.trailing)
@@ -157,20 +171,34 @@ class Guard(grpc.aio.ServerInterceptor):
 
         return guarded
 
-    async def _serve(self, inner: Behavior, argument: Any, context: Context, *, service: str, streaming: bool) -> Any:
-        evidence = Evidence(_certificate(context), _tenant_ids(context), self._audiences.get(service, "admin"))
+    def _evidence(self, context: Context, service: str) -> Evidence:
+        return Evidence(
+            _certificate(context),
+            _said(context, TENANT_ID),
+            self._audiences.get(service, "admin"),
+            _said(context, CLUSTER_KEY),
+        )
+
+    async def _admitted(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
+        """Who calls, where that one may, and not too often."""
         if evidence.audience != "anyone" and (missing := self._waiting()):
             raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
         decision = self._decide(evidence)
         if isinstance(decision, Refusal):
-            raise self._refuse(decision, service=service, peer=context.peer())
+            await self._spare(decision, peer=peer)
+            raise self._refuse(decision, service=service, peer=peer)
         _caller.set(decision)
         await self._take(decision.label)
-        if not streaming:
-            return await inner(argument, context)
-        with self._slots.hold(decision.label) as held:
+        if decision.tenant is not None and (refusal := await self._claim(decision.tenant, evidence.clusters)):
+            raise self._refuse(refusal, service=service, peer=peer)
+        return decision
+
+    async def _streamed(
+        self, caller: Caller, inner: Behavior, argument: Any, context: Context, *, evidence: Evidence, service: str
+    ) -> Any:
+        with self._slots.hold(caller.label) as held:
             if not held:
-                self._observer.throttled(decision.label, "streams")
+                self._observer.throttled(caller.label, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
             return await self._stream(inner, argument, context, evidence=evidence, service=service)
 
@@ -203,36 +231,32 @@ class Guard(grpc.aio.ServerInterceptor):
     async def _take(self, label: str) -> None:
         if delay := self._rate.take(label):
             self._observer.throttled(label, "rate")
-            # Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it.
-            with self._held.hold(label) as held:
-                if held:
-                    await asyncio.sleep(_HOLD)
+            await self._wait(label)
             milliseconds = str(int(delay * 1000) + 1)
             message = f"too many calls; try again in {milliseconds} ms"
             # gRPC's own clients wait for so long before they try again.
             raise Refused(Code.RESOURCE_EXHAUSTED, message, trailing=(("grpc-retry-pushback-ms", milliseconds),))
 
+    async def _spare(self, refusal: Refusal, *, peer: str) -> None:
+        """Who is refused too often waits for it, under the name of the certificate or else where the call is from."""
+        name = f"refused {refusal.name or peer.rpartition(':')[0]}"
+        if self._refusals.take(name):
+            self._observer.throttled(f"certificate {refusal.name}", "refused")
+            await self._wait(name)
+
+    async def _wait(self, name: str) -> None:
+        """Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it."""
+        with self._held.hold(name) as held:
+            if held:
+                await asyncio.sleep(_HOLD)
+
     def _refuse(self, refusal: Refusal, *, service: str, peer: str) -> Refused:
         self._observer.refused(service, refusal.reason)
         same = {"certificate": refusal.name, "service": service, "reason": refusal.reason}
         self._lines.warning("call refused", same, peer=peer)
-        return Refused(Code.PERMISSION_DENIED, refusal.message)
-
-
-def _parsing(inner: Behavior, parse: Callable[[bytes], Any], *, many: bool) -> Behavior:
-    """`inner`, given bytes; what is no message ends the call with INVALID_ARGUMENT."""
-
-    def one(raw: bytes) -> Any:
-        try:
-            return parse(raw)
-        except DecodeError as error:
-            raise Refused(Code.INVALID_ARGUMENT, "the request cannot be read as a message of this method") from error
-
-    async def each(raws: AsyncIterator[bytes]) -> AsyncIterator[Any]:
-        async for raw in raws:
-            yield one(raw)
-
-    return lambda argument, context: inner(each(argument) if many else one(argument), context)
+        # Another cluster's call is not a stranger's: it is served as soon as the Tenant says so.
+        code = Code.FAILED_PRECONDITION if refusal.reason == "cluster" else Code.PERMISSION_DENIED
+        return Refused(code, refusal.message)
 
 
 class _Departed(Exception):
@@ -255,6 +279,7 @@ def _certificate(context: Context) -> bytes | None:
     return next(iter(found), None) if found else None
 
 
-def _tenant_ids(context: Context) -> tuple[str, ...]:
+def _said(context: Context, wanted: str) -> tuple[str, ...]:
+    """What the caller's metadata has under this key."""
     metadata = context.invocation_metadata() or ()
-    return tuple(str(value) for key, value in metadata if key == TENANT_ID)
+    return tuple(str(value) for key, value in metadata if key == wanted)

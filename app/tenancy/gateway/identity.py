@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Literal
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import NameOID
 
@@ -27,11 +28,13 @@ Reason = Literal[
     "not_valid",
     "unknown",
     "ambiguous",
+    "admin_ca",
     "suspended",
     "not_pinned",
     "pin_ended",
     "tenant_id",
     "wrong_service",
+    "cluster",
 ]
 
 
@@ -90,6 +93,44 @@ def read_certificate(pem: bytes) -> Certificate:
     )
 
 
+@lru_cache(maxsize=256)
+def issued_by(pem: bytes, authorities: bytes) -> bool:
+    """Whether one of these PEM authorities has signed the certificate itself: an intermediate of theirs does not do.
+
+    A renewed authority stands there by its own certificate or by a bridge: either has its name and key.
+    """
+    certificate = x509.load_pem_x509_certificate(pem)
+    return any(_issued(certificate, authority) for authority in x509.load_pem_x509_certificates(authorities))
+
+
+def independent_authorities(pem: bytes, *, links: bytes) -> int:
+    """How many authorities there are (PEM) that know nothing of each other.
+
+    Those of one name or one key, and two of which one has signed the other, are an authority and its successor.
+    `links` are certificates (PEM) that count for that alone: a bridge stands in the chain of what its CA has issued.
+    """
+    counted = x509.load_pem_x509_certificates(pem)
+    groups: list[list[x509.Certificate]] = []
+    for certificate in counted + x509.load_pem_x509_certificates(links):
+        related = [group for group in groups if any(_related(certificate, other) for other in group)]
+        joined = [certificate, *(member for group in related for member in group)]
+        groups = [*(group for group in groups if group not in related), joined]
+    return sum(any(member in counted for member in group) for group in groups)
+
+
+def _related(one: x509.Certificate, other: x509.Certificate) -> bool:
+    same = one.subject == other.subject or one.public_key() == other.public_key()
+    return same or _issued(one, other) or _issued(other, one)
+
+
+def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
+
+
 def identify(
     pem: bytes | None,
     *,
@@ -98,8 +139,12 @@ def identify(
     tenants_named: Callable[[str], Iterable[Tenant]],
     admin_names: Sequence[str],
     now: datetime,
+    admin_ca: bytes | None = None,
 ) -> Caller | Refusal:
-    """`tenants_named` finds the tenants that list a name; `tenant_ids` are the values of the metadata `tenant-id`."""
+    """`tenants_named` finds the tenants that list a name; `tenant_ids` are the values of the metadata `tenant-id`.
+
+    Where there is an `admin_ca` (PEM), the cloud admin's names count in certificates alone that it has issued.
+    """
     if not pem:
         return Refusal("no_certificate", "a client certificate is required")
     try:
@@ -114,6 +159,9 @@ def identify(
     tenants = {tenant.name: tenant for name in certificate.names for tenant in tenants_named(name)}
     if len(tenants) + admin > 1:
         return Refusal("ambiguous", "the client certificate is bound to more than one identity", certificate.name)
+    if admin and admin_ca is not None and not issued_by(pem, admin_ca):
+        message = "the client certificate has the cloud admin's name, but is not of the cloud admin's authority"
+        return Refusal("admin_ca", message, certificate.name)
     if audience == "admin":
         return _as_admin(certificate, admin=admin)
     if admin:

@@ -18,17 +18,20 @@ class Rate:
         self._clock = clock
         self._buckets: dict[str, tuple[float, float]] = {}
 
-    def take(self, name: str) -> float:
-        """0 where one more is allowed now, else the seconds until it will be."""
-        tokens = self._tokens(name)
-        if tokens < 1.0:
-            return (1.0 - tokens) / self._per_second
-        self._buckets[name] = (tokens - 1.0, self._clock())
+    def take(self, name: str, amount: float = 1.0) -> float:
+        """0 where so much more is allowed now, else the seconds until it will be.
+
+        More than a whole burst is allowed when the bucket is full, and paid for afterwards.
+        """
+        tokens, needed = self._tokens(name), min(amount, self._burst)
+        if tokens < needed:
+            return (needed - tokens) / self._per_second
+        self._buckets[name] = (tokens - amount, self._clock())
         return 0.0
 
-    async def turn(self, name: str) -> None:
-        """Return when one more is allowed, which has then been taken."""
-        while delay := self.take(name):  # noqa: ASYNC110 - whoever waits beside us may be faster
+    async def turn(self, name: str, amount: float = 1.0) -> None:
+        """Return when so much more is allowed, which has then been taken."""
+        while delay := self.take(name, amount):  # noqa: ASYNC110 - whoever waits beside us may be faster
             await asyncio.sleep(delay)
 
     def forget_idle(self) -> None:

@@ -33,6 +33,7 @@ _DEPTH = 60
 """Levels that a manifest may have; a DaemonSet's deepest field lies about 15 down."""
 _LARGE = 8 * 1024
 _KEPT = ("labels", "annotations")
+_CONTENTS = ("data", "binaryData")
 _SHOWN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"})
@@ -107,11 +108,13 @@ def prepare(
     given = manifest.get("metadata") or {}
     name: str = given["name"]
     metadata: JSON = {"name": name, "namespace": namespace}
-    metadata |= {part: dict(given[part]) for part in _KEPT if given.get(part)}
+    metadata |= {part: _texts(given[part]) for part in _KEPT if given.get(part)}
     body = {part: value for part, value in manifest.items() if part not in ("metadata", "status")}
     body["metadata"] = metadata
     if resource == SECRETS:
         body = _folded(body)
+    elif resource == CONFIG_MAPS:
+        body |= {part: _texts(body[part]) for part in _CONTENTS if body.get(part)}
     body = confined(body, resource=resource, namespace=namespace, options=placement, path=_PATH)
     digest = hashlib.sha256(canonical(body)).hexdigest()
     metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
@@ -121,10 +124,15 @@ def prepare(
 
 def _folded(body: JSON) -> JSON:
     """A Secret with `stringData` in its `data`, as the API server does it: the strings win."""
-    strings = body.pop("stringData", None) or {}
+    strings = _texts(body.pop("stringData", None) or {})
     encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
-    data = {**(body.get("data") or {}), **encoded}
+    data = _texts(body.get("data") or {}) | encoded
     return {**body, "data": data} if data else body
+
+
+def _texts(entries: JSON) -> JSON:
+    """Checked entries of text; a null is an empty one, as the API server reads it."""
+    return {key: "" if value is None else value for key, value in entries.items()}
 
 
 def render(obj: JSON) -> bytes:

@@ -15,10 +15,10 @@ class GatewayObserver(Protocol):
         """A call has ended; `code` is the gRPC status in capitals (OK, NOT_FOUND …), a stream's included."""
 
     def refused(self, service: str, reason: str) -> None:
-        """PERMISSION_DENIED for this reason (one of `app.tenancy.gateway.identity.Reason`)."""
+        """Not served for this reason (one of `app.tenancy.gateway.identity.Reason`)."""
 
     def throttled(self, tenant: str, what: str) -> None:
-        """RESOURCE_EXHAUSTED: `what` is "rate" or "streams"."""
+        """RESOURCE_EXHAUSTED: `what` is "rate" or "streams". Or "refused" so often that the call was held before."""
 
     def streams(self, tenant: str, count: int) -> None:
         """The tenant has so many streams open now."""

@@ -11,11 +11,15 @@ from app.tenancy.model import ADMIN_NAME
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files: the serving certificate with its chain, its key, and the authorities of client certificates."""
+    """PEM files: the serving certificate with its chain, its key, and the authorities of client certificates.
+
+    `admin_ca` has those of `client_ca` that may speak for the cloud admin; None leaves it to the name alone.
+    """
 
     certificate: Path
     key: Path
     client_ca: Path
+    admin_ca: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +38,15 @@ class Limits:
     """Events of workloads that are read from a tenant for long; its sender waits meanwhile …"""
     events_burst: int = 5000
     """… and at once."""
+    stream_bytes_per_second: float = 4.0 * 1024 * 1024
+    """Bytes that are read from all streams of a tenant for long; its sender waits meanwhile …"""
+    stream_bytes_burst: int = 32 * 1024 * 1024
+    """… and at once."""
     workload_bytes: int = 1024 * 1024
     """The largest document of a workload; a larger one is dropped and the last good state stays."""
+    workloads_per_tenant: int = 20_000
+    """Workloads of one stream; events of more are dropped. While a stream replaces what the one before it has left
+    behind, twice as many may be stored."""
     rule_bytes: int = 512 * 1024
     manifest_bytes: int = 1024 * 1024
     yaml_bytes: int = 256 * 1024

@@ -10,12 +10,16 @@ from collections.abc import AsyncGenerator
 from app.kube.client import KubeClient
 from app.kube.names import check_label_value
 from app.kube.store import Store
+from app.placement.model import PlacementOptions, Requirement
+from app.placement.plan import contradictions
+from app.tenancy.gateway.confining import confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
 from app.tenancy.gateway.guard import Context, tenant_of_call
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.rulequota import RuleQuota, keys_of, refuse_beyond
 from app.tenancy.gateway.rulestore import RuleStore, Wanted
 from app.tenancy.gateway.views import View
 from app.tenancy.messages import MessageError, admin_rule_message, rule_message, spec_of_data
@@ -25,7 +29,7 @@ from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as pb_grpc
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, SYSTEM_NAMESPACE, TENANT_RULES, RuleKind
-from app.workloads.rules.parsing import rule_problems
+from app.workloads.rules.problems import rule_problems
 from app.workloads.templates.problems import name_problems, template_problems
 
 API_OWNER = "api"
@@ -36,14 +40,20 @@ _PATH = "rule.data"
 class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
     """The rules of the calling tenant, in its namespace."""
 
-    def __init__(self, client: KubeClient, views: Store[View], turns: Turns, *, limits: Limits) -> None:
+    def __init__(
+        self, client: KubeClient, views: Store[View], turns: Turns, *, limits: Limits, placement: PlacementOptions
+    ) -> None:
         self._views = views
+        self._placement = placement
         self._check = _Check(limits)
         self._rules = RuleStore(client, TENANT_RULES, turns, owners=True)
+        self._quota = RuleQuota(views)
 
     async def Create(self, request: pb.CreateWorkloadRuleRequest, _context: Context) -> pb.CreateWorkloadRuleResponse:  # noqa: N802
         namespace = tenant_of_call().namespace
-        obj = await self._rules.create(await self._check.tenants(request.rule, namespace), namespace=namespace)
+        wanted = await self._check.tenants(request.rule, namespace, self._placement)
+        with self._quota.room(namespace, wanted.name, keys_of(wanted.spec)):
+            obj = await self._rules.create(wanted, namespace=namespace)
         return pb.CreateWorkloadRuleResponse(rule=rule_message(obj))
 
     async def Get(self, request: pb.GetWorkloadRuleRequest, _context: Context) -> pb.GetWorkloadRuleResponse:  # noqa: N802
@@ -56,11 +66,15 @@ class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
 
     async def Update(self, request: pb.UpdateWorkloadRuleRequest, _context: Context) -> pb.UpdateWorkloadRuleResponse:  # noqa: N802
         namespace = tenant_of_call().namespace
-        obj = await self._rules.put(await self._check.tenants(request.rule, namespace), namespace=namespace)
+        wanted = await self._check.tenants(request.rule, namespace, self._placement)
+        with self._quota.room(namespace, wanted.name, keys_of(wanted.spec)):
+            obj = await self._rules.put(wanted, namespace=namespace)
         return pb.UpdateWorkloadRuleResponse(rule=rule_message(obj))
 
     async def Delete(self, request: pb.DeleteWorkloadRuleRequest, _context: Context) -> pb.DeleteWorkloadRuleResponse:  # noqa: N802
-        await self._rules.delete(_checked(request.id), namespace=tenant_of_call().namespace)
+        namespace = tenant_of_call().namespace
+        await self._rules.delete(_checked(request.id), namespace=namespace)
+        self._quota.deleted(namespace, request.id)
         return pb.DeleteWorkloadRuleResponse()
 
     async def Watch(  # noqa: N802
@@ -83,7 +97,7 @@ class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
         self._rules = RuleStore(client, ADMIN_RULES, turns, owners=False)
 
     async def Create(self, request: admin_pb.CreateRequest, _context: Context) -> admin_pb.CreateResponse:  # noqa: N802
-        obj = await self._rules.create(await self._check.admins(request.rule), namespace=SYSTEM_NAMESPACE)
+        obj = await self._rules.create(await self._judged(request.rule), namespace=SYSTEM_NAMESPACE)
         return admin_pb.CreateResponse(rule=admin_rule_message(obj))
 
     async def Get(self, request: admin_pb.GetRequest, _context: Context) -> admin_pb.GetResponse:  # noqa: N802
@@ -95,12 +109,20 @@ class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
         return admin_pb.ListResponse(rules=[admin_rule_message(obj) for obj in found])
 
     async def Update(self, request: admin_pb.UpdateRequest, _context: Context) -> admin_pb.UpdateResponse:  # noqa: N802
-        obj = await self._rules.put(await self._check.admins(request.rule), namespace=SYSTEM_NAMESPACE)
+        obj = await self._rules.put(await self._judged(request.rule), namespace=SYSTEM_NAMESPACE)
         return admin_pb.UpdateResponse(rule=admin_rule_message(obj))
 
     async def Delete(self, request: admin_pb.DeleteRequest, _context: Context) -> admin_pb.DeleteResponse:  # noqa: N802
         await self._rules.delete(_checked(request.id), namespace=SYSTEM_NAMESPACE)
         return admin_pb.DeleteResponse()
+
+    async def _judged(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
+        """Checked, and not too much beside the rules that there are; these are few, and seldom written."""
+        wanted = await self._check.admins(rule)
+        found = await self._rules.list(namespace=SYSTEM_NAMESPACE)
+        rules = {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) for obj in found}
+        refuse_beyond(wanted.name, keys_of(wanted.spec), rules)
+        return wanted
 
 
 class _Check:
@@ -110,8 +132,9 @@ class _Check:
         self._limit = limits.rule_bytes
         self._readers = Readers()
 
-    async def tenants(self, rule: pb.WorkloadRule, namespace: str) -> Wanted:
-        return await self._readers.read(lambda: _wanted(rule), size=self._size(rule), tenant=namespace)
+    async def tenants(self, rule: pb.WorkloadRule, namespace: str, placement: PlacementOptions) -> Wanted:
+        places = confinement(namespace, placement)
+        return await self._readers.read(lambda: _wanted(rule, places), size=self._size(rule), tenant=namespace)
 
     async def admins(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
         return await self._readers.read(lambda: _admin_wanted(rule), size=self._size(rule), tenant=SYSTEM_NAMESPACE)
@@ -123,11 +146,11 @@ class _Check:
         return size
 
 
-def _wanted(rule: pb.WorkloadRule) -> Wanted:
+def _wanted(rule: pb.WorkloadRule, places: tuple[Requirement, ...]) -> Wanted:
     problems = owner_problems(rule.owner, "rule.owner")
     if rule.generation < 0:
         problems.append("rule.generation: must not be negative")
-    spec = _spec(rule.id, rule.data, {}, kind="tenant", problems=problems)
+    spec = _spec(rule.id, rule.data, {}, kind="tenant", problems=problems, places=places)
     return Wanted(rule.id, spec, owner=rule.owner or API_OWNER, generation=rule.generation)
 
 
@@ -136,15 +159,28 @@ def _admin_wanted(rule: admin_pb.AdminWorkloadRule) -> Wanted:
     return Wanted(rule.id, _spec(rule.id, rule.data, extra, kind="admin", problems=[]), owner=API_OWNER)
 
 
-def _spec(name: str, data: pb.WorkloadRuleData, extra: JSON, *, kind: RuleKind, problems: list[str]) -> JSON:
-    """The spec of a good rule; INVALID_ARGUMENT with all that is wrong with it."""
+def _spec(
+    name: str,
+    data: pb.WorkloadRuleData,
+    extra: JSON,
+    *,
+    kind: RuleKind,
+    problems: list[str],
+    places: tuple[Requirement, ...] = (),
+) -> JSON:
+    """The spec of a good rule; INVALID_ARGUMENT with all that is wrong with it, `problems` included.
+
+    Companions will run in these `places` alone: what could not is told now, not by the status of the rule.
+    """
     found = [*problems, *name_problems(name, "rule.id")]
     try:
         spec = spec_of_data(data, path=_PATH) | extra
     except MessageError as error:
         raise invalid([*found, *error.problems]) from error
     found += rule_problems(spec, kind=kind, path=_PATH)
-    found += template_problems(spec["template"], trusted=kind == "admin", path=f"{_PATH}.rule_template")
+    template, path = spec["template"], f"{_PATH}.rule_template"
+    wrong = template_problems(template, trusted=kind == "admin", path=path)
+    found += wrong or contradictions(template["spec"], places, f"{path}.spec")
     if found:
         raise invalid(found)
     return spec

@@ -14,6 +14,7 @@ from grpc_reflection.v1alpha import reflection
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.reflector import WatchObserver
+from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.guard import Evidence, Guard
@@ -21,6 +22,8 @@ from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
+from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Receiving
 from app.tenancy.gateway.resources import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.sources import Sources
@@ -66,11 +69,14 @@ class Gateway:
         self._credentials = ServingCredentials(options.tls)
         self._sources = Sources(client, observer=watch_observer)
         self._lines = SparingLog()
+        self._readers = Readers()
         self._guard = Guard(
             self._decide,
+            claim=Clusters(client).claim,
             audiences=AUDIENCES,
             waiting=self._sources.unsynced,
             limits=options.limits,
+            receiving=Receiving(options.limits, self._readers),
             observer=observer,
             lines=self._lines,
         )
@@ -86,6 +92,11 @@ class Gateway:
         if problem := self._credentials.problem():
             found.append(problem)
         return found + self._sources.waiting()
+
+    @property
+    def not_after(self) -> datetime:
+        """When the certificate ends that the next handshake meets."""
+        return self._credentials.not_after
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop` is set: then streams are ended, calls under way get `drain` seconds."""
@@ -124,14 +135,18 @@ class Gateway:
             await self._health.set(service, status)
 
     def _decide(self, evidence: Evidence) -> Caller | Refusal:
-        return identify(
+        found = identify(
             evidence.pem,
             audience=evidence.audience,
             tenant_ids=evidence.tenant_ids,
             tenants_named=self._sources.tenants_named,
             admin_names=[name.lower() for name in self._options.admin_names],
             now=datetime.now(UTC),
+            admin_ca=self._credentials.admin_ca,
         )
+        if isinstance(found, Refusal) or found.tenant is None:
+            return found
+        return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
 
     def _server(self) -> grpc.aio.Server:
         client, options, sources = self._client, self._options, self._sources
@@ -143,6 +158,7 @@ class Gateway:
                 sources.workloads,
                 sources.ledger,
                 turns,
+                self._readers,
                 options=options,
                 observer=self._observer,
                 lines=self._lines,
@@ -150,7 +166,7 @@ class Gateway:
             server,
         )
         limits = options.limits
-        rule_service = WorkloadRuleService(client, sources.rules, turns, limits=limits)
+        rule_service = WorkloadRuleService(client, sources.rules, turns, limits=limits, placement=options.placement)
         rule_grpc.add_WorkloadRuleServiceServicer_to_server(rule_service, server)
         admin_service = AdminWorkloadRuleService(client, turns, limits=limits)
         admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(admin_service, server)

@@ -16,6 +16,10 @@ from app.tenancy.model import Tenant
 from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
 
 BY_NAME, BY_NAMESPACE = "name", "namespace"
+COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
+"""What the two caches of Pods report themselves as."""
+WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
+"""Everything that an observer is told of."""
 
 
 class _Namespaced(Protocol):
@@ -45,8 +49,14 @@ class Sources:
             Reflector(client, WORKLOADS, self.workloads, observer=observer),
             Reflector(client, TENANT_RULES, self.rules, observer=observer),
             # A selector has no "or": one reflector for each of the two marks.
-            Reflector(client, PODS, self.companions, label_selector=COMPANION, observer=observer),
-            Reflector(client, PODS, self.pods, label_selector=f"{RESOURCE_OWNER},!{COMPANION}", observer=observer),
+            Reflector(client, PODS, self.companions, label_selector=COMPANION, observer=_as(COMPANION_PODS, observer)),
+            Reflector(
+                client,
+                PODS,
+                self.pods,
+                label_selector=f"{RESOURCE_OWNER},!{COMPANION}",
+                observer=_as(RESOURCE_PODS, observer),
+            ),
         )
 
     def tenants_named(self, name: str) -> list[Tenant]:
@@ -65,6 +75,26 @@ class Sources:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
+
+
+class _Renamed:
+    """An observer that is told of one kind by another word: two caches of one kind are two."""
+
+    def __init__(self, word: str, observer: WatchObserver) -> None:
+        self._word, self._observer = word, observer
+
+    def restart(self, kind: str, reason: str) -> None:  # noqa: ARG002 - the word stands for it
+        self._observer.restart(self._word, reason)
+
+    def objects(self, kind: str, count: int) -> None:  # noqa: ARG002
+        self._observer.objects(self._word, count)
+
+    def poison(self, kind: str) -> None:  # noqa: ARG002
+        self._observer.poison(self._word)
+
+
+def _as(word: str, observer: WatchObserver | None) -> WatchObserver | None:
+    return None if observer is None else _Renamed(word, observer)
 
 
 def _line(reflector: Reflector) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from app.tenancy.gateway.cluster import cluster_of
 from app.tenancy.messages import canonical, rule_message
 from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
@@ -32,7 +33,7 @@ class View:
 def known_tenant(obj: JSON) -> Tenant | None:
     """The tenant, or None for one that cannot be read: its callers are refused rather than judged by an old version."""
     try:
-        return project_tenant(obj)
+        return project_tenant(obj).at(cluster_of(obj))
     except ValueError as error:
         log.warning("Tenant is not usable; its callers are refused", tenant=obj["metadata"]["name"], problem=str(error))
         return None

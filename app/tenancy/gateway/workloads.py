@@ -17,6 +17,7 @@ from app.tenancy.gateway.ledger import Known, Ledger
 from app.tenancy.gateway.limits import Rate, Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
+from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.streamids import StreamIds
 from app.tenancy.gateway.workloadstream import WorkloadStream
@@ -34,6 +35,7 @@ class WorkloadService(pb_grpc.WorkloadServiceServicer):
         store: Store[Known],
         ledger: Ledger,
         turns: Turns,
+        readers: Readers,
         *,
         options: GatewayOptions,
         observer: GatewayObserver,
@@ -41,7 +43,9 @@ class WorkloadService(pb_grpc.WorkloadServiceServicer):
     ) -> None:
         limits = options.limits
         events = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
-        self._writing = Writing(client, store, ledger, turns, events, options, observer, ids=StreamIds(), lines=lines)
+        self._writing = Writing(
+            client, store, ledger, turns, events, readers, options, observer, ids=StreamIds(), lines=lines
+        )
         self._current: dict[str, asyncio.Event] = {}
 
     async def WorkloadStream(  # noqa: N802

@@ -7,17 +7,19 @@ the API server does not take is tried again, and if that goes on the stream ends
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator
 
 import structlog
 
 from app.errors import ApiError
-from app.kube.names import check_dns_label
 from app.kube.queue import QueueClosed
+from app.tenancy.gateway.census import Census
 from app.tenancy.gateway.failures import Code, Refused, message_of
 from app.tenancy.gateway.intake import GONE, Intake, State
 from app.tenancy.gateway.ledger import Known, digest_of
+from app.tenancy.gateway.reading import SMALL_MESSAGE
 from app.tenancy.gateway.sources import BY_NAMESPACE
 from app.tenancy.gateway.writing import Writer, Writing
 from app.tenancy.messages import MessageError, canonical, workload_spec
@@ -26,6 +28,18 @@ from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.workloads.model import ObjectKey, workload_name
 
 log = structlog.get_logger(__name__)
+
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+"""Ids of Kubernetes. Of one form and length, so that no name that ends with one can be read in two ways."""
+_SHOWN = 80
+
+
+class _Unusable(Exception):
+    """A workload that is dropped for this `reason`."""
+
+    def __init__(self, reason: str, problem: str) -> None:
+        super().__init__(problem)
+        self.reason = reason
 
 
 class WorkloadStream:
@@ -40,15 +54,17 @@ class WorkloadStream:
         self._superseded = superseded
         self._id = ""
         self._intake = Intake(writing.options.limits)
-        self._sent: set[str] = set()
+        self._census = Census(writing.options.limits.workloads_per_tenant, stored=0)
         self._complete = False
         self._failing_since: float | None = None
         self._writer = Writer(writing.client, writing.ledger)
 
     async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
-        unsubscribe = self._with.store.subscribe(lambda _type, key, _old, new: self._shown(key, new))
+        unsubscribe = self._with.store.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
+        stored = self._stored()
+        self._census.stored = len(stored)
         # From here on whatever has a later id is of a newer stream.
-        self._id = self._with.ids.next(known.stream for known in self._stored())
+        self._id = self._with.ids.next(known.stream for known in stored)
         workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
         reader = asyncio.create_task(self._read(requests))
         try:
@@ -68,10 +84,11 @@ class WorkloadStream:
             kind = request.WhichOneof("event")
             if kind is None:
                 self._drop("content", "an event of no kind")
+                await self._with.events.turn(self._tenant.name)
                 continue
             self._with.observer.event(self._tenant.name, kind)
             if kind == "update":
-                self._update(request.update)
+                await self._update(request.update)
             elif kind == "delete":
                 self._delete(request.delete.id)
             else:
@@ -80,28 +97,32 @@ class WorkloadStream:
             await self._with.events.turn(self._tenant.name)
         await self._intake.empty()
 
-    def _update(self, workload: pb.Workload) -> None:
+    async def _update(self, workload: pb.Workload) -> None:
         workload_id = workload.metadata.id
         if not self._good(workload_id):
             return
-        # Before anything else: what cannot be taken still runs, and its last good state stays.
-        self._sent.add(workload_id)
-        limit = self._with.options.limits.workload_bytes
-        if (size := workload.ByteSize()) <= 2 * limit:  # a message of more need not be taken apart to know
-            try:
-                spec = workload_spec(workload)
-            except MessageError as error:
-                self._drop("content", str(error), workload_id)
-                return
-            size = len(canonical(spec))
-        if size > limit:
-            self._drop("size", f"{size} bytes: a workload has at most {limit}", workload_id)
+        stored, limits = self._known(workload_id), self._with.options.limits
+        if not self._census.room(workload_id, known=stored):
+            self._drop("limit", f"a tenant has at most {limits.workloads_per_tenant} workloads", workload_id)
             return
-        self._intake.put(workload_id, State(spec, digest_of(spec), size))
+        if stored:
+            # Before anything else: what cannot be taken still runs, and its last good state stays.
+            self._census.add(workload_id)
+        size, limit = workload.ByteSize(), limits.workload_bytes
+        try:
+            # The next event is read when this one is done: the order stays.
+            state = await self._with.readers.read(
+                lambda: _state(workload, size, limit=limit), size=size, tenant=self._tenant.name, small=SMALL_MESSAGE
+            )
+        except _Unusable as unusable:
+            self._drop(unusable.reason, str(unusable), workload_id)
+            return
+        self._census.add(workload_id)
+        self._intake.put(workload_id, state)
 
     def _delete(self, workload_id: str) -> None:
         if self._good(workload_id):
-            self._sent.discard(workload_id)
+            self._census.discard(workload_id)
             self._intake.put(workload_id, GONE)
 
     def _synced(self) -> None:
@@ -112,9 +133,15 @@ class WorkloadStream:
     def _stored(self) -> list[Known]:
         return self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace)
 
-    def _shown(self, key: ObjectKey, new: Known | None) -> None:
+    def _known(self, workload_id: str) -> bool:
+        return self._with.ledger.get((self._tenant.namespace, workload_name(workload_id))) is not None
+
+    def _shown(self, key: ObjectKey, old: Known | None, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
-        if new is None or key[0] != self._tenant.namespace:
+        if key[0] != self._tenant.namespace:
+            return
+        self._census.stored += (new is not None) - (old is not None)
+        if new is None:
             return
         if new.stream > self._id:
             self._superseded.set()
@@ -125,16 +152,14 @@ class WorkloadStream:
         if known.stream > self._id:
             return  # of a newer stream: its agent knows what runs, this one does no more
         workload_id = known.name.removeprefix(workload_name(""))
-        if workload_name(workload_id) == known.name and workload_id not in self._sent:
+        if workload_name(workload_id) == known.name and workload_id not in self._census:
             self._intake.put(workload_id, GONE)
 
     def _good(self, workload_id: str) -> bool:
-        try:
-            check_dns_label(workload_id)
-        except ValueError as error:
-            self._drop("id", str(error))
-            return False
-        return True
+        if _UUID.fullmatch(workload_id):
+            return True
+        self._drop("id", f"{workload_id[:_SHOWN]!r} is no id of Kubernetes: use a UUID in lower case")
+        return False
 
     def _drop(self, reason: str, problem: str, workload_id: str = "") -> None:
         self._with.observer.event_dropped(self._tenant.name, reason)
@@ -175,6 +200,8 @@ class WorkloadStream:
             # It will not pass by itself; a later state of the same workload may.
             self._drop("rejected", message_of(error), workload_id)
             self._intake.settle(workload_id, state)
+            if self._intake.wanted(workload_id) is None and not self._known(workload_id):
+                self._census.discard(workload_id)
             return
         if error.status in (0, 401, 429) or error.status >= 500:
             now = time.monotonic()
@@ -185,3 +212,15 @@ class WorkloadStream:
         log.info(
             "write again", tenant=self._tenant.name, workload=workload_id, delay_s=round(delay, 3), error=str(error)
         )
+
+
+def _state(workload: pb.Workload, size: int, *, limit: int) -> State:
+    """Pure: large ones are read beside the event loop. `size` is the message's in bytes."""
+    if size <= 2 * limit:  # a message of more need not be taken apart to know
+        try:
+            spec = workload_spec(workload)
+        except MessageError as error:
+            raise _Unusable("content", str(error)) from error
+        if (size := len(canonical(spec))) <= limit:
+            return State(spec, digest_of(spec), size)
+    raise _Unusable("size", f"{size} bytes: a workload has at most {limit}")

@@ -15,6 +15,7 @@ from app.tenancy.gateway.ledger import Known, Ledger
 from app.tenancy.gateway.limits import Rate, Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
+from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.rulestore import no_namespace
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.streamids import STREAM, StreamIds
@@ -33,6 +34,7 @@ class Writing:
     ledger: Ledger
     turns: Turns
     events: Rate
+    readers: Readers
     options: GatewayOptions
     observer: GatewayObserver
     ids: StreamIds

@@ -1,19 +1,12 @@
 """A tenant's bundle: the client certificate of its agent, whom to trust, and the same as a Secret to apply.
 
-Issuing is pure; writing is all or nothing: a bundle appears whole under its directory's name or not at all. Only its
-owner can read it.
+Pure: writing it is `staging`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from pathlib import Path
 
 import yaml
 from cryptography import x509
@@ -35,7 +28,8 @@ GATEWAY_FILE = "gateway-name"
 """Entry of the bundle: the name that the gateway's certificate answers to."""
 MANIFEST_FILE = "secret.yaml"
 _COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
-_FILES = frozenset({"ca.crt", "tls.crt", "tls.key", GATEWAY_FILE, MANIFEST_FILE})
+FILES = frozenset({"ca.crt", "tls.crt", "tls.key", GATEWAY_FILE, MANIFEST_FILE})
+"""What a bundle consists of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,58 +84,3 @@ def _issue(authority: SigningAuthority, tenant: str, *, now: datetime, days: int
         span=(now - CLOCK_SKEW, end),
         algorithm="ecdsa",
     )
-
-
-def check_directory(directory: Path) -> None:
-    """Raise UsageError where `directory` holds what is no bundle and would be lost."""
-    try:
-        present = {entry.name for entry in directory.iterdir()} if directory.exists() else set()
-    except OSError as error:
-        raise UsageError(f"--out: cannot read {directory}: {error.strerror or error}") from error
-    if foreign := sorted(present - _FILES):
-        raise UsageError(f"--out: {directory} holds other files ({foreign[0]}); name an empty or a new directory")
-
-
-@contextlib.contextmanager
-def staged(bundle: Bundle, directory: Path) -> Iterator[None]:
-    """Write the bundle aside; it takes its place when the block ends, and vanishes where the block raises.
-
-    So what can fail on the disk fails before the block changes anything else. Raises UsageError.
-    """
-    check_directory(directory)
-    place = directory.absolute()
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    except OSError as error:
-        raise UsageError(f"--out: cannot write to {place.parent}: {error.strerror or error}") from error
-    try:
-        fresh, old = staging / "new", staging / "old"
-        with _told(directory):
-            _write(fresh, bundle.files)
-        yield
-        with _told(directory):
-            if place.exists():
-                place.rename(old)
-            fresh.rename(place)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _told(directory: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise UsageError(f"--out: cannot write {directory}: {error.strerror or error}") from error
-
-
-def _write(folder: Path, files: dict[str, bytes]) -> None:
-    folder.mkdir(mode=0o700)
-    for name, content in files.items():
-        descriptor = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            os.fchmod(file.fileno(), 0o600)  # whatever the umask says
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())

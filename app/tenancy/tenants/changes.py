@@ -71,9 +71,18 @@ async def check_namespace(client: KubeClient, name: str) -> None:
 
 
 async def create_tenant(
-    client: KubeClient, name: str, *, names: Sequence[str], bundle: Bundle | None, hosts: Sequence[str] | None
+    client: KubeClient,
+    name: str,
+    *,
+    names: Sequence[str],
+    bundle: Bundle | None,
+    hosts: Sequence[str] | None,
+    admin_names: Sequence[str] = (ADMIN_NAME,),
 ) -> JSON:
-    """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists."""
+    """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists.
+
+    `admin_names` are those of the cloud admin's certificates, which no tenant may have.
+    """
     identity: JSON = {"names": list(dict.fromkeys(names))}
     if bundle is not None:
         identity["certificates"] = [bundle.pin]
@@ -87,8 +96,13 @@ async def create_tenant(
         "spec": spec,
     }
     problems = tenant_problems(body)
-    if any(cert_name.lower() == ADMIN_NAME for cert_name in names):
-        problems.append(f"spec.identity.names: {ADMIN_NAME!r} is the cloud admin's name")
+    admins = {admin.lower() for admin in admin_names}
+    problems += [
+        f"spec.identity.names: {cert_name!r} is the cloud admin's name"
+        for cert_name in names
+        if cert_name.lower() in admins
+    ]
+    problems += _claimed(await list_tenants(client), name, names=names, hosts=hosts or ())
     if problems:
         raise UsageError("; ".join(problems))
     try:
@@ -97,9 +111,28 @@ async def create_tenant(
         raise _explained(error) from error
 
 
+def _claimed(tenants: Sequence[JSON], name: str, *, names: Sequence[str], hosts: Sequence[str]) -> list[str]:
+    """What other tenants have already: a certificate's name that two have lets neither in, a host has one tenant."""
+    problems = []
+    for other in tenants:
+        title, spec = other["metadata"]["name"], other.get("spec") or {}
+        if title == name:
+            continue
+        taken = {str(text).lower() for text in (spec.get("identity") or {}).get("names") or ()}
+        problems += [
+            f"spec.identity.names: {one!r} is a name of tenant {title}" for one in names if one.lower() in taken
+        ]
+        problems += [
+            f"spec.hosts: {host!r} is a host of tenant {title}" for host in hosts if host in (spec.get("hosts") or ())
+        ]
+    return problems
+
+
 async def set_hosts(client: KubeClient, name: str, hosts: Sequence[str]) -> bool:
     """Make `hosts` the tenant's hosts; False where they are already."""
     wanted = list(dict.fromkeys(hosts))
+    if problems := _claimed(await list_tenants(client), name, names=(), hosts=wanted):
+        raise UsageError("; ".join(problems))
 
     def change(spec: JSON) -> None:
         spec["hosts"] = wanted
@@ -198,5 +231,7 @@ def _ending(pin: JSON, end: datetime) -> JSON:
 
 def _explained(error: ApiError) -> BerthError:
     if error.not_found:
-        return BerthError("the cluster does not know Tenants: install Berth's CustomResourceDefinitions first")
+        return BerthError(
+            "the cluster does not know Tenants: berth crds infra | kubectl apply --server-side -f - makes them known"
+        )
     return error

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from app.certs.showing import stamp
 from app.errors import Terminal, Transient, UsageError
 from app.tenancy.authority.ensuring import SigningAuthority, ensure_signing, signing_of_files
-from app.tenancy.tenants.bundles import MANIFEST_FILE, Bundle, check_directory, issue_bundle, staged
+from app.tenancy.model import ADMIN_NAME
+from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
 from app.tenancy.tenants.changes import (
     add_certificate,
     check_namespace,
@@ -21,6 +22,7 @@ from app.tenancy.tenants.changes import (
 )
 from app.tenancy.tenants.contents import contents_of
 from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
+from app.tenancy.tenants.staging import check_directory, staged
 from app.workloads.model import tenant_namespace
 
 if TYPE_CHECKING:
@@ -40,12 +42,16 @@ class Issuing:
 
 @dataclass(frozen=True, slots=True)
 class Adding:
-    """The tenant that is wanted; `names` are those of its own certificates, () where we issue them."""
+    """The tenant that is wanted; `names` are those of its own certificates, () where we issue them.
+
+    `admin_names` are those of the cloud admin, which no tenant may have.
+    """
 
     name: str
     hosts: tuple[str, ...] | None
     names: tuple[str, ...]
     force: bool
+    admin_names: tuple[str, ...] = (ADMIN_NAME,)
 
 
 async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: datetime) -> list[str]:
@@ -56,14 +62,20 @@ async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: date
     if present is not None:
         lines = await _again(client, present, adding, issuing, now=now)
     elif adding.names:
-        await create_tenant(client, name, names=adding.names, bundle=None, hosts=adding.hosts)
+        await _create(client, adding, names=adding.names, bundle=None)
         lines = [f"tenant {name} created; its certificates are those named {', '.join(adding.names)}"]
     else:
         bundle = await _issue(client, name, issuing, now=now)
-        with staged(bundle, issuing.directory):
-            await create_tenant(client, name, names=[bundle.name], bundle=bundle, hosts=adding.hosts)
+        with staged(bundle.files, issuing.directory):
+            await _create(client, adding, names=(bundle.name,), bundle=bundle)
         lines = [f"tenant {name} created", *_told(bundle, issuing)]
     return [*lines, await _namespace(client, name)]
+
+
+async def _create(client: KubeClient, adding: Adding, *, names: tuple[str, ...], bundle: Bundle | None) -> None:
+    await create_tenant(
+        client, adding.name, names=names, bundle=bundle, hosts=adding.hosts, admin_names=adding.admin_names
+    )
 
 
 async def _namespace(client: KubeClient, name: str) -> str:
@@ -95,7 +107,7 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
         return lines
     _check_pinned(present)
     bundle = await _issue(client, name, issuing, now=now)
-    with staged(bundle, issuing.directory):
+    with staged(bundle.files, issuing.directory):
         await add_certificate(client, name, bundle, now=now, overlap=None)
     return [*lines, *_told(bundle, issuing)]
 
@@ -107,7 +119,7 @@ async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
         raise UsageError(f"there is no tenant {name}")
     _check_pinned(present)
     bundle = await _issue(client, name, issuing, now=now)
-    with staged(bundle, issuing.directory):
+    with staged(bundle.files, issuing.directory):
         await add_certificate(client, name, bundle, now=now, overlap=overlap)
     ends = f"are accepted until {stamp(now + overlap)} at most" if overlap else "are refused from now on"
     return [*_told(bundle, issuing), f"certificates before it {ends}"]
@@ -145,7 +157,7 @@ def _check_pinned(tenant: JSON) -> None:
 
 
 async def _issue(client: KubeClient, name: str, issuing: Issuing, *, now: datetime) -> Bundle:
-    check_directory(issuing.directory)
+    check_directory(issuing.directory, FILES)
     authority = await _authority(client, issuing, now=now)
     return issue_bundle(authority, name, now=now, days=issuing.days, gateway=issuing.gateway)
 

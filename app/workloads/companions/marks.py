@@ -38,8 +38,9 @@ class Companion:
     """A companion as it is in the infra cluster; `rule` and `workload` are the keys of the objects it exists for.
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
-    deleted. `lost`: it ended although nobody asked it to, because of its node. `version` is the resource version that
-    showed it so first, 0 where the server has none that can be compared.
+    deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
+    by say the same as the others. `version` is the resource version that showed it so first, 0 where the server has
+    none that can be compared.
     """
 
     namespace: str
@@ -52,6 +53,7 @@ class Companion:
     injected: tuple[str, ...]
     ending: bool = False
     lost: bool = False
+    intact: bool = True
     version: int = field(default=0, compare=False)
 
     @property
@@ -110,6 +112,7 @@ def companion_of(pod: JSON) -> Companion:
         injected=injected,
         ending=bool(metadata.get("deletionTimestamp")),
         lost=_lost(pod),
+        intact=annotations.get(RULE_NAME) == rule[1] and metadata["labels"].get(WORKLOAD_ID) == shorten(workload[1]),
         version=version_of(metadata),
     )
 

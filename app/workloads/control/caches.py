@@ -20,6 +20,7 @@ from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
 from app.workloads.control.expectations import Expectations
+from app.workloads.control.warming import Warming
 from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import ObjectKey, Rule, RuleKind, Workload
@@ -30,10 +31,19 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class StoredWorkload:
-    """A Workload object; `workload` is None where it cannot be used. `status` is the digest of what its status says."""
+    """A Workload object; `workload` is None where it cannot be used, and `problem` says why.
+
+    `status` is the digest of what its status says.
+    """
 
     workload: Workload | None
     status: bytes
+    problem: str = ""
+
+    @property
+    def finding(self) -> Problem:
+        """What a Workload that cannot be used means for each of its companions."""
+        return Problem("InvalidWorkload", f"the Workload cannot be used: {self.problem}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,7 @@ class Caches:
         self._options = options
         self.listeners: Listeners | None = None
         self.matcher = Matcher()
+        self.warming = Warming(self.matcher, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
         self.tenant_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "tenant"))
@@ -91,6 +102,10 @@ class Caches:
 
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
+
+    async def warm(self) -> None:
+        """Puts the rules that take long; until cancelled."""
+        await self.warming.run(self.workloads.wait_synced)
 
     def blueprint(self, rule: Rule) -> Blueprint:
         """What the companions of this version of the rule share; worked out when it is first needed."""
@@ -121,7 +136,7 @@ class Caches:
         present = self.workloads.get(*key_of(obj))
         if present is not None and present.workload == stored.workload:
             # The matcher holds it, too: one copy in memory is enough.
-            return StoredWorkload(present.workload, stored.status)
+            return StoredWorkload(present.workload, stored.status, stored.problem)
         return stored
 
     def _companion(self, pod: JSON) -> Companion | None:
@@ -137,7 +152,7 @@ class Caches:
         after = new.workload if new else None
         if self.listeners is None:
             return
-        if old is not None and new is not None and old.workload == after:
+        if old is not None and new is not None and (old.workload, old.problem) == (after, new.problem):
             self.listeners.workload_status(key)
             return
         rules = self.matcher.put_workload(after) if after is not None else self.matcher.remove_workload(key)
@@ -150,17 +165,31 @@ class Caches:
             return
         before, after = old.rule if old else None, new.rule if new else None
         workloads: set[ObjectKey] = set()
+        waited = after != before and self.warming.drop(key)
         if after is not None and after != before:
-            workloads |= self.matcher.put_rule(after)
+            if self.matcher.heavy(after):
+                self.warming.put(after)
+            else:
+                workloads |= self.matcher.put_rule(after)
         elif after is None and before is not None:
             workloads |= self.matcher.remove_rule(key)
             self._blueprints.pop(key, None)
-        if (old is not None and before is None) or (new is not None and after is None):
-            # Companions of a broken rule are known by their marks alone.
-            workloads |= {one.workload for one in self.companions.values() if one.rule == key}
-        for workload in workloads:
-            self.listeners.workload(workload)
-        self.listeners.rule_status(key)
+        if waited or after is None or (old is not None and before is None):
+            workloads |= self._with_companions_of(key)
+        self._tell(key, workloads)
+
+    def _warmed(self, key: ObjectKey, workloads: set[ObjectKey]) -> None:
+        self._tell(key, workloads | self._with_companions_of(key))
+
+    def _with_companions_of(self, rule: ObjectKey) -> set[ObjectKey]:
+        """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""
+        return {one.workload for one in self.companions.values() if one.rule == rule}
+
+    def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
+        if self.listeners is not None:
+            for workload in workloads:
+                self.listeners.workload(workload)
+            self.listeners.rule_status(rule)
 
     def _companion_changed(self, _: EventType, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         for one in (old, new):
@@ -191,14 +220,13 @@ class Caches:
 def _stored_workload(obj: JSON) -> StoredWorkload:
     metadata = obj["metadata"]
     status = obj.get("status") or {}
-    workload = None
+    workload, problem = None, ""
     try:
         workload = project_workload(obj)
     except ValueError as error:
-        log.warning(
-            "workload skipped", namespace=metadata.get("namespace"), name=metadata.get("name"), error=str(error)
-        )
-    return StoredWorkload(workload, status_digest(status.get("rules") or {}))
+        problem = str(error)
+        log.warning("workload skipped", namespace=metadata.get("namespace"), name=metadata.get("name"), error=problem)
+    return StoredWorkload(workload, status_digest(status.get("rules") or {}), problem)
 
 
 def _stored_rule(obj: JSON, kind: RuleKind) -> StoredRule:

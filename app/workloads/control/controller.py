@@ -99,6 +99,7 @@ class WorkloadsController:
                 group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
             for controller in (self._companions, self._workload_statuses.controller, self._rule_statuses.controller):
                 group.create_task(controller.run(), name=controller.name)
+            group.create_task(self._caches.warm(), name="rules")
             group.create_task(self._expire(), name="expectations")
 
     def waiting(self) -> list[str]:

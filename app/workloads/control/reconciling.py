@@ -6,6 +6,7 @@ uid that it means, and what is not ours is never adopted, changed or deleted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -21,7 +22,7 @@ from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting,
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
-from app.workloads.model import INJECTED, ObjectKey, Workload
+from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Workload
 
 log = structlog.get_logger(__name__)
 
@@ -68,27 +69,34 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        if stored is not None and stored.workload is None:
-            return Done()
         run = _Run(key)
         if stored is not None and stored.workload is not None:
-            self._plan(stored.workload, run)
+            await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
+        if stored is not None and stored.workload is None:
+            # What was found of it before is no longer so; its companions stay as long as their rules do.
+            rules = {one.rule for one in observed.values() if self._caches.stored_rule(one.rule) is not None}
+            run.findings |= dict.fromkeys(rules, stored.finding)
         for companion in observed.values():
             if companion.key not in run.desired and not companion.ending and not self._stays(companion, stored, run):
                 self._restarts.forget(companion.key)
                 await self._attempt(self._delete(companion, "no longer wanted"), companion.rule, run)
         for planned in run.desired.values():
             await self._attempt(self._settle(planned, observed.get(planned.key), run), planned.rule, run)
+        former = set(self._findings.of_workload(key))
         self._findings.put(key, run.findings)
-        rules = {planned.rule for planned in run.desired.values()} | run.findings.keys()
+        rules = {planned.rule for planned in run.desired.values()} | run.findings.keys() | former
         self._settled(key, rules | {companion.rule for companion in observed.values()})
         return _verdict(run)
 
-    def _plan(self, workload: Workload, run: _Run) -> None:
+    async def _plan(self, workload: Workload, run: _Run) -> None:
         evaluation = Evaluation(workload)
         for rule in self._caches.matcher.rules_of(workload.key):
-            outcome = plan(self._caches.blueprint(rule), evaluation)
+            blueprint = self._caches.blueprint(rule)
+            outcome = plan(blueprint, evaluation)
+            if any(key.path is None for _, key in blueprint.injections):
+                # A few milliseconds at worst, and there may be many such rules.
+                await asyncio.sleep(0)
             if not isinstance(outcome, Planned):
                 run.findings[rule.key] = outcome
             elif outcome.key in run.desired:
@@ -100,6 +108,8 @@ class Reconciler:
         """A mistake in a rule costs no running Pod its life; the end of the workload or of the rule does."""
         if stored is None:
             return False
+        if companion.rule in self._caches.warming:
+            return True  # whether the rule still matches is not known yet
         rule = self._caches.stored_rule(companion.rule)
         return isinstance(run.findings.get(companion.rule), Problem) or (rule is not None and rule.rule is None)
 
@@ -127,7 +137,7 @@ class Reconciler:
             run.findings[planned.rule] = _REPLACING
         elif companion.lost:
             await self._replace_lost(planned, companion, run)
-        elif companion.digest != planned.digest:
+        elif companion.digest != planned.digest or not companion.intact:
             await self._inject(planned, companion)
 
     async def _create(self, planned: Planned, run: _Run) -> None:
@@ -194,7 +204,12 @@ class Reconciler:
 
     async def _inject(self, planned: Planned, companion: Companion) -> None:
         annotations = _changes(planned, companion)
-        body = {"metadata": {"uid": companion.uid, "annotations": annotations}}
+        metadata: JSON = {"uid": companion.uid, "annotations": annotations}
+        if not companion.intact:
+            given = planned.manifest["metadata"]
+            metadata["labels"] = given["labels"]
+            metadata["annotations"] = {**annotations, RULE_NAME: given["annotations"][RULE_NAME]}
+        body = {"metadata": metadata}
         try:
             pod = await self._client.patch(
                 PODS, companion.name, body, patch_type="merge", namespace=companion.namespace

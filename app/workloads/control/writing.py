@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from typing import Generic, TypeVar
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
 from app.kube.resources import Resource
 from app.wire import JSON
-from app.workloads.control.caches import Caches, status_digest
-from app.workloads.control.findings import REPLACING, Findings
+from app.workloads.control.caches import Caches, StoredWorkload, status_digest
+from app.workloads.control.findings import REPLACING, Finding, Findings
 from app.workloads.control.statuses import rule_status, timed, workload_rules
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
 
@@ -28,6 +29,10 @@ _REPLACEMENT_PAUSE = 3.0
 """Seconds that a companion may be replaced in before the status of its workload says so."""
 _GATHER = 0.1
 """Seconds between the first change of a rule's state and its status: more will follow."""
+_LAG = 10.0
+"""Seconds for which the watch may not have shown yet what was written."""
+
+T = TypeVar("T")
 
 
 class QuietTime:
@@ -45,6 +50,28 @@ class QuietTime:
         while self._waiting() and time.monotonic() < end:  # noqa: ASYNC110 - a queue that is empty tells nobody
             await asyncio.sleep(_LOOK)
         self._longest = _BUSY_PAUSE
+
+
+class Sent(Generic[T]):
+    """What was written and, maybe, not seen yet: a watch that lags causes no second write."""
+
+    def __init__(self) -> None:
+        self._sent: dict[ObjectKey, tuple[T, T, float]] = {}
+
+    def note(self, key: ObjectKey, *, seen: T, written: T) -> None:
+        """`written` is there now, while the watch shows `seen`."""
+        self._sent[key] = (seen, written, time.monotonic() + _LAG)
+
+    def latest(self, key: ObjectKey, seen: T) -> T:
+        """What is there now, as far as is known, where the watch shows `seen`."""
+        former, written, until = self._sent.get(key, (seen, seen, 0.0))
+        if seen == former and time.monotonic() < until:
+            return written
+        self._sent.pop(key, None)
+        return seen
+
+    def forget(self, key: ObjectKey) -> None:
+        self._sent.pop(key, None)
 
 
 class WorkloadStatuses:
@@ -65,6 +92,7 @@ class WorkloadStatuses:
         self._findings = findings
         self._quiet = quiet
         self._replacing: dict[ObjectKey, float] = {}
+        self._sent: Sent[bytes] = Sent()
         self.controller: Controller[ObjectKey] = Controller(
             "workload-status", self._reconcile, stores=caches.stores, workers=workers, resync=None, observer=observer
         )
@@ -72,8 +100,9 @@ class WorkloadStatuses:
     async def _reconcile(self, key: ObjectKey) -> Result:
         await self._quiet.come()
         stored = self._caches.workloads.get(*key)
-        if stored is None or stored.workload is None:
+        if stored is None:
             self._replacing.pop(key, None)
+            self._sent.forget(key)
             return Done()
         findings = self._findings.of_workload(key)
         if any(finding.reason == REPLACING for finding in findings.values()):
@@ -82,6 +111,16 @@ class WorkloadStatuses:
                 return RequeueAfter(_REPLACEMENT_PAUSE - passed)
         else:
             self._replacing.pop(key, None)
+        rules = self._rules(key, stored, findings)
+        digest = status_digest(rules)
+        latest = self._sent.latest(key, stored.status)
+        if digest != latest:
+            await _patch(self._client, WORKLOADS, key, {"rules": rules})
+            self._sent.note(key, seen=stored.status, written=digest)
+        # What the watch does not confirm is looked at again: somebody may have written the former status back.
+        return RequeueAfter(_LAG) if digest != stored.status else Done()
+
+    def _rules(self, key: ObjectKey, stored: StoredWorkload, findings: Mapping[ObjectKey, Finding]) -> JSON:
         companions = list(self._caches.observed(key).values())
         matching: set[tuple[RuleKind, ObjectKey]] = {
             (rule.kind, rule.key) for rule in self._caches.matcher.rules_of(key)
@@ -89,14 +128,14 @@ class WorkloadStatuses:
         known = dict(findings)
         for companion in companions:
             rule = self._caches.stored_rule(companion.rule)
-            if rule is not None and rule.rule is None:
+            if rule is None:
+                continue
+            if rule.rule is None or stored.workload is None:
                 matching.add((rule.kind, companion.rule))
-                known[companion.rule] = rule.finding
-        rules = workload_rules(matching, companions, known)
-        if status_digest(rules) == stored.status:
-            return Done()
-        await _patch(self._client, WORKLOADS, key, {"rules": rules})
-        return Done()
+                known[companion.rule] = rule.finding if rule.rule is None else stored.finding
+            elif companion.rule in self._caches.warming:
+                matching.add((rule.kind, companion.rule))  # as it was, until it is known better
+        return workload_rules(matching, companions, known)
 
 
 class RuleStatuses:
@@ -119,6 +158,7 @@ class RuleStatuses:
         self._interval = interval
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
+        self._sent: Sent[JSON] = Sent()
         self.controller: Controller[ObjectKey] = Controller(
             "rule-status", self._reconcile, stores=caches.stores, workers=1, resync=None, observer=observer
         )
@@ -140,7 +180,10 @@ class RuleStatuses:
         stored = self._caches.stored_rule(key)
         if stored is None:
             self._written.pop(key, None)
+            self._sent.forget(key)
             return Done()
+        if key in self._caches.warming:
+            return Done()  # we are told once it is known whom it matches
         status = rule_status(
             generation=stored.generation,
             matched=len(self._caches.matcher.workloads_of(key)),
@@ -149,10 +192,12 @@ class RuleStatuses:
             findings=self._findings.of_rule(key).values(),
         )
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        complete = timed(status, stored.status, now=now)
+        latest = self._sent.latest(key, stored.status)
+        complete = timed(status, latest, now=now)
         if complete is not None:
             self._written[key] = time.monotonic()
             await _patch(self._client, TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES, key, complete)
+            self._sent.note(key, seen=stored.status, written=complete)
         return Done()
 
 

@@ -13,14 +13,17 @@ from app.workloads.rules.values import comparable
 Found = str | bool | None
 """Under a key: the text to compare, None where there is nothing, False where there is something without a text."""
 
+_UNREAD = object()
+
 
 class Facts:
-    """The values of one document under keys; each key is evaluated once, when it is first asked for."""
+    """The values of one document under keys; it is read, and each key evaluated once, when first asked for."""
 
-    __slots__ = ("_document", "_found")
+    __slots__ = ("_document", "_found", "_source")
 
     def __init__(self, document: bytes) -> None:
-        self._document: Any = decode_json(document)
+        self._source = document
+        self._document: Any = _UNREAD
         self._found: dict[str, Found] = {}
 
     def find(self, key: str) -> Found:
@@ -28,6 +31,8 @@ class Facts:
         try:
             return self._found[key]
         except KeyError:
+            if self._document is _UNREAD:
+                self._document = decode_json(self._source)
             value = compile_key(key).evaluate(self._document)
             text = comparable(value)
             found: Found = False if text is None and value is not None else text

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from app.workloads.matching.facts import Facts, Found
 from app.workloads.model import Expression, ObjectKey, Rule, Term
+from app.workloads.rules.keys import compile_key
 
 Posting = tuple[str, frozenset[str]]
 """(key, values): where a term is found."""
@@ -45,23 +46,20 @@ class RuleIndex:
         """The keys under which rules are found; an event evaluates no other for finding them."""
         return self._buckets.keys()
 
-    def postings(self, rule: ObjectKey) -> tuple[Posting | None, ...]:
-        """Where the terms of a rule are found; None stands for a term that is a candidate always."""
-        return self._postings[rule]
+    def choose(self, rule: Rule) -> tuple[Posting | None, ...]:
+        """Where the terms of a rule are best found, as things are; None: the term is a candidate always."""
+        return tuple(map(self._choose, rule.terms))
 
-    def add(self, rule: Rule) -> None:
-        """The rule must not be here yet."""
-        chosen = []
-        for term in rule.terms:
-            posting = self._choose(term)
-            chosen.append(posting)
+    def add(self, rule: Rule, postings: tuple[Posting | None, ...]) -> None:
+        """The rule must not be here yet; `postings` are its terms', chosen here, now or before."""
+        for posting in postings:
             if posting is None:
                 self._always.add(rule.key)
                 continue
             buckets = self._buckets.setdefault(posting[0], {})
             for value in posting[1]:
                 buckets.setdefault(value, set()).add(rule.key)
-        self._postings[rule.key] = tuple(chosen)
+        self._postings[rule.key] = postings
 
     def remove(self, rule: ObjectKey) -> None:
         for posting in self._postings.pop(rule):
@@ -100,20 +98,25 @@ class WorkloadIndex:
 
     def __init__(self) -> None:
         self._buckets: _Buckets = {}
+        self._computed: dict[str, dict[ObjectKey, str]] = {}
+        """What members have under keys that compute: too dear to be worked out again for taking note of a change."""
         self.members: set[ObjectKey] = set()
 
-    def track(self, key: str, documents: Iterable[tuple[ObjectKey, bytes]]) -> None:
-        """Begin to index by a key; `documents` (read only where it is new) are all members with their documents."""
+    def track(self, key: str, values: Iterable[tuple[ObjectKey, Found]]) -> None:
+        """Begin to index by a key; `values` (read only where it is new) are all members with what they have."""
         if key in self._buckets:
             return
         self._buckets[key] = {}
-        for member, document in documents:
-            self._insert(key, Facts(document).find(key), member)
+        if compile_key(key).path is None:
+            self._computed[key] = {}
+        for member, value in values:
+            self._insert(key, value, member)
 
     def track_only(self, keys: set[str]) -> None:
         """Give up the keys that are not among these."""
         for key in self._buckets.keys() - keys:
             del self._buckets[key]
+            self._computed.pop(key, None)
 
     def move(self, member: ObjectKey, before: Facts | None, after: Facts | None) -> None:
         """Take note of a change; None before: the workload is new, None after: it is gone."""
@@ -122,9 +125,13 @@ class WorkloadIndex:
         else:
             self.members.add(member)
         for key, buckets in self._buckets.items():
-            old = None if before is None else before.find(key)
+            if key in self._computed:
+                old: Found = self._computed[key].pop(member, None)
+            else:
+                old = None if before is None else before.find(key)
             new = None if after is None else after.find(key)
             if old == new:
+                self._remember(key, new, member)
                 continue
             if isinstance(old, str):
                 bucket = buckets[old]
@@ -145,6 +152,11 @@ class WorkloadIndex:
     def _insert(self, key: str, value: Found, member: ObjectKey) -> None:
         if isinstance(value, str):
             self._buckets[key].setdefault(value, set()).add(member)
+            self._remember(key, value, member)
+
+    def _remember(self, key: str, value: Found, member: ObjectKey) -> None:
+        if isinstance(value, str) and key in self._computed:
+            self._computed[key][member] = value
 
 
 def _discard(buckets: _Buckets, key: str, value: str, member: ObjectKey) -> None:

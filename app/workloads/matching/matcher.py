@@ -1,22 +1,27 @@
 """Which rules hold for which workloads, kept up to date event by event.
 
 An event of a workload evaluates the keys under which the rules of its tenant are indexed, each once, and then the
-rules that this finds; an event of a rule evaluates the workloads that its terms find. Pure state of one event loop: it
-watches nothing and writes nothing. A rule sees the workloads of its tenants and no others.
+rules that this finds; an event of a rule evaluates the workloads that its terms find. Where that takes long (`heavy`)
+it can be prepared in small steps. Pure state of one event loop: it watches nothing and writes nothing. A rule sees the
+workloads of its tenants and no others.
 """
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from app.workloads.matching.facts import Facts, holds
+from app.workloads.matching.facts import Facts, Found, holds
 from app.workloads.matching.index import RuleIndex, WorkloadIndex
+from app.workloads.matching.preparing import Postings, Preparation
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
 from app.workloads.rules.keys import compile_key
 
 _EVERYWHERE = ""
 """The scope of rules that see the workloads of all namespaces."""
+_AT_ONCE = 20_000
+"""Expressions times workloads that a rule is put with at once: some 50 ms."""
 
 
 @dataclass(slots=True)
@@ -36,17 +41,6 @@ class Matcher:
         self._scopes: dict[str, RuleIndex] = {}
         """By the namespace of the workloads that the rules see."""
         self._spaces: dict[str, WorkloadIndex] = {}
-
-    def rule(self, key: ObjectKey) -> Rule | None:
-        kept = self._rules.get(key)
-        return None if kept is None else kept.rule
-
-    def rules(self) -> tuple[Rule, ...]:
-        """All of them, in no order."""
-        return tuple(kept.rule for kept in self._rules.values())
-
-    def workload(self, key: ObjectKey) -> Workload | None:
-        return self._workloads.get(key)
 
     def rules_of(self, key: ObjectKey) -> tuple[Rule, ...]:
         """The rules that match a workload, sorted by (kind, id); none for an unknown workload."""
@@ -87,8 +81,27 @@ class Matcher:
             del self._spaces[workload.namespace]
         return self._match(key, set())
 
-    def put_rule(self, rule: Rule) -> set[ObjectKey]:
+    def heavy(self, rule: Rule) -> bool:
+        """Whether to put this rule takes so long that it should be prepared: always where a key of a term computes."""
+        kept = self._rules.get(rule.key)
+        if kept is not None and _sees_the_same(kept.rule, rule):
+            return False
+        expressions = [expression for term in rule.terms for expression in term.expressions]
+        if any(compile_key(expression.key).path is None for expression in expressions):
+            return True
+        count = sum(len(self._spaces[name].members) for scope in _namespaces(rule) for name in self._spaces_of(scope))
+        return len(expressions) * count > _AT_ONCE
+
+    def prepare(self, rule: Rule) -> Preparation:
+        """Something to do before `put_rule`, a little at a time; until then nothing has changed."""
+        none = RuleIndex()
+        postings = {scope: self._scopes.get(scope, none).choose(rule) for scope in _namespaces(rule)}
+        return Preparation(rule, postings, lambda: self._in_sight(rule))
+
+    def put_rule(self, rule: Rule, preparation: Preparation | None = None) -> set[ObjectKey]:
         """Add or replace; the keys of the workloads that it matched before or matches now, none if it is equal.
+
+        A preparation of the same rule, however old, spares the evaluations that it has done.
 
         Raises ValueError, and changes nothing, if a key of the rule is none; parsed rules have been checked.
         """
@@ -98,11 +111,11 @@ class Matcher:
         kept = self._rules.get(rule.key)
         if kept is not None and kept.rule == rule:
             return set()
-        if kept is not None and (kept.rule.terms, _namespaces(kept.rule)) == (rule.terms, _namespaces(rule)):
+        if kept is not None and _sees_the_same(kept.rule, rule):
             kept.rule = rule
             return set(kept.matched)
         old = self._detach(rule.key)
-        new = self._attach(rule)
+        new = self._attach(rule, preparation)
         if old is not None:
             self._tidy(old.rule)  # only now: keys that both are found by stay tracked
         return (set() if old is None else old.matched) | new.matched
@@ -115,15 +128,24 @@ class Matcher:
         self._tidy(kept.rule)
         return kept.matched
 
-    def _attach(self, rule: Rule) -> _Kept:
+    def _attach(self, rule: Rule, preparation: Preparation | None) -> _Kept:
         kept = self._rules[rule.key] = _Kept(rule)
         for namespace in _namespaces(rule):
             scope = self._scopes.setdefault(namespace, RuleIndex())
-            scope.add(rule)
-            for space_namespace in self._spaces_of(namespace):
-                kept.matched |= self._search(rule, scope, space_namespace)
+            postings = scope.choose(rule) if preparation is None else preparation.postings[namespace]
+            scope.add(rule, postings)
+            for name in self._spaces_of(namespace):
+                space = self._spaces[name]
+                kept.matched |= (
+                    self._search(rule, postings, space)
+                    if preparation is None
+                    else self._take(preparation, postings, space)
+                )
+        order = self._order(rule.key)
         for workload in kept.matched:
-            self._matches[workload] = self._sorted({*self._matches.get(workload, ()), rule.key})
+            others = self._matches.get(workload, ())
+            at = bisect(others, order, key=self._order)
+            self._matches[workload] = (*others[:at], rule.key, *others[at:])
         return kept
 
     def _detach(self, key: ObjectKey) -> _Kept | None:
@@ -145,15 +167,23 @@ class Matcher:
                 used = {key for scope in self._scopes_of(space_namespace) for key in scope.keys}
                 self._spaces[space_namespace].track_only(used)
 
-    def _search(self, rule: Rule, scope: RuleIndex, namespace: str) -> set[ObjectKey]:
+    def _search(self, rule: Rule, postings: Postings, space: WorkloadIndex) -> set[ObjectKey]:
         """The workloads of a namespace that a rule matches, found by its terms."""
-        space = self._spaces[namespace]
         found: set[ObjectKey] = set()
-        for posting in scope.postings(rule.key):
+        for posting in postings:
             if posting is not None:
-                space.track(posting[0], self._documents(space))
+                space.track(posting[0], self._values(space, posting[0]))
             found.update(space.candidates(posting))
         return {key for key in found if holds(rule.terms, Facts(self._workloads[key].document))}
+
+    def _take(self, preparation: Preparation, postings: Postings, space: WorkloadIndex) -> set[ObjectKey]:
+        """The workloads of a namespace that a rule matches, as was found before."""
+        members = [self._workloads[key] for key in space.members]
+        for posting in postings:
+            if posting is not None:
+                key = posting[0]
+                space.track(key, ((one.key, preparation.value(key, one)) for one in members))
+        return {one.key for one in members if preparation.holds(one)}
 
     def _space(self, namespace: str) -> WorkloadIndex:
         space = self._spaces.get(namespace)
@@ -174,8 +204,13 @@ class Matcher:
             return tuple(self._spaces)
         return (scope,) if scope in self._spaces else ()
 
-    def _documents(self, space: WorkloadIndex) -> Iterator[tuple[ObjectKey, bytes]]:
-        return ((key, self._workloads[key].document) for key in space.members)
+    def _in_sight(self, rule: Rule) -> Iterator[Workload]:
+        for scope in _namespaces(rule):
+            for name in self._spaces_of(scope):
+                yield from (self._workloads[key] for key in self._spaces[name].members)
+
+    def _values(self, space: WorkloadIndex, key: str) -> Iterator[tuple[ObjectKey, Found]]:
+        return ((member, Facts(self._workloads[member].document).find(key)) for member in space.members)
 
     def _match(self, workload: ObjectKey, rules: set[ObjectKey]) -> set[ObjectKey]:
         """Make `rules` what the workload matches; the rules for which that is a change."""
@@ -203,6 +238,10 @@ class Matcher:
     def _order(self, key: ObjectKey) -> tuple[str, str]:
         rule = self._rules[key].rule
         return rule.kind, rule.id
+
+
+def _sees_the_same(old: Rule, new: Rule) -> bool:
+    return (old.terms, _namespaces(old)) == (new.terms, _namespaces(new))
 
 
 def _namespaces(rule: Rule) -> tuple[str, ...]:

@@ -23,8 +23,6 @@ from app.workloads.model import (
 )
 from app.workloads.rules.problems import rule_problems
 
-__all__ = ["RuleError", "parse_rule", "rule_problems"]
-
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 

@@ -7,11 +7,11 @@ another project's domain and can: a companion may follow the networks of its wor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.kube.names import check_annotation_key, check_dns_label
-from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, RuleKind
+from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
 from app.workloads.rules.keys import compile_key
 
 MAX_TERMS = 32
@@ -22,8 +22,11 @@ MAX_VALUES = 256
 MAX_VALUE_LENGTH = 1024
 MAX_INJECTIONS = 32
 MAX_TENANTS = 1024
-MAX_COMPUTED = 8
-"""Different keys of a rule that are more than a path: each may cost the whole budget of an evaluation."""
+MAX_COMPUTED = 4
+"""Different keys of a rule's terms, and of its injections, that are more than a path: each may cost the whole budget of
+an evaluation."""
+MAX_TENANT_NAME = 63 - len(TENANT_NAMESPACE_PREFIX)
+"""Characters: the tenant's namespace is a DNS label."""
 
 _FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
@@ -124,20 +127,30 @@ def _annotation(name: Any, path: str) -> Iterator[str]:
 
 
 def _computed(spec: Any, path: str) -> Iterator[str]:
-    texts = {text for text in _keys(spec) if _computes(text)}
-    if len(texts) > MAX_COMPUTED:
-        yield (
-            f"{path}: has {len(texts)} different keys that are more than a path of names: at most {MAX_COMPUTED}, "
-            "for every workload has to be searched with each of them"
-        )
+    for name, keys in (("workloadTerms", match_keys(spec)), ("workloadInfoInject", _inject_keys(spec))):
+        count = len(computed_keys(keys))
+        if count > MAX_COMPUTED:
+            yield (
+                f"{path}.{name}: has {count} different keys that are more than a path of names: at most "
+                f"{MAX_COMPUTED}, for every workload has to be searched with each of them"
+            )
 
 
-def _keys(spec: Any) -> Iterator[str]:
+def computed_keys(texts: Iterable[str]) -> frozenset[str]:
+    """Those that are more than a path of names; what is no key is left out."""
+    return frozenset(filter(_computes, texts))
+
+
+def match_keys(spec: Any) -> Iterator[str]:
+    """The keys of the terms, as they come."""
     for _, term in _entries(spec.get("workloadTerms"), MAX_TERMS):
         expressions = term.get("matchExpressions") if isinstance(term, dict) else None
         for _, expression in _entries(expressions, MAX_EXPRESSIONS):
             if isinstance(expression, dict) and isinstance(expression.get("key"), str):
                 yield expression["key"]
+
+
+def _inject_keys(spec: Any) -> Iterator[str]:
     for _, injection in _entries(spec.get("workloadInfoInject"), MAX_INJECTIONS):
         if isinstance(injection, dict) and isinstance(injection.get("workloadKey"), str):
             yield injection["workloadKey"]
@@ -165,6 +178,9 @@ def _tenant_match(tenants: Any, path: str) -> Iterator[str]:
             yield f"{here}: must be a string"
         elif tenant == ALL_TENANTS:
             yield f'{here}: "{ALL_TENANTS}" must stand alone'
+        elif len(tenant) > MAX_TENANT_NAME:
+            most = f"the name of a tenant has at most {MAX_TENANT_NAME}"
+            yield f"{here}: {_shown(tenant)} has {len(tenant)} characters: {most}"
         else:
             try:
                 check_dns_label(tenant)

@@ -1,7 +1,7 @@
 """Values that a key finds in a workload, as text: what rules compare and what annotations get.
 
 Nothing here knows keys or rules. Numbers are written as JSON writes them; a number without a fraction has no
-decimal point, whatever form it travelled in.
+decimal point, whatever form it traveled in.
 """
 
 from __future__ import annotations

@@ -73,8 +73,9 @@ def forbidden_fields(spec: Any, path: str) -> Iterator[str]:
     security = member(spec, "securityContext")
     yield from _profiles(security, f"{path}.securityContext")
     for here, sysctl in _each(security, "sysctls", f"{path}.securityContext"):
-        if sysctl.get("name") not in _SYSCTLS:
-            yield f"{here}.name: {shown(sysctl.get('name'))} is not a safe sysctl; want {_listed(_SYSCTLS)}"
+        name = sysctl.get("name")
+        if not isinstance(name, str) or name not in _SYSCTLS:
+            yield f"{here}.name: {shown(name)} is not a safe sysctl; want {_listed(_SYSCTLS)}"
     if member(spec, "ephemeralContainers"):
         yield f"{path}.ephemeralContainers: can only be added to a Pod that runs; leave it out"
     for field in _CONTAINERS:

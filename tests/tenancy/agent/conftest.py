@@ -240,6 +240,7 @@ def options_for(address: str, folder: Path, **changes: Any) -> AgentOptions:
         backoff_cap=0.2,
         certificate_poll=0.05,
         patience=0.3,
+        refusal_pause=0.05,
         linger=0.02,
     )
     return replace(options, **changes)

@@ -108,8 +108,29 @@ async def test_a_refusal_is_shown_in_the_terms_of_the_object(tenant: Tenant, fak
     await until(success)
 
 
-async def test_a_refusal_is_asked_again_at_resync(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
+async def test_what_stands_in_the_way_is_asked_about_again(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
+    """It may come and go between two looks of the gateway, whose watch then tells nothing."""
     fake.fail["UpdateObject"] = grpc.StatusCode.FAILED_PRECONDITION, "in the way"
+    await tenant.uvs(UVS_PODS, "o1")
+    await agents.start(resync=600.0)
+    await until(lambda: fake.calls["UpdateObject"] >= 3)
+    assert await tenant.result(UVS_PODS, "o1") == "error"
+    version = (await tenant.get(UVS_PODS, "o1") or {})["metadata"]["resourceVersion"]
+    await until(lambda: fake.calls["UpdateObject"] >= 5)
+    assert (await tenant.get(UVS_PODS, "o1") or {})["metadata"]["resourceVersion"] == version
+    fake.fail.clear()
+
+    async def success() -> bool:
+        return await tenant.result(UVS_PODS, "o1") == "success"
+
+    await until(success)
+    calls = fake.calls["UpdateObject"]
+    await asyncio.sleep(0.5)
+    assert fake.calls["UpdateObject"] == calls
+
+
+async def test_a_refusal_is_asked_again_at_resync(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
+    fake.fail["UpdateObject"] = grpc.StatusCode.PERMISSION_DENIED, "not yours"
     await tenant.uvs(UVS_SECRETS, "o1")
     await agents.start(resync=0.2)
     await until(lambda: fake.calls["UpdateObject"])

@@ -308,3 +308,31 @@ async def test_a_rule_that_only_the_cache_lacks_is_not_deleted(
     await until(lambda: set(fake.rules) == {"new"})
     await asyncio.sleep(0.3)
     assert set(fake.rules) == {"new"}
+
+
+async def test_a_refusal_that_passes_by_itself_is_asked_about_again(
+    tenant: Tenant, fake: FakeGateway, agents: Runner
+) -> None:
+    """A namespace that is being deleted: nothing here changes when it is gone."""
+    fake.fail["UpdateRule"] = grpc.StatusCode.FAILED_PRECONDITION, "namespace is being terminated"
+    await tenant.rule("r1")
+    await agents.start(resync=600.0)
+    await until(lambda: fake.calls["UpdateRule"] >= 3)
+    status = await tenant.status(WORKLOAD_RULES, "r1")
+    assert (status["result"], status["message"]) == ("error", "namespace is being terminated")
+    fake.fail.clear()
+    await until(lambda: "r1" in fake.rules)
+    calls = fake.calls["UpdateRule"]
+    await asyncio.sleep(0.5)
+    assert fake.calls["UpdateRule"] == calls
+
+
+async def test_a_refusal_of_the_rule_itself_is_not_asked_about_again(
+    tenant: Tenant, fake: FakeGateway, agents: Runner
+) -> None:
+    fake.fail["UpdateRule"] = grpc.StatusCode.INVALID_ARGUMENT, "no"
+    await tenant.rule("r1")
+    await agents.start(resync=600.0)
+    await until(lambda: fake.calls["UpdateRule"])
+    await asyncio.sleep(0.5)
+    assert fake.calls["UpdateRule"] == 1

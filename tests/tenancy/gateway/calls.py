@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from typing import Any
+from uuid import NAMESPACE_OID, uuid5
 
 import grpc
 import grpc.aio
@@ -16,6 +17,7 @@ from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as reso
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as resource_grpc
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_pb2_grpc, workload_rule_pb2
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
+from app.workloads.model import workload_name
 
 JSON = dict[str, Any]
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14.2"}]}}
@@ -83,13 +85,23 @@ async def put(
     return await getattr(resources(channel), method)(message, timeout=20)
 
 
-def spec(workload_id: str, **state: Any) -> JSON:
+def uid(name: str) -> str:
+    """The id of the workload that a test calls so."""
+    return str(uuid5(NAMESPACE_OID, name))
+
+
+def workload(name: str) -> str:
+    """The name of its object."""
+    return workload_name(uid(name))
+
+
+def spec(name: str, **state: Any) -> JSON:
     return {
         "metadata": {
-            "id": workload_id,
+            "id": uid(name),
             "orchestrator": "kubernetes",
             "resourceType": "v1/Pod",
-            "resourceName": f"pod-{workload_id}",
+            "resourceName": f"pod-{name}",
             "resourceNamespace": "default",
         },
         "state": {"nodeName": "host-a", "ready": True, "extra": {"labels": {}, "annotations": {}}, **state},
@@ -102,13 +114,16 @@ class Sender:
     def __init__(self, channel: grpc.aio.Channel, **call: Any) -> None:
         self.call = workload_pb2_grpc.WorkloadServiceStub(channel).WorkloadStream(**call)
 
-    async def update(self, workload_id: str, **state: Any) -> None:
-        await self.raw(workload_message(spec(workload_id, **state)))
+    async def update(self, name: str, **state: Any) -> None:
+        await self.raw(workload_message(spec(name, **state)))
 
     async def raw(self, message: workload_pb2.Workload) -> None:
         await self.call.write(workload_pb2.WorkloadStreamRequest(update=message))
 
-    async def delete(self, workload_id: str) -> None:
+    async def delete(self, name: str) -> None:
+        await self.raw_delete(uid(name))
+
+    async def raw_delete(self, workload_id: str) -> None:
         event = workload_pb2.WorkloadDelete(id=workload_id)
         await self.call.write(workload_pb2.WorkloadStreamRequest(delete=event))
 

@@ -16,7 +16,7 @@ from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as reso
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import COMPANION, TENANTS, WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Start, until
-from tests.tenancy.gateway.calls import POD, Sender, fails, pod, put, resources, rule, rules
+from tests.tenancy.gateway.calls import POD, Sender, fails, pod, put, resources, rule, rules, workload
 
 CODE = grpc.StatusCode
 
@@ -59,7 +59,40 @@ async def test_events_are_read_no_faster_than_the_limit(infra: Infra, start: Sta
     await until(lambda: len(door.seen.events) >= 6)
     assert len(door.seen.events) < 10
     await sender.close()
-    assert await infra.names(WORKLOADS, "tenant-tenant1") == {f"workload-w{n}" for n in range(10)}
+    assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload(f"w{n}") for n in range(10)}
+
+
+async def test_bytes_are_read_no_faster_than_the_limit(infra: Infra, start: Start) -> None:
+    """The sender waits, and nothing is lost; a message larger than the burst is read all the same."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(stream_bytes_per_second=20_000, stream_bytes_burst=35_000))
+    sender = Sender(door.tenant("tenant1"))
+    sizes = [10_000] * 5 + [50_000]
+    for number, size in enumerate(sizes):
+        await sender.update(f"w{number}", extra={"labels": {}, "annotations": {"big": "x" * size}})
+    await until(lambda: len(door.seen.events) >= 3)
+    await asyncio.sleep(0.2)
+    assert len(door.seen.events) < len(sizes)
+    await sender.close()
+    assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload(f"w{n}") for n in range(len(sizes))}
+
+
+async def test_refused_calls_are_held_where_they_are_too_many(infra: Infra, start: Start) -> None:
+    """They come through the same door as all others; the tenant's good calls are counted apart."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(calls_per_second=0.01, calls_burst=1))
+    stub, false = rules(door.tenant("tenant1")), (("tenant-id", "tenant2"),)
+    held = door.gateway._guard._held._held
+    first = await fails(stub.List(pb.ListWorkloadRulesRequest(), metadata=false))
+    assert not door.seen.throttles
+    refused = asyncio.create_task(fails(stub.List(pb.ListWorkloadRulesRequest(), metadata=false)))
+    await until(lambda: door.seen.throttles)
+    assert held == {"refused tenant1.tenant.local": 1}
+    assert {first.code(), (await refused).code()} == {CODE.PERMISSION_DENIED}
+    assert not held
+    assert door.seen.throttles == [("certificate tenant1.tenant.local", "refused")]
+    assert len(door.seen.refusals) == 2
+    await stub.List(pb.ListWorkloadRulesRequest())
 
 
 async def test_open_streams_are_limited_by_tenant(infra: Infra, start: Start) -> None:
@@ -118,11 +151,13 @@ async def test_a_burst_of_one_tenant_leaves_another_responsive(door: Door, infra
         await rules(quiet).Update(pb.UpdateWorkloadRuleRequest(rule=rule(f"r{number}")))
     await sender.close()
     assert not bursting.done()
-    assert await infra.names(WORKLOADS, "tenant-tenant2") == {f"workload-q{n}" for n in range(5)}
+    assert await infra.names(WORKLOADS, "tenant-tenant2") == {workload(f"q{n}") for n in range(5)}
     await bursting
     page = await infra.client.list_page(WORKLOADS, namespace="tenant-tenant1")
     last = {
-        f"workload-w{n}": f"host-{events - workloads + n - events % workloads + (workloads if n < events % workloads else 0)}"
+        workload(
+            f"w{n}"
+        ): f"host-{events - workloads + n - events % workloads + (workloads if n < events % workloads else 0)}"
         for n in range(workloads)
     }
     assert {item["metadata"]["name"]: item["spec"]["state"]["nodeName"] for item in page.items} == last
@@ -175,6 +210,18 @@ def test_the_rate_recovers_and_idle_names_are_forgotten() -> None:
     now += 10
     rate.forget_idle()
     assert not rate._buckets
+
+
+def test_what_is_more_than_a_burst_is_paid_for_afterwards() -> None:
+    now = 100.0
+    rate = Rate(per_second=10.0, burst=20, clock=lambda: now)
+    assert rate.take("a", 5.0) == 0.0
+    assert rate.take("a", 50.0) == pytest.approx(0.5)
+    now += 0.5
+    assert rate.take("a", 50.0) == 0.0
+    assert rate.take("a", 1.0) == pytest.approx(3.1)
+    now += 3.2
+    assert rate.take("a", 1.0) == 0.0
 
 
 async def test_turns_go_round() -> None:

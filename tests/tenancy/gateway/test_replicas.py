@@ -10,7 +10,7 @@ import pytest_asyncio
 from app.tenancy.gateway.streamids import STREAM, StreamIds, stream_of
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Start, until
-from tests.tenancy.gateway.calls import Sender, spec
+from tests.tenancy.gateway.calls import Sender, spec, workload
 
 NS = "tenant-tenant1"
 AHEAD = "099000000000000-00000000"
@@ -18,24 +18,24 @@ AHEAD = "099000000000000-00000000"
 
 
 async def stored(infra: Infra, workload_id: str) -> dict[str, Any]:
-    return await infra.client.get(WORKLOADS, f"workload-{workload_id}", namespace=NS)
+    return await infra.client.get(WORKLOADS, workload(workload_id), namespace=NS)
 
 
 async def make(infra: Infra, workload_id: str, **annotations: str) -> dict[str, Any]:
     """A Workload by another hand than these gateways'."""
-    metadata: dict[str, Any] = {"name": f"workload-{workload_id}"}
+    metadata: dict[str, Any] = {"name": workload(workload_id)}
     metadata |= {"annotations": annotations} if annotations else {}
     body = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": metadata, "spec": spec(workload_id)}
     return await infra.client.create(WORKLOADS, body, namespace=NS)
 
 
 async def there(infra: Infra, *ids: str) -> bool:
-    return await infra.names(WORKLOADS, NS) == {f"workload-{one}" for one in ids}
+    return await infra.names(WORKLOADS, NS) == {workload(one) for one in ids}
 
 
 def shown(door: Door, workload_id: str) -> bool:
     """Whether the cache of this replica has it."""
-    return door.gateway._sources.workloads.get(NS, f"workload-{workload_id}") is not None
+    return door.gateway._sources.workloads.get(NS, workload(workload_id)) is not None
 
 
 def deleted(door: Door) -> int:

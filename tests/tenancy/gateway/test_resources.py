@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 from typing import Any
 
@@ -12,7 +13,7 @@ import yaml
 
 from app.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from app.tenancy.gateway.failures import Refused
-from app.tenancy.gateway.manifests import prepare, read, render
+from app.tenancy.gateway.manifests import prepare, read, render, resource_of
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.views import view_pod
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
@@ -121,6 +122,54 @@ async def test_the_strings_of_a_secret_are_folded(door: Door, infra: Infra) -> N
     stored = await infra.client.get(SECRETS, "x", namespace=NS)
     assert stored["data"] == {**old, "a": base64.b64encode("new ü".encode()).decode()}
     assert "stringData" not in stored
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "data"),
+    [
+        ("Secret", {"stringData": {"a": None, "b": "c"}}, {"a": "", "b": "Yw=="}),
+        ("Secret", {"data": {"a": None}}, {"a": ""}),
+        ("Secret", {"data": {"a": "Yw=="}, "stringData": {"a": None}}, {"a": ""}),
+        ("ConfigMap", {"data": {"a": None}}, {"a": ""}),
+    ],
+)
+async def test_a_null_is_an_empty_text_as_for_the_api_server(
+    door: Door, infra: Infra, kind: str, parts: Any, data: Any
+) -> None:
+    metadata = {"labels": {"l": None}, "annotations": {"n": None}}
+    channel = door.tenant("tenant1")
+    await put(channel, manifest(kind, "x", metadata=metadata, **parts))
+    stored = await infra.client.get(CONFIG_MAPS if kind == "ConfigMap" else SECRETS, "x", namespace=NS)
+    assert stored["data"] == data
+    assert (stored["metadata"]["labels"]["l"], stored["metadata"]["annotations"]["n"]) == ("", "")
+    await put(channel, manifest(kind, "x", metadata=metadata, **parts))
+    assert await infra.client.get(CONFIG_MAPS if kind == "ConfigMap" else SECRETS, "x", namespace=NS) == stored
+
+
+_C = {"name": "c", "image": "i"}
+_SELECTED = {"selector": {"matchLabels": {"a": None}}, "template": {"metadata": {"labels": {"a": None}}}}
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [
+        manifest("Secret", "x", data=None, stringData=None, type=None),
+        manifest("ConfigMap", "x", data=None, binaryData={"a": None}),
+        pod("x", labels=None, annotations=None),
+        {**pod("x"), "spec": {"containers": [{**_C, "resources": {"limits": {"cpu": None}}}], "nodeSelector": {"a": None}}},
+        {**pod("x"), "spec": {"containers": [_C], "affinity": {"nodeAffinity": None}}},
+        {**pod("x"), "spec": {"containers": [None], "volumes": [None], "tolerations": [None]}},
+        {**pod("x"), "spec": None},
+        {**pod("x"), "metadata": None},
+        manifest("DaemonSet", "x", spec=None),
+        manifest("DaemonSet", "x", spec={"selector": None, "template": None}),
+        manifest("DaemonSet", "x", spec={**_SELECTED, "template": {**_SELECTED["template"], "spec": {"containers": [_C]}}}),
+    ],
+)  # fmt: skip
+def test_no_null_breaks_anything(obj: Any) -> None:
+    """It is taken, or refused with a reason."""
+    with contextlib.suppress(Refused):
+        prepare(obj, resource=resource_of(obj["apiVersion"], obj["kind"]), namespace=NS, owner="api")
 
 
 async def test_no_content_of_a_secret_is_logged_or_echoed(door: Door, capsys: pytest.CaptureFixture[str]) -> None:

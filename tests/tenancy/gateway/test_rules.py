@@ -10,10 +10,11 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
+from app.placement.model import PlacementOptions
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import ADMIN_RULES, SYSTEM_NAMESPACE, TENANT_RULES
-from tests.tenancy.conftest import Door, Infra
+from tests.tenancy.conftest import Door, Infra, Start
 from tests.tenancy.gateway.calls import POD, admin_rule, admin_rules, data, fails, rule, rules
 
 CODE = grpc.StatusCode
@@ -162,6 +163,49 @@ async def test_a_rule_that_is_too_large_is_refused(door: Door) -> None:
     error = await fails(stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("large", data=data(large)))))
     assert error.code() is CODE.INVALID_ARGUMENT
     assert "at most" in (error.details() or "")
+
+
+def placed(**spec: Any) -> Any:
+    return data({**POD, "spec": {**POD["spec"], **spec}})
+
+
+OTHERS_SELECTOR = {"nodeSelector": {"berth.dev/tenant": "tenant2"}}
+OTHERS_TERM = {"matchExpressions": [{"key": "berth.dev/tenant", "operator": "In", "values": ["tenant2"]}]}
+OTHERS_AFFINITY = {
+    "affinity": {
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [OTHERS_TERM]}}
+    }
+}
+
+
+@pytest.mark.parametrize("spec", [OTHERS_SELECTOR, OTHERS_AFFINITY], ids=["selector", "affinity"])
+@pytest.mark.parametrize("method", ["Create", "Update"])
+async def test_a_template_for_another_tenants_nodes_is_refused(
+    door: Door, infra: Infra, spec: Any, method: str
+) -> None:
+    """Its companions could run nowhere; it is told with all else that is wrong."""
+    stub = rules(door.tenant("tenant1"))
+    request = getattr(pb, f"{method}WorkloadRuleRequest")(rule=rule(owner="no label value!", data=placed(**spec)))
+    error = await fails(getattr(stub, method)(request))
+    assert error.code() is CODE.INVALID_ARGUMENT
+    for part in ("rule.owner", "rule.data.rule_template.spec.", "berth.dev/tenant", "'tenant1'"):
+        assert part in (error.details() or "")
+    assert await infra.names(TENANT_RULES, NS) == set()
+
+
+async def test_a_template_for_the_tenants_own_nodes_is_stored_as_it_is(door: Door, infra: Infra) -> None:
+    own = placed(nodeSelector={"berth.dev/tenant": "tenant1", "disk": "ssd"})
+    await rules(door.tenant("tenant1")).Create(pb.CreateWorkloadRuleRequest(rule=rule(data=own)))
+    assert (await stored(infra))["spec"]["template"] == json.loads(own.rule_template)
+    made = admin_rule("a", data=placed(**OTHERS_SELECTOR))  # runs where its template says
+    await admin_rules(door.admin()).Create(admin_pb.CreateRequest(rule=made))
+
+
+async def test_without_confinement_a_template_may_name_any_nodes(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(placement=PlacementOptions(tenant_node_label=""))
+    made = rule(data=placed(**OTHERS_SELECTOR))
+    await rules(door.tenant("tenant1")).Create(pb.CreateWorkloadRuleRequest(rule=made))
 
 
 async def test_an_admins_template_may_use_the_host(door: Door) -> None:

@@ -32,7 +32,7 @@ async def test_equal_refusals_are_one_line(door: Door, capsys: pytest.CaptureFix
 async def test_equal_events_that_are_dropped_are_one_line(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
     sender = Sender(door.tenant("tenant1"))
     for number in range(50):
-        await sender.update(f"BAD{number}")
+        await sender.raw_delete(f"BAD{number}")
     await sender.close()
     (line,) = lines(capsys, "event dropped")
     assert "BAD0" in line

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import AsyncIterator
 from typing import Any
 
 import grpc
@@ -10,12 +12,15 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
+from app.tenancy.gateway import workloadstream
 from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Receiving
 from app.tenancy.messages import workload_message
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Start, until
-from tests.tenancy.gateway.calls import Sender, fails, rule, rules, spec
+from tests.tenancy.gateway.calls import Sender, fails, rule, rules, spec, uid, workload
 
 NS = "tenant-tenant1"
 
@@ -29,10 +34,10 @@ async def test_updates_and_deletes_become_objects(door: Door, infra: Infra) -> N
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a", extra={"labels": {"foo": "bar"}, "annotations": {"n": "ü"}})
     await sender.update("b")
-    await until(lambda: done(infra, {"workload-a", "workload-b"}))
+    await until(lambda: done(infra, {workload("a"), workload("b")}))
     await sender.delete("b")
     await sender.close()
-    assert await specs(infra) == {"workload-a": spec("a", extra={"labels": {"foo": "bar"}, "annotations": {"n": "ü"}})}
+    assert await specs(infra) == {workload("a"): spec("a", extra={"labels": {"foo": "bar"}, "annotations": {"n": "ü"}})}
     assert await specs(infra, "tenant-tenant2") == {}
     assert door.seen.events == [("tenant1", "update"), ("tenant1", "update"), ("tenant1", "delete")]
 
@@ -45,10 +50,10 @@ async def test_a_label_that_is_gone_is_gone_from_the_object(door: Door, infra: I
     """The whole spec is replaced, not merged."""
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a", extra={"labels": {"foo": "bar"}, "annotations": {}})
-    await until(lambda: done(infra, {"workload-a"}))
+    await until(lambda: done(infra, {workload("a")}))
     await sender.update("a")
     await sender.close()
-    assert (await specs(infra))["workload-a"] == spec("a")
+    assert (await specs(infra))[workload("a")] == spec("a")
 
 
 async def test_an_equal_state_is_not_written(door: Door, infra: Infra) -> None:
@@ -56,12 +61,12 @@ async def test_an_equal_state_is_not_written(door: Door, infra: Infra) -> None:
     first = Sender(channel)
     await first.update("a")
     await first.close()
-    before = await infra.client.get(WORKLOADS, "workload-a", namespace=NS)
-    await until(lambda: door.gateway._sources.workloads.get(NS, "workload-a"))
+    before = await infra.client.get(WORKLOADS, workload("a"), namespace=NS)
+    await until(lambda: door.gateway._sources.workloads.get(NS, workload("a")))
     second = Sender(channel)
     await second.update("a")
     await second.close()
-    assert await infra.client.get(WORKLOADS, "workload-a", namespace=NS) == before
+    assert await infra.client.get(WORKLOADS, workload("a"), namespace=NS) == before
     assert door.seen.writes == [("tenant1", "create", "done"), ("tenant1", "unchanged", "done")]
 
 
@@ -74,7 +79,7 @@ async def test_back_and_forth_ends_with_the_last_state(door: Door, infra: Infra)
     await sender.update("a", ready=True, nodeName="last")
     await sender.update("a", ready=False)
     await sender.close()
-    assert (await specs(infra))["workload-a"]["state"]["ready"] is False
+    assert (await specs(infra))[workload("a")]["state"]["ready"] is False
 
 
 async def test_synced_removes_what_was_not_sent(door: Door, infra: Infra) -> None:
@@ -86,9 +91,9 @@ async def test_synced_removes_what_was_not_sent(door: Door, infra: Infra) -> Non
     second = Sender(channel)
     await second.update("b")
     await second.synced()
-    await until(lambda: done(infra, {"workload-b"}))
+    await until(lambda: done(infra, {workload("b")}))
     await second.close()
-    assert set(await specs(infra)) == {"workload-b"}
+    assert set(await specs(infra)) == {workload("b")}
 
 
 async def test_synced_leaves_the_other_tenants_alone(door: Door, infra: Infra) -> None:
@@ -98,7 +103,7 @@ async def test_synced_leaves_the_other_tenants_alone(door: Door, infra: Infra) -
     sender = Sender(door.tenant("tenant1"))
     await sender.synced()
     await sender.close()
-    assert set(await specs(infra, "tenant-tenant2")) == {"workload-a"}
+    assert set(await specs(infra, "tenant-tenant2")) == {workload("a")}
 
 
 async def test_what_comes_into_the_cache_after_synced_is_swept(door: Door, infra: Infra) -> None:
@@ -106,23 +111,34 @@ async def test_what_comes_into_the_cache_after_synced_is_swept(door: Door, infra
     sender = Sender(door.tenant("tenant1"))
     await sender.update("kept")
     await sender.synced()
-    await until(lambda: done(infra, {"workload-kept"}))
-    late = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": {"name": "workload-late"}}
+    await until(lambda: done(infra, {workload("kept")}))
+    late = {"apiVersion": WORKLOADS.api_version, "kind": "Workload", "metadata": {"name": workload("late")}}
     await infra.client.create(WORKLOADS, late | {"spec": spec("late")}, namespace=NS)
     await until(lambda: door.seen.writes.count(("tenant1", "delete", "done")) == 1)
-    assert set(await specs(infra)) == {"workload-kept"}
+    assert set(await specs(infra)) == {workload("kept")}
     sender.call.cancel()
 
 
-@pytest.mark.parametrize("workload_id", ["", "UPPER", "a/b", "../x", "a" * 64, "a.b", "ä"])
-async def test_bad_ids_are_dropped_and_the_stream_goes_on(door: Door, infra: Infra, workload_id: str) -> None:
+@pytest.mark.parametrize(
+    "workload_id",
+    ["", "a", "../x", "y-" + uid("y"), uid("a").upper(), uid("a").replace("-", ""), uid("a") + "\n", "ä" * 10_000],
+)
+async def test_bad_ids_are_dropped_and_the_stream_goes_on(
+    door: Door, infra: Infra, workload_id: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With any label for an id `tenant1` could take the names of companions of a tenant `tenant1-y`."""
     sender = Sender(door.tenant("tenant1"))
-    await sender.update(workload_id)
-    await sender.delete(workload_id)
+    bad = workload_message(spec("a"))
+    bad.metadata.id = workload_id
+    await sender.raw(bad)
+    await sender.raw_delete(workload_id)
     await sender.update("good")
     await sender.close()
-    assert set(await specs(infra)) == {"workload-good"}
+    assert set(await specs(infra)) == {workload("good")}
     assert door.seen.dropped == [("tenant1", "id")] * 2
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "event dropped" in line]
+    assert "use a UUID" in line
+    assert len(line) < 500
 
 
 async def test_a_workload_that_is_too_large_keeps_its_last_good_state(infra: Infra, start: Start) -> None:
@@ -130,12 +146,71 @@ async def test_a_workload_that_is_too_large_keeps_its_last_good_state(infra: Inf
     door = await start(limits=Limits(workload_bytes=2000))
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a")
-    await until(lambda: done(infra, {"workload-a"}))
+    await until(lambda: done(infra, {workload("a")}))
     await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 2000}})
     await sender.synced()
     await sender.close()
-    assert await specs(infra) == {"workload-a": spec("a")}
+    assert await specs(infra) == {workload("a"): spec("a")}
     assert door.seen.dropped == [("tenant1", "size")]
+
+
+async def test_large_states_keep_their_place(door: Door, infra: Infra) -> None:
+    """They are read beside the event loop, and what comes after them is still what counts."""
+    sender = Sender(door.tenant("tenant1"))
+    large = {"labels": {}, "annotations": {f"k{n}": "x" * 50 for n in range(10_000)}}
+    for name in ("a", "b", "c"):
+        await sender.update(name, extra=large)
+    await sender.update("a")
+    await sender.delete("b")
+    await sender.close()
+    assert await specs(infra) == {workload("a"): spec("a"), workload("c"): spec("c", extra=large)}
+    assert not door.seen.dropped
+
+
+async def test_large_states_are_read_beside_the_event_loop(
+    door: Door, infra: Infra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is parsed, converted and hashed there would hold up every other tenant."""
+    threads: dict[str, set[bool]] = {"convert": set(), "hash": set()}
+
+    def noted(step: str, function: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            threads[step].add(threading.current_thread() is threading.main_thread())
+            return function(*arguments)
+
+        return call
+
+    monkeypatch.setattr(workloadstream, "workload_spec", noted("convert", workloadstream.workload_spec))
+    monkeypatch.setattr(workloadstream, "digest_of", noted("hash", workloadstream.digest_of))
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 50_000}})
+    await until(lambda: done(infra, {workload("a")}))
+    assert threads == {"convert": {False}, "hash": {False}}
+    await sender.update("b")
+    await sender.close()
+    assert threads == {"convert": {False, True}, "hash": {False, True}}
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_large_messages_are_parsed_beside_the_event_loop(*, many: bool) -> None:
+    on_the_loop: dict[int, bool] = {}
+
+    def parse(raw: bytes) -> int:
+        on_the_loop[len(raw)] = threading.current_thread() is threading.main_thread()
+        return len(raw)
+
+    async def messages() -> AsyncIterator[bytes]:
+        for size in sizes:
+            yield b"x" * size
+
+    sizes = [100_000, 100]
+    read = Receiving(Limits(), Readers()).reader(parse, many=many)
+    if many:
+        found = [message async for message in await read(messages(), "tenant1")]
+    else:
+        found = [await read(b"x" * size, "tenant1") for size in sizes]
+    assert found == sizes
+    assert on_the_loop == {100_000: False, 100: True}
 
 
 async def test_unusable_content_is_dropped(door: Door, infra: Infra) -> None:
@@ -159,7 +234,7 @@ async def test_what_the_api_server_rejects_is_dropped(door: Door, infra: Infra) 
     await sender.raw(bad)
     await sender.update("b")
     await sender.close()
-    assert set(await specs(infra)) == {"workload-b"}
+    assert set(await specs(infra)) == {workload("b")}
     assert door.seen.dropped == [("tenant1", "rejected")]
 
 
@@ -178,19 +253,30 @@ async def test_a_tenant_without_a_namespace_is_told(infra: Infra, start: Start) 
     again = Sender(door.tenant("tenant1"))
     await again.update("a")
     await again.close()
-    assert set(await specs(infra)) == {"workload-a"}
+    assert set(await specs(infra)) == {workload("a")}
 
 
 async def test_a_newer_stream_takes_over(door: Door, infra: Infra) -> None:
     first = Sender(door.tenant("tenant1"))
     await first.update("a")
-    await until(lambda: done(infra, {"workload-a"}))
+    await until(lambda: done(infra, {workload("a")}))
     second = Sender(door.tenant("tenant1"))
     await second.update("b")
     error = await first.failure()
     assert error.code() is grpc.StatusCode.ABORTED
     await second.close()
-    assert set(await specs(infra)) == {"workload-a", "workload-b"}
+    assert set(await specs(infra)) == {workload("a"), workload("b")}
+
+
+async def test_a_newer_stream_takes_over_before_it_writes(door: Door) -> None:
+    """No Workload bears its mark yet."""
+    first = Sender(door.tenant("tenant1"))
+    await first.delete("none")
+    await until(lambda: len(door.seen.events) == 1)
+    second = Sender(door.tenant("tenant1"))
+    await second.delete("none")
+    assert (await first.failure()).code() is grpc.StatusCode.ABORTED
+    await second.close()
 
 
 class Failing:
@@ -222,7 +308,7 @@ async def test_failures_are_retried(infra: Infra, start: Start) -> None:
     await until(lambda: client.tries >= 3)
     client.failing = False
     await sender.close()
-    assert set(await specs(infra)) == {"workload-a"}
+    assert set(await specs(infra)) == {workload("a")}
 
 
 async def test_only_the_latest_state_is_written(infra: Infra, start: Start) -> None:
@@ -238,7 +324,7 @@ async def test_only_the_latest_state_is_written(infra: Infra, start: Start) -> N
     client.failing = False
     await sender.close()
     assert [write for write in door.seen.writes if write[2] == "done"] == [("tenant1", "create", "done")]
-    assert (await specs(infra))["workload-a"]["state"]["nodeName"] == "host-49"
+    assert (await specs(infra))[workload("a")]["state"]["nodeName"] == "host-49"
 
 
 async def test_failures_that_go_on_end_the_stream_and_drop_what_waits(infra: Infra, start: Start) -> None:
@@ -255,19 +341,19 @@ async def test_failures_that_go_on_end_the_stream_and_drop_what_waits(infra: Inf
     again = Sender(door.tenant("tenant1"))
     await again.update("b")
     await again.close()
-    assert set(await specs(infra)) == {"workload-b"}
+    assert set(await specs(infra)) == {workload("b")}
 
 
 async def test_a_restart_of_the_api_server_loses_nothing(door: Door, infra: Infra) -> None:
     sender = Sender(door.tenant("tenant1"))
     await sender.update("before")
-    await until(lambda: done(infra, {"workload-before"}))
+    await until(lambda: done(infra, {workload("before")}))
     restarting = asyncio.create_task(infra.restart())
     for number in range(10):
         await sender.update(f"w{number}")
     await restarting
     await sender.close()
-    assert set(await specs(infra)) == {"workload-before", *(f"workload-w{n}" for n in range(10))}
+    assert set(await specs(infra)) == {workload("before"), *(workload(f"w{n}") for n in range(10))}
 
 
 async def test_a_full_intake_holds_the_sender_up(infra: Infra, start: Start) -> None:

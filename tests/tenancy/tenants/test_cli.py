@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
 import json
 import stat
 from datetime import UTC, datetime, timedelta
@@ -227,7 +228,7 @@ async def test_nothing_is_left_where_the_tenant_cannot_be_created(cluster, tmp_p
     await cluster.client.delete(CUSTOM_RESOURCE_DEFINITIONS, "tenants.workload.infra.universe.nvidia.com")
     result = await cluster.berth("add", "tenant1")
     assert result.status == 1
-    assert "install Berth's CustomResourceDefinitions first" in result.err
+    assert "berth crds infra | kubectl apply --server-side -f -" in result.err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["infra.kubeconfig"]
     assert await cluster.find(NAMESPACES, "tenant-tenant1") is None
     assert (await cluster.berth("list")).status == 1
@@ -298,6 +299,46 @@ async def test_list_of_none(cluster) -> None:
     assert json.loads((await cluster.berth("list", "-o", "json")).out)["items"] == []
 
 
+async def test_a_name_of_the_cloud_admin_is_no_tenants(cluster) -> None:
+    """Neither the usual one nor those that are told; compared as verifiers compare them."""
+    for name, told in (("Cloud-Admin.local", ()), ("root.local", ("--admin-names", "a.local, Root.local"))):
+        refused = await cluster.berth("add", "tenant1", "--name", name, *told)
+        assert refused.status == 2
+        assert f"spec.identity.names: '{name}' is the cloud admin's name" in refused.err
+    assert (await cluster.berth("add", "tenant1", "--name", "root.local")).status == 0
+
+
+def test_help_breaks_no_line_twice_and_shows_no_default_of_a_switch(monkeypatch, capsys) -> None:
+    """A paragraph is broken by the terminal alone, and `--no-force` is nothing that anybody types."""
+    monkeypatch.setenv("COLUMNS", "80")
+    for command in ("authority", "add", "list", "rotate", "remove"):
+        assert run(["tenant", command, "--help"]) == 0
+        shown = capsys.readouterr().out
+        assert "no-" not in shown, command
+        lines = [line.strip() for line in shown.partition("Examples:")[2].splitlines()]
+        for line, following in itertools.pairwise(lines):
+            assert not following or not line or len(f"{line} {following.split()[0]}") > 74, (command, line)
+
+
 def test_tenant_alone_says_what_there_is(capsys) -> None:
     assert run(["tenant"]) == 2
-    assert "want one of add, list, rotate, remove" in capsys.readouterr().err
+    assert "want one of authority, add, list, rotate, remove" in capsys.readouterr().err
+
+
+async def test_what_another_tenant_has_is_not_given_twice(cluster, tmp_path) -> None:
+    """A name that two tenants have would let neither in, whatever its case; a host belongs to one."""
+    await cluster.berth("add", "tenant1", "--host", "host-a", "--out", str(tmp_path / "one"))
+    for arguments, message in (
+        (["add", "x", "--name", "Tenant1.Tenant.Local"], "is a name of tenant tenant1"),
+        (["add", "x", "--host", "host-a", "--out", str(tmp_path / "x")], "'host-a' is a host of tenant tenant1"),
+    ):
+        result = await cluster.berth(*arguments)
+        assert result.status == 2
+        assert message in result.err
+    assert not (tmp_path / "x").exists()
+    await cluster.berth("add", "x", "--host", "host-b", "--out", str(tmp_path / "x"))
+    result = await cluster.berth("add", "x", "--host", "host-a")
+    assert result.status == 2
+    assert "'host-a' is a host of tenant tenant1" in result.err
+    result = await cluster.berth("add", "tenant1", "--host", "host-a", "--host", "host-c")
+    assert result.status == 0

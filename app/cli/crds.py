@@ -1,0 +1,35 @@
+"""`berth crds`: prints the CustomResourceDefinitions that a cluster needs, to be applied."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli.options import paragraphs
+from app.runtime import definitions
+
+EPILOG = paragraphs("""Examples:
+
+  berth crds infra | kubectl apply --server-side -f -
+
+  berth crds tenant | kubectl apply --server-side -f -
+
+infra: what the gateway and the controller need; tenant: what the agent needs. The definition of
+NetworkAttachmentDefinitions comes with Multus and is not printed.""")
+
+_CHOICES = {
+    "infra": definitions.INFRA,
+    "tenant": definitions.TENANT,
+    "all": (*definitions.INFRA, *definitions.TENANT),
+}
+
+
+def crds(
+    cluster: Annotated[
+        Literal["infra", "tenant", "all"], typer.Argument(help="What the cluster is: infra, tenant, or all of both")
+    ] = "all",
+) -> int:
+    """Print the CustomResourceDefinitions of the Workload API as YAML."""
+    print("\n---\n".join(text.strip() for text in definitions.read_texts(_CHOICES[cluster])))
+    return 0

@@ -1,0 +1,53 @@
+"""`berth tenant authority`: makes and renews the certificates that tenants, the gateway and the cloud admin meet by."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from app.cli.options import paragraphs
+from app.cli.tenant_cluster import Context, Kubeconfig, run_in_cluster
+
+EPILOG = paragraphs("""Examples:
+
+  berth tenant authority
+
+  berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates
+
+Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the namespace
+universe and renews what is due, so it may be run again at any time. The gateway answers to api-gateway.local, its
+Service's names and what --dns and --address add. With --out, gateway/ and admin/ in that directory hold the same as
+files.""")
+
+
+def authority(
+    *,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Directory for certificates and keys as files", show_default=False),
+    ] = None,
+    dns: Annotated[
+        list[str] | None, typer.Option("--dns", metavar="NAME", help="One more name of the gateway; repeatable")
+    ] = None,
+    addresses: Annotated[
+        list[str] | None,
+        typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable"),
+    ] = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+) -> int:
+    """Make or renew the certificates of the gateway and of the cloud admin."""
+    # Imported late, as the client of the cluster.
+    from app.tenancy.authority.ensuring import AuthorityOptions  # noqa: PLC0415
+    from app.tenancy.tenants.certifying import certify  # noqa: PLC0415
+
+    options = AuthorityOptions(dns=tuple(dns or ()), addresses=tuple(addresses or ()))
+    now = datetime.now(UTC)
+    for line in run_in_cluster(
+        lambda client: certify(client, options=options, directory=out, now=now), kubeconfig, context
+    ):
+        print(line)
+    return 0

@@ -1,0 +1,38 @@
+"""How the commands of `berth tenant` reach the infra cluster."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app.errors import Terminal, UsageError
+
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+T = TypeVar("T")
+
+Kubeconfig = Annotated[
+    str | None,
+    typer.Option("--kubeconfig", help="The infra cluster (default: in-cluster, $KUBECONFIG)", show_default=False),
+]
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
+
+
+def run_in_cluster(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
+    """Do the work with a client. What will not pass by itself is a UsageError: the user has to act."""
+
+    async def run() -> T:
+        # Imported late: the official client takes longer to import than the flags to parse.
+        from app.kube.transport import connect  # noqa: PLC0415
+
+        async with await connect(kubeconfig=kubeconfig, context=context) as client:
+            return await work(client)
+
+    try:
+        return asyncio.run(run())
+    except Terminal as error:
+        raise UsageError(str(error)) from error

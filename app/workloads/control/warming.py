@@ -1,0 +1,77 @@
+"""Rules that wait until it is worked out whom they match: a little at a time, so that the event loop stays free.
+
+Namespaces take turns, each with its oldest rule: one tenant's dear rules hold up its own. The rule that a waiting one
+replaces stays in force until then. What is under way is lost when the task is cancelled; nothing has come of it yet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+
+from app.workloads.matching.matcher import Matcher
+from app.workloads.matching.preparing import Preparation
+from app.workloads.model import ObjectKey, Rule
+
+_SLICE = 0.005
+"""Seconds that the event loop is held at a time."""
+
+
+@dataclass(slots=True)
+class _Begun:
+    preparation: Preparation
+    steps: Iterator[None]
+
+
+class Warming:
+    """`put` in what is heavy; `done` is told the rule and the workloads that `Matcher.put_rule` answered with."""
+
+    def __init__(self, matcher: Matcher, done: Callable[[ObjectKey, set[ObjectKey]], None]) -> None:
+        self._matcher = matcher
+        self._done = done
+        self._waiting: dict[ObjectKey, Rule] = {}
+        self._begun: dict[ObjectKey, _Begun] = {}
+        self._filled = asyncio.Event()
+
+    def __contains__(self, rule: ObjectKey) -> bool:
+        return rule in self._waiting
+
+    def put(self, rule: Rule) -> None:
+        """Instead of another version that may wait already."""
+        self.drop(rule.key)
+        self._waiting[rule.key] = rule
+        self._filled.set()
+
+    def drop(self, rule: ObjectKey) -> bool:
+        """It is not to be put any more; whether it waited."""
+        self._begun.pop(rule, None)
+        return self._waiting.pop(rule, None) is not None
+
+    async def run(self, ready: Callable[[], Awaitable[None]]) -> None:
+        """Until cancelled. Begins when `ready` returns: workloads that are still coming in would be looked at twice."""
+        await ready()
+        while True:
+            await self._filled.wait()
+            for key in {key[0]: key for key in reversed(self._waiting)}.values():
+                self._work(key)
+                # One pass of the loop for everybody else.
+                await asyncio.sleep(0)
+            if not self._waiting:
+                self._filled.clear()
+
+    def _work(self, key: ObjectKey) -> None:
+        rule = self._waiting.get(key)
+        if rule is None:
+            return  # dropped since the turn began
+        begun = self._begun.get(key)
+        if begun is None:
+            preparation = self._matcher.prepare(rule)
+            begun = self._begun[key] = _Begun(preparation, preparation.steps())
+        end = time.perf_counter() + _SLICE
+        for _ in begun.steps:
+            if time.perf_counter() >= end:
+                return
+        self.drop(key)
+        self._done(key, self._matcher.put_rule(rule, begun.preparation))

@@ -1,0 +1,66 @@
+"""Whom a rule will match, worked out workload by workload before the rule is put: computed keys may be dear.
+
+Belongs to the matcher's event loop and changes nothing of it. What is known of a workload counts as long as it has the
+same document; whoever changes meanwhile is looked at again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from app.workloads.matching.facts import Facts, Found, holds
+from app.workloads.matching.index import Posting
+from app.workloads.model import ObjectKey, Rule, Workload
+
+_LEFT = 4
+"""Workloads that may be left to `put_rule`: where they change all the time there is always one."""
+
+Postings = tuple[Posting | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    document: bytes
+    holds: bool
+    values: tuple[Found, ...]
+
+
+class Preparation:
+    """What is known of one rule so far; `postings` are where its terms will be found, by the scope it will stand in."""
+
+    def __init__(
+        self, rule: Rule, postings: Mapping[str, Postings], in_sight: Callable[[], Iterable[Workload]]
+    ) -> None:
+        self.rule = rule
+        self.postings = postings
+        self._keys = tuple(sorted({one[0] for found in postings.values() for one in found if one is not None}))
+        self._in_sight = in_sight
+        self._known: dict[ObjectKey, _Known] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Each step evaluates the rule for one workload; it ends once all that it sees are known, but for a few."""
+        while len(waiting := [one for one in self._in_sight() if not self._knows(one)]) > _LEFT:
+            for workload in waiting:
+                self._look(workload)
+                yield
+
+    def holds(self, workload: Workload) -> bool:
+        return self._look(workload).holds
+
+    def value(self, key: str, workload: Workload) -> Found:
+        """What the workload has under a key of `postings`."""
+        return self._look(workload).values[self._keys.index(key)]
+
+    def _knows(self, workload: Workload) -> bool:
+        known = self._known.get(workload.key)
+        return known is not None and known.document == workload.document
+
+    def _look(self, workload: Workload) -> _Known:
+        known = self._known.get(workload.key)
+        if known is None or known.document != workload.document:
+            facts = Facts(workload.document)
+            found = holds(self.rule.terms, facts)
+            known = _Known(workload.document, found, tuple(map(facts.find, self._keys)))
+            self._known[workload.key] = known
+        return known

@@ -1,0 +1,53 @@
+"""What the controller's caches keep of a workload, in bytes that stay allocated: alone, and with its companions.
+
+Filled through the controller's own stores with what an API server would send; no server takes part.
+"""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.wire import JSON, decode_json, encode_json
+from app.workloads.companions.plan import CompanionOptions
+from app.workloads.control.caches import Caches, Listeners
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Bytes for each workload; `whole` includes what is kept of its companions."""
+
+    alone: float
+    whole: float
+
+
+def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON]) -> Kept:
+    caches = Caches(CompanionOptions())
+    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    for rule in rules:
+        caches.tenant_rules.upsert({**rule, "metadata": {**rule["metadata"], "generation": 1}})
+    bodies = [encode_json(_stored(obj)) for obj in workloads]
+    companions = [encode_json(_stored(obj)) for obj in pods]
+    gc.collect()
+    tracemalloc.start()
+    try:
+        begin = tracemalloc.get_traced_memory()[0]
+        for body in bodies:
+            caches.workloads.upsert(decode_json(body))
+        gc.collect()
+        alone = tracemalloc.get_traced_memory()[0] - begin
+        for body in companions:
+            caches.companions.upsert(decode_json(body))
+        gc.collect()
+        whole = tracemalloc.get_traced_memory()[0] - begin
+    finally:
+        tracemalloc.stop()
+    return Kept(alone / len(bodies), whole / len(bodies))
+
+
+def _stored(obj: JSON) -> JSON:
+    metadata = {**obj["metadata"], "uid": str(uuid.uuid4()), "resourceVersion": "1000000"}
+    return {**obj, "metadata": metadata}

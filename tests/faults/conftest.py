@@ -1,0 +1,42 @@
+"""Authority and files for the worlds of the fault tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from app.certs.issuing import issue_authority
+from app.tenancy.agent.options import AgentOptions
+from tests.faults.processes import Processes, processes
+from tests.tenancy.conftest import Pki
+
+
+@pytest.fixture
+def pki(tmp_path: Path) -> Pki:
+    folder = tmp_path / "pki"
+    folder.mkdir()
+    made = Pki(issue_authority(common_name="test", now=datetime.now(UTC), days=60), folder)
+    made.write_serving()
+    return made
+
+
+@pytest.fixture(autouse=True)
+def _no_proxies(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY", "grpc_proxy", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def agent_options(tmp_path: Path) -> AgentOptions:
+    """For what needs no gateway."""
+    return AgentOptions("127.0.0.1:1", tmp_path / "ca.crt", tmp_path / "tls.crt", tmp_path / "tls.key")
+
+
+@pytest_asyncio.fixture
+async def stage(tmp_path: Path) -> AsyncIterator[Processes]:
+    async with processes(tmp_path) as made:
+        yield made

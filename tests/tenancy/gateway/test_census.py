@@ -1,0 +1,69 @@
+"""How many workloads of a tenant are taken, and what is remembered of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.tenancy.gateway.options import Limits
+from app.tenancy.messages import workload_message
+from app.workloads.model import WORKLOADS
+from tests.tenancy.conftest import Infra, Start, until
+from tests.tenancy.gateway.calls import Sender, spec, workload
+
+
+async def specs(infra: Infra) -> dict[str, Any]:
+    page = await infra.client.list_page(WORKLOADS, namespace="tenant-tenant1")
+    return {item["metadata"]["name"]: item["spec"] for item in page.items}
+
+
+async def test_what_is_beyond_the_limit_is_dropped_until_there_is_room(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(workloads_per_tenant=2))
+    sender = Sender(door.tenant("tenant1"))
+    for name in ("a", "b", "c"):
+        await sender.update(name)
+    await sender.update("a", nodeName="host-b")
+    await sender.delete("b")
+    await sender.update("d")
+    await sender.close()
+    stored = await specs(infra)
+    assert set(stored) == {workload("a"), workload("d")}
+    assert stored[workload("a")]["state"]["nodeName"] == "host-b"
+    assert door.seen.dropped == [("tenant1", "limit")]
+
+
+async def test_refused_workloads_are_not_remembered(infra: Infra, start: Start) -> None:
+    """Ever new ids of what is never stored take no memory, and no room from what is good."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(workloads_per_tenant=2))
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(5):
+        content, rejected = workload_message(spec(f"c{number}")), workload_message(spec(f"r{number}"))
+        content.metadata.resource_type = "v2/Vm"
+        rejected.metadata.resource_name = "x" * 300  # the schema of Workload allows 253
+        await sender.raw(content)
+        await sender.raw(rejected)
+        await until(lambda count=number: len(door.seen.dropped) == 2 * count + 2)
+    await sender.update("a")
+    await sender.update("b")
+    await sender.close()
+    assert set(await specs(infra)) == {workload("a"), workload("b")}
+    assert {reason for _, reason in door.seen.dropped} == {"content", "rejected"}
+
+
+async def test_streams_that_never_sync_do_not_pile_up_workloads(infra: Infra, start: Start) -> None:
+    """A stream may replace all that another has left behind; a third cannot add to both."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(workloads_per_tenant=2))
+    for number, stored in enumerate((2, 4, 4)):
+        sender = Sender(door.tenant("tenant1"))
+        for name in ("a", "b"):
+            await sender.update(f"{name}{number}")
+        await sender.close()
+        await until(lambda wanted=stored: len(door.gateway._sources.workloads) == wanted)
+    assert door.seen.dropped == [("tenant1", "limit")] * 2
+    last = Sender(door.tenant("tenant1"))
+    await last.update("a0")
+    await last.synced()
+    await last.close()
+    assert set(await specs(infra)) == {workload("a0")}
