@@ -71,7 +71,7 @@ class LeaderElector:
         self._seen_at = 0.0
         self._renewed_at = 0.0
         self._leading = False
-        self.problem = ""
+        self.problem = "not looked at yet"
         """Why the last attempt to read or write the Lease failed; "" where the API answered, whoever holds it."""
 
     @property

@@ -115,6 +115,8 @@ class Led:
     def waiting(self) -> list[str]:
         if self._part is not None:
             return self._part.waiting()
+        if self._elector.leading:
+            return [f"Lease {self._lease}: held, its work begins"]
         # Who cannot reach the Lease will never take over.
         return [f"Lease {self._lease}: {self._elector.problem}"] if self._elector.problem else []
 
