@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -21,14 +20,11 @@ from app.certs.holdings import AUTHORITY, BUNDLE, SERVING, load, make, renew, re
 from app.certs.issuing import answers_to, serving_names
 from app.certs.patching import ServiceName, merged_bundle
 from app.certs.registration import Installation, mutating_of, service_of, validating_of
-from app.errors import ApiError, UsageError
-from app.kube.backoff import Backoff
+from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS, Resource
+from app.kube.reading import Sleep, get_or_none, until_no_conflict
+from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
 from app.wire import JSON
-
-ATTEMPTS = 12
-Sleep = Callable[[float], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ async def install(
 
     Raises ApiError where the API server does not let us.
     """
-    return await _until_no_conflict(lambda: _install_once(client, installation, now=now), sleep=sleep)
+    return await until_no_conflict(lambda: _install_once(client, installation, now=now), sleep=sleep)
 
 
 async def _install_once(client: KubeClient, installation: Installation, *, now: datetime) -> Installed:
@@ -57,7 +53,7 @@ async def _install_once(client: KubeClient, installation: Installation, *, now: 
         (MUTATING_WEBHOOKS, installation.mutating, mutating_of),
         (VALIDATING_WEBHOOKS, installation.validating, validating_of),
     ):
-        present = await _get(client, resource, name)
+        present = await get_or_none(client, resource, name)
         body = build(installation, bundle=_bundle(present, files, installation=installation, now=now))
         if present is not None:  # a rival may have put a newer CA there since we read: then conflict, and again
             body["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
@@ -68,7 +64,7 @@ async def _install_once(client: KubeClient, installation: Installation, *, now: 
 
 async def _holdings(client: KubeClient, installation: Installation, *, now: datetime) -> tuple[dict[str, bytes], bool]:
     """What the Secret holds after this call, and whether it was we who wrote it."""
-    secret = await _get(client, SECRETS, installation.name, namespace=installation.namespace)
+    secret = await get_or_none(client, SECRETS, installation.name, namespace=installation.namespace)
     present = {} if secret is None else _decode(secret.get("data") or {})
     files = _next(present, installation, now=now)
     if files == present:
@@ -132,24 +128,3 @@ def _decode(data: JSON) -> dict[str, bytes]:
         except (binascii.Error, ValueError, TypeError):
             continue
     return files
-
-
-async def _get(client: KubeClient, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
-    try:
-        return await client.get(resource, name, namespace=namespace)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
-
-
-async def _until_no_conflict(attempt: Callable[[], Awaitable[Installed]], *, sleep: Sleep) -> Installed:
-    """Run `attempt` until no rival came between its reads and its writes."""
-    backoff = Backoff(base=0.05, cap=2.0)
-    while True:
-        try:
-            return await attempt()
-        except ApiError as error:
-            if not error.conflict or backoff.attempts + 1 >= ATTEMPTS:
-                raise
-            await sleep(backoff.next(at_least=error.delay))

@@ -13,10 +13,10 @@ import msgspec
 
 from app.admission.chain import Chain
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
-from app.errors import ApiError
 from app.explain.manifests import Manifests, PodManifest
 from app.explain.rendering import Explained
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import CONFIG_MAPS
 from app.networks.attachments import Attachments
 from app.networks.checking import attachment_problems
@@ -147,12 +147,8 @@ def _switches_in(config_maps: Iterable[JSON], surroundings: Surroundings, *, not
 
 
 async def _switches_from(client: KubeClient, namespace: str) -> str | None:
-    try:
-        return _text_of(await client.get(CONFIG_MAPS, CONFIG_MAP_NAME, namespace=namespace))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    found = await get_or_none(client, CONFIG_MAPS, CONFIG_MAP_NAME, namespace=namespace)
+    return None if found is None else _text_of(found)
 
 
 def _text_of(config_map: JSON) -> str | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 
 DNS_LABEL_LIMIT = 63
 DNS_SUBDOMAIN_LIMIT = 253
@@ -70,6 +71,13 @@ def check_annotation_key(text: str) -> str:
     """As a label key, but upper-case letters may stand in the prefix, which the API ignores there."""
     check_qualified_name(text.lower())
     return text
+
+
+def domain_above(key: str, domains: Iterable[str]) -> str | None:
+    """The first of `domains` in which, or below which, the prefix of a label or annotation key lies."""
+    prefix, slash, _ = key.lower().partition("/")
+    found = (domain for domain in domains if prefix == domain or prefix.endswith(f".{domain}"))
+    return next(found, None) if slash else None
 
 
 def check_label_value(text: str) -> str:

@@ -13,6 +13,7 @@ import msgspec
 
 from app.admission.chain import Plan
 from app.admission.review import Request
+from app.admission.written import written_object
 from app.errors import Denied
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import NETWORK_ATTACHMENTS
@@ -41,12 +42,10 @@ class AttachmentCheck:
         kind = request.kind
         if (kind.group, kind.kind) != (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.kind):
             return
-        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
+        obj = written_object(request, reason="UnreadableAttachment")
+        if obj is None:
             return
-        obj = _decode(request)
         metadata = obj.get("metadata")
-        if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
-            return
         problems = attachment_problems(obj, self._keys)
         if problems:
             raise Denied("; ".join(problems), reason="BrokenAttachment")
@@ -59,16 +58,6 @@ def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
     metadata = obj.get("metadata")
     metadata = metadata if isinstance(metadata, dict) else {}
     return [*_name_problems(metadata), *_annotation_problems(metadata, keys), *_spec_problems(obj.get("spec"))]
-
-
-def _decode(request: Request) -> JSON:
-    try:
-        obj = decode_json(request.object)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Denied(f"the object cannot be read: {error}", reason="UnreadableAttachment", code=400) from error
-    if not isinstance(obj, dict):
-        raise Denied("the object cannot be read: want a JSON object", reason="UnreadableAttachment", code=400)
-    return obj
 
 
 def _name_problems(metadata: JSON) -> Iterator[str]:

@@ -14,7 +14,7 @@ import uvloop
 from app import logs
 from app.runtime.listening import address, listen
 from app.runtime.standing import Part, Standing
-from app.runtime.stopping import on_stop
+from app.runtime.stopping import until_signal
 from app.settings.source import RoleSettings
 
 _log = structlog.get_logger(__name__)
@@ -26,24 +26,13 @@ def run_background(part: Part, settings: RoleSettings, *, role: str) -> int:
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
     _log.info("listening", role=role, health=address(health, "http"))
     try:
-        uvloop.run(_until_signal(Standing(part, health=health)))
+        uvloop.run(until_signal(Standing(part, health=health).run))
     except asyncio.CancelledError:
         _log.warning("stopped before everything was drained")
         return 1
     finally:
         sys.stderr.flush()
     return 0
-
-
-async def _until_signal(standing: Standing) -> None:
-    """Run until SIGTERM or SIGINT; a second signal does not wait for what is under way."""
-    task = asyncio.current_task()
-
-    def hurry() -> None:
-        if task is not None:
-            task.cancel()
-
-    await standing.run(on_stop(hurry))
 
 
 def identity() -> str:

@@ -30,7 +30,6 @@ from app.placement.webhook import PlacementInjector
 from app.runtime.failures import first_of
 from app.runtime.observing import ReviewObserver, measure_lag
 from app.runtime.sources import Sources
-from app.runtime.stopping import on_stop
 from app.settings.webhook import WebhookSettings
 from app.tenancy.webhook import TenantCheck
 from app.tls import ServingCertificate
@@ -204,14 +203,3 @@ def _leave_out_of_collections() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
-
-
-async def serve_until_signal(serving: Serving) -> None:
-    """Run until SIGTERM or SIGINT; a second signal ends the drain at once, with CancelledError."""
-    task = asyncio.current_task()
-
-    def hurry() -> None:
-        if task is not None:
-            task.cancel()
-
-    await serving.run(on_stop(hurry))

@@ -7,10 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 ECHO_SECONDS = 0.25
 """A signal so soon after the first is the same wish: process groups and wrappers deliver one twice."""
+
+
+async def until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
+    """Run until SIGTERM or SIGINT, which sets the event; a second one ends the drain at once, with CancelledError."""
+    task = asyncio.current_task()
+
+    def hurry() -> None:
+        if task is not None:
+            task.cancel()
+
+    await run(on_stop(hurry))
 
 
 def on_stop(hurry: Callable[[], None]) -> asyncio.Event:

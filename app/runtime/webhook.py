@@ -10,6 +10,7 @@ import uvloop
 
 from app import logs
 from app.runtime.listening import address, listen
+from app.runtime.stopping import until_signal
 from app.settings.webhook import WebhookSettings
 from app.tls_options import server_context
 
@@ -33,9 +34,9 @@ def run_webhook(settings: WebhookSettings) -> int:
     )
     try:
         if settings.workers == 1:
-            from app.runtime.serving import Serving, serve_until_signal  # noqa: PLC0415
+            from app.runtime.serving import Serving  # noqa: PLC0415
 
-            uvloop.run(serve_until_signal(Serving(settings, listener=listeners[0], health=health)))
+            uvloop.run(until_signal(Serving(settings, listener=listeners[0], health=health).run))
         else:
             from app.runtime.workers import supervise  # noqa: PLC0415
 

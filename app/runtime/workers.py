@@ -24,7 +24,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from app import logs
 from app.admission.server import health_app, make_server
 from app.errors import BerthError, UsageError
-from app.runtime.stopping import on_stop
+from app.runtime.stopping import on_stop, until_signal
 from app.settings.webhook import WebhookSettings
 
 _log = structlog.get_logger(__name__)
@@ -188,12 +188,12 @@ def _mark_dead(pid: int | None) -> None:
 
 def _worker(settings: WebhookSettings, listener: socket.socket, reports: Connection) -> None:
     """The body of a worker process."""
-    from app.runtime.serving import Serving, serve_until_signal  # noqa: PLC0415  after PROMETHEUS_MULTIPROC_DIR is set
+    from app.runtime.serving import Serving  # noqa: PLC0415  after PROMETHEUS_MULTIPROC_DIR is set
 
     logs.configure(settings.log_level)
     try:
         serving = Serving(settings, listener=listener, health=None, report=_Reports(reports))
-        uvloop.run(serve_until_signal(serving))
+        uvloop.run(until_signal(serving.run))
     except UsageError as error:
         reports.send(str(error))
         raise SystemExit(2) from error

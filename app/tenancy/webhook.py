@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import msgspec
-
 from app.admission.chain import Plan
 from app.admission.review import Request
+from app.admission.written import written_object
 from app.errors import Denied
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.objects import tenant_problems
-from app.wire import JSON, decode_json
+from app.wire import JSON
 from app.workloads.model import TENANTS
 
 
@@ -36,11 +35,8 @@ class TenantCheck:
         kind = request.kind
         if (kind.group, kind.kind) != (TENANTS.group, TENANTS.kind):
             return
-        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
-            return
-        obj = _decode(request)
-        metadata = obj.get("metadata")
-        if isinstance(metadata, dict) and metadata.get("deletionTimestamp"):
+        obj = written_object(request, reason="UnreadableTenant")
+        if obj is None:
             return
         problems = [*tenant_problems(obj), *self._admin_problems(obj)]
         if problems:
@@ -54,13 +50,3 @@ class TenantCheck:
             # Verifiers compare DNS names without regard to case, so must this.
             if isinstance(name, str) and name.lower() in self._admin_names:
                 yield f"spec.identity.names[{index}]: {name!r} is the cloud admin's name"
-
-
-def _decode(request: Request) -> JSON:
-    try:
-        obj = decode_json(request.object)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Denied(f"the object cannot be read: {error}", reason="UnreadableTenant", code=400) from error
-    if not isinstance(obj, dict):
-        raise Denied("the object cannot be read: want a JSON object", reason="UnreadableTenant", code=400)
-    return obj

@@ -11,12 +11,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from app.admission.chain import Plan
 from app.admission.review import Request
+from app.admission.written import decode_object, written_object
 from app.errors import Denied
-from app.wire import JSON, decode_json
+from app.wire import JSON
 from app.workloads.model import (
     ADMIN_RULES,
     MIRROR,
@@ -68,17 +67,18 @@ class RuleCheck:
         kind = (request.kind.group, request.kind.kind)
         if kind not in _RULES and kind not in _OBJECTS:
             return
-        if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
-            return
         reason = "InvalidRule" if kind in _RULES else "InvalidObject"
-        obj = _decode(request.object, reason)
-        if member(obj.get("metadata"), "deletionTimestamp") or _unchanged(obj, request, reason):
+        obj = written_object(request, reason=reason)
+        if obj is None:
+            return
+        old = _old(request, reason)
+        if old is not None and _unchanged(obj, old):
             return
         if kind == (UVS_PODS.group, UVS_PODS.kind):
             if _is_mirror(obj):
                 plan.warnings += _mirror_warnings(obj)
                 return
-            if _was_mirror(request, reason):
+            if old is not None and _was_mirror(old):
                 message = f"metadata.labels: this is a mirror of a companion: leave the label {MIRROR}"
                 raise Denied(message, reason=reason)
         problems = _rule(obj, _RULES[kind]) if kind in _RULES else _object(obj, _OBJECTS[kind])
@@ -114,21 +114,15 @@ def _name(obj: JSON) -> list[str]:
     return name_problems(f"{beginning}x", "metadata.generateName")
 
 
-def _decode(raw: msgspec.Raw, reason: str) -> JSON:
-    try:
-        obj = decode_json(raw)
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise Denied(f"the object cannot be read: {error}", reason=reason, code=400) from error
-    if not isinstance(obj, dict):
-        raise Denied("the object cannot be read: want a JSON object", reason=reason, code=400)
-    return obj
-
-
-def _unchanged(obj: JSON, request: Request, reason: str) -> bool:
-    """Whether an update asks for nothing new. Who takes the mark from a mirror asks for its Pod."""
+def _old(request: Request, reason: str) -> JSON | None:
+    """What an update starts from."""
     if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
-        return False
-    old = _decode(request.old_object, reason)
+        return None
+    return decode_object(request.old_object, reason=reason)
+
+
+def _unchanged(obj: JSON, old: JSON) -> bool:
+    """Whether an update asks for nothing new. Who takes the mark from a mirror asks for its Pod."""
     return bool(old.get("spec") == obj.get("spec")) and _is_mirror(obj) >= _is_mirror(old)
 
 
@@ -137,11 +131,8 @@ def _is_mirror(obj: JSON) -> bool:
     return isinstance(labels, dict) and MIRROR in labels
 
 
-def _was_mirror(request: Request, reason: str) -> bool:
+def _was_mirror(old: JSON) -> bool:
     """Whether an update is of what Berth has made to show a companion; a mark by hand names no rule."""
-    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
-        return False
-    old = _decode(request.old_object, reason)
     return _is_mirror(old) and bool(member(member(old.get("metadata"), "annotations"), RULE_NAME))
 
 

@@ -15,6 +15,7 @@ from app.kube.names import (
     check_label_key,
     check_label_value,
     check_qualified_name,
+    domain_above,
     shorten,
 )
 
@@ -97,3 +98,20 @@ def test_short_names_stay_as_they_are() -> None:
     assert len(shorten("x" * 64)) == 63
     with pytest.raises(ValueError, match="hash"):
         shorten("abc", 5)
+
+
+@pytest.mark.parametrize(
+    ("key", "domain"),
+    [
+        ("berth.dev/x", "berth.dev"),
+        ("a.berth.dev/x", "berth.dev"),
+        ("Berth.Dev/x", "berth.dev"),
+        ("k8s.io/berth.dev", "k8s.io"),
+        ("notberth.dev/x", None),
+        ("berth.dev.example/x", None),
+        ("berth.dev", None),
+        ("x", None),
+    ],
+)
+def test_the_domain_above_a_key(key: str, domain: str | None) -> None:
+    assert domain_above(key, ("berth.dev", "k8s.io")) == domain

@@ -12,8 +12,9 @@ import yaml
 from rich.console import Console
 from rich.syntax import Syntax
 
-from app.errors import ApiError, BerthError
+from app.errors import BerthError
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import Resource
 from app.wire import JSON
 
@@ -101,12 +102,7 @@ def read_manifest(name: str) -> JSON:
 
 async def get_or_nothing(client: KubeClient, resource: Resource, name: str, *, namespace: str) -> JSON:
     """The object, {} where there is none."""
-    try:
-        return await client.get(resource, name, namespace=namespace)
-    except ApiError as error:
-        if error.not_found:
-            return {}
-        raise
+    return await get_or_none(client, resource, name, namespace=namespace) or {}
 
 
 def _yaml(body: JSON) -> str:

@@ -8,19 +8,17 @@ else's and is used as it is. Keys are in the Secrets and in the values returned 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TypeVar
 
 from cryptography import x509
 
 from app.certs.bundles import encode_bundle, overlap, parse_bundle
 from app.certs.holdings import AUTHORITY_DAYS, DAYS, renewal_due
 from app.certs.issuing import Issued, bridge, issue_authority, serving_names
-from app.errors import ApiError, UsageError
-from app.kube.backoff import Backoff
+from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.kube.reading import Sleep, until_no_conflict
 from app.tenancy.authority.leaves import Leaf, admin_leaf, load_pair, next_files, serving_leaf
 from app.tenancy.authority.secrets import read_secret, write_secret
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
@@ -31,10 +29,6 @@ SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
 ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
-ATTEMPTS = 12
-
-Sleep = Callable[[float], Awaitable[None]]
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +88,7 @@ async def ensure_authority(
         (SERVING_SECRET, serving_leaf(names, days=options.days)),
         (ADMIN_SECRET, admin_leaf(options.admin_name, days=options.days)),
     ):
-        files = await _until_no_conflict(
+        files = await until_no_conflict(
             lambda secret=secret, leaf=leaf: _ensure_leaf(  # type: ignore[misc]  # mypy infers no defaults of lambdas
                 client, secret, leaf, authority, namespace=options.namespace, now=now
             ),
@@ -109,7 +103,7 @@ async def ensure_signing(
     client: KubeClient, *, now: datetime, options: AuthorityOptions = _DEFAULTS, sleep: Sleep = asyncio.sleep
 ) -> SigningAuthority:
     """The CA alone, created or renewed where it must be; raises as `ensure_authority`."""
-    return await _until_no_conflict(lambda: _signing(client, now=now, options=options), sleep=sleep)
+    return await until_no_conflict(lambda: _signing(client, now=now, options=options), sleep=sleep)
 
 
 def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> SigningAuthority:
@@ -159,15 +153,3 @@ def _check_signs(certificate: x509.Certificate, *, place: str) -> None:
         authority = False
     if not authority:
         raise UsageError(f"{place}: its certificate is no CA")
-
-
-async def _until_no_conflict(attempt: Callable[[], Awaitable[T]], *, sleep: Sleep) -> T:
-    """Run `attempt` until no rival came between its reads and its writes."""
-    backoff = Backoff(base=0.05, cap=2.0)
-    while True:
-        try:
-            return await attempt()
-        except ApiError as error:
-            if not error.conflict or backoff.attempts + 1 >= ATTEMPTS:
-                raise
-            await sleep(backoff.next(at_least=error.delay))

@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.names import check_dns_subdomain
+from app.kube.reading import get_or_none
 from app.kube.resources import Resource
 from app.kube.store import Store
 from app.placement.model import PlacementOptions
@@ -188,12 +189,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         return found
 
     async def _find(self, resource: Resource, name: str, namespace: str) -> JSON | None:
-        try:
-            return await self._client.get(resource, name, namespace=namespace)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+        return await get_or_none(self._client, resource, name, namespace=namespace)
 
 
 _NO_VERSION = "1"

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import Resource
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.limits import Turns
@@ -98,12 +99,7 @@ class RuleStore:
                     raise
 
     async def _find(self, name: str, namespace: str) -> JSON | None:
-        try:
-            return await self._client.get(self._resource, name, namespace=namespace)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
+        return await get_or_none(self._client, self._resource, name, namespace=namespace)
 
     async def _create(self, wanted: Wanted, namespace: str) -> JSON:
         body = {

@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from app.kube.names import domain_above
 from app.tenancy.gateway.cluster import cluster_of
 from app.tenancy.messages import canonical, rule_message
 from app.tenancy.model import Tenant
@@ -89,9 +90,4 @@ def public(entries: Any) -> dict[str, str]:
     """Labels or annotations without Berth's own, but with the name of the rule."""
     if not isinstance(entries, dict):
         return {}
-    return {key: value for key, value in entries.items() if key == RULE_NAME or not _reserved(key)}
-
-
-def _reserved(key: str) -> bool:
-    domain = key.rpartition("/")[0].lower()
-    return any(domain == reserved or domain.endswith("." + reserved) for reserved in RESERVED_DOMAINS)
+    return {key: value for key, value in entries.items() if key == RULE_NAME or not domain_above(key, RESERVED_DOMAINS)}

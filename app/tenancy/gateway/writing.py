@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.admission.patch import pointer
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.store import Store
@@ -22,7 +23,7 @@ from app.tenancy.gateway.streamids import STREAM, StreamIds
 from app.wire import JSON
 from app.workloads.model import WORKLOADS, ObjectKey
 
-_STREAM_PATH = "/metadata/annotations/" + STREAM.replace("~", "~0").replace("/", "~1")
+_STREAM_PATH = pointer("metadata", "annotations", STREAM)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from app.certs.showing import stamp
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES, Resource
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
@@ -35,12 +36,7 @@ class Removed:
 
 
 async def read_tenant(client: KubeClient, name: str) -> JSON | None:
-    try:
-        return await client.get(TENANTS, name)
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    return await get_or_none(client, TENANTS, name)
 
 
 async def list_tenants(client: KubeClient) -> list[JSON]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES
 from app.placement.model import TENANT_LABEL
 from app.tenancy.authority.secrets import MANAGED_BY, MANAGER
@@ -33,12 +34,7 @@ def is_ours(namespace: JSON, tenant: str) -> bool:
 
 
 async def read_namespace(client: KubeClient, tenant: str) -> JSON | None:
-    try:
-        return await client.get(NAMESPACES, tenant_namespace(tenant))
-    except ApiError as error:
-        if error.not_found:
-            return None
-        raise
+    return await get_or_none(client, NAMESPACES, tenant_namespace(tenant))
 
 
 async def ensure_namespace(client: KubeClient, tenant: str, *, pod_security: str = POD_SECURITY_LEVEL) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from app.kube.names import check_annotation_key, check_dns_label
+from app.kube.names import check_annotation_key, check_dns_label, domain_above
 from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
 from app.workloads.rules.keys import compile_key
 
@@ -120,10 +120,9 @@ def _annotation(name: Any, path: str) -> Iterator[str]:
     except ValueError as error:
         yield f"{path}: {error}"
         return
-    prefix = name.lower().rpartition("/")[0]
-    for domain in (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS):
-        if prefix == domain or prefix.endswith(f".{domain}"):
-            yield f"{path}: {_shown(name)} is reserved: annotations below {domain} cannot be injected"
+    domain = domain_above(name, (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS))
+    if domain is not None:
+        yield f"{path}: {_shown(name)} is reserved: annotations below {domain} cannot be injected"
 
 
 def _computed(spec: Any, path: str) -> Iterator[str]:

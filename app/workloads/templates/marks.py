@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from app.kube.names import domain_above
 from app.wire import encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
@@ -25,10 +26,7 @@ _TOKENS = {
 
 def is_reserved(key: str) -> bool:
     """Whether only Berth may write this label or annotation: below a reserved domain, but what users ask Berth by."""
-    if key in USER_MARKS:
-        return False
-    domain, slash, _ = key.lower().partition("/")
-    return bool(slash) and any(domain == own or domain.endswith(f".{own}") for own in RESERVED_DOMAINS)
+    return key not in USER_MARKS and domain_above(key, RESERVED_DOMAINS) is not None
 
 
 def reserved_marks(metadata: Any, path: str) -> Iterator[str]:

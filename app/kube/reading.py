@@ -1,0 +1,40 @@
+"""Reads that may find nothing, and read-then-write steps that a rival may spoil: what every writer of objects needs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from app.errors import ApiError
+from app.kube.backoff import Backoff
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.wire import JSON
+
+ATTEMPTS = 12
+Sleep = Callable[[float], Awaitable[None]]
+T = TypeVar("T")
+
+
+async def get_or_none(
+    client: KubeClient, resource: Resource, name: str, *, namespace: str | None = None
+) -> JSON | None:
+    """The object, None where there is none. Raises ApiError for every other answer."""
+    try:
+        return await client.get(resource, name, namespace=namespace)
+    except ApiError as error:
+        if error.not_found:
+            return None
+        raise
+
+
+async def until_no_conflict(attempt: Callable[[], Awaitable[T]], *, sleep: Sleep) -> T:
+    """Run `attempt` until no rival came between its reads and its writes; the last conflict is raised."""
+    backoff = Backoff(base=0.05, cap=2.0)
+    while True:
+        try:
+            return await attempt()
+        except ApiError as error:
+            if not error.conflict or backoff.attempts + 1 >= ATTEMPTS:
+                raise
+            await sleep(backoff.next(at_least=error.delay))
