@@ -158,3 +158,8 @@ async def fails(call: Any) -> grpc.aio.AioRpcError:
         except grpc.aio.AioRpcError as error:
             return error
     raise AssertionError("the call ended well")
+
+
+BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 9)) for n in range(ord("b"), ord("j"))
+)

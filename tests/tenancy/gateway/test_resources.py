@@ -13,8 +13,7 @@ import yaml
 
 from app.kube.resources import CONFIG_MAPS, PODS, SECRETS
 from app.tenancy.gateway.failures import Refused
-from app.tenancy.gateway.manifests import prepare, read, render, resource_of
-from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.manifests import prepare, resource_of
 from app.tenancy.gateway.views import view_pod
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.workloads.model import (
@@ -30,7 +29,7 @@ from app.workloads.model import (
     WORKLOAD_ID,
 )
 from tests.tenancy.conftest import Door, Infra, Start
-from tests.tenancy.gateway.calls import POD, fails, manifest, pod, put, resources, type_of
+from tests.tenancy.gateway.calls import BOMB, POD, fails, manifest, pod, put, resources, type_of
 
 CODE = grpc.StatusCode
 NS = "tenant-tenant1"
@@ -275,11 +274,6 @@ async def test_the_type_must_be_served_and_agree(door: Door) -> None:
     assert (await fails(resources(channel).List(pb.ListRequest()))).code() is CODE.INVALID_ARGUMENT
 
 
-BOMB = b"a: &a [x,x,x,x,x,x,x,x,x]\n" + b"".join(
-    b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 9)) for n in range(ord("b"), ord("j"))
-)
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -315,62 +309,10 @@ async def test_yaml_is_read_as_well(door: Door, infra: Infra) -> None:
     assert (await infra.client.get(CONFIG_MAPS, "x", namespace=NS))["data"] == {"a": "1e3", "b": "2026-01-01"}
 
 
-def test_yaml_in_answers_reads_the_same_everywhere() -> None:
-    """Text that some reader would take for a number, a date or a truth is quoted."""
-    words = [
-        "1e3",
-        "0x10",
-        "no",
-        "2026-01-01",
-        "~",
-        "",
-        " x",
-        "a: b",
-        "#",
-        "multi\nline\n",
-        "ü",
-        "1_000",
-        "12:30",
-        "null",
-    ]
-    obj = manifest("ConfigMap", "x", data={f"k{n}": word for n, word in enumerate(words)})
-    text = render(obj).decode()
-    assert yaml.safe_load(text) == obj
-    for word in words:
-        if word not in ("multi\nline\n", "ü"):
-            assert f'"{word}"' in text
-
-
-def test_what_is_applied_of_a_secret_holds_no_plain_strings() -> None:
-    secret = manifest("Secret", "x", stringData={"a": "b"})
-    made = prepare(secret, resource=SECRETS, namespace=NS, owner="api")
-    assert made.body["data"] == {"a": "Yg=="}
-    assert "stringData" not in made.body
-    assert (
-        prepare(manifest("Secret", "x", data={"a": "Yg=="}), resource=SECRETS, namespace=NS, owner="x").hash
-        == made.hash
-    )
-
-
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [(b'{"a":' * 100 + b"1" + b"}" * 100, "levels"), (b"x: y\n" * 80_000, "use JSON"), (BOMB, "neither JSON nor YAML")],
-    ids=["deep", "long YAML", "aliases"],
-)
-def test_bombs_are_refused_before_they_are_looked_at(text: bytes, problem: str) -> None:
-    with pytest.raises(Refused, match=problem):
-        read(text, limits=Limits())
-
-
 def test_pods_outside_of_tenants_namespaces_are_not_kept() -> None:
     metadata = {"name": "x", "namespace": "universe", "labels": {COMPANION: "admin"}}
     assert view_pod({"metadata": metadata}) is None
     assert view_pod({"metadata": {**metadata, "namespace": NS}}) is not None
-
-
-def test_a_large_answer_is_yaml_as_well() -> None:
-    obj = manifest("ConfigMap", "x", data={"a": "ü: \x1f\n" * 3000})
-    assert yaml.safe_load(render(obj)) == obj
 
 
 async def companion(infra: Infra, name: str, namespace: str = NS) -> None:
@@ -429,20 +371,3 @@ async def test_a_watch_shows_a_tenant_its_pods_and_no_others(door: Door, infra: 
     assert (await again.read()).synced
     watch.cancel()
     again.cancel()
-
-
-def _terms(spec: dict[str, Any]) -> Any:
-    return spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
-
-
-def test_pods_and_the_templates_of_daemon_sets_stay_on_the_tenants_nodes() -> None:
-    """A DaemonSet's controller reads the template alone: the webhook, which sees its Pods, comes too late."""
-    wanted = [{"matchExpressions": [{"key": "berth.dev/tenant", "operator": "In", "values": ["tenant1"]}]}]
-    made = prepare(pod("x"), resource=PODS, namespace=NS, owner="api")
-    assert _terms(made.body["spec"]) == wanted
-    made = prepare(DAEMON_SET, resource=DAEMON_SETS, namespace=NS, owner="api")
-    assert _terms(made.body["spec"]["template"]["spec"]) == wanted
-    elsewhere = pod("x")
-    elsewhere["spec"] = {**elsewhere["spec"], "nodeSelector": {"berth.dev/tenant": "tenant2"}}
-    with pytest.raises(Refused, match=r"obj\.obj_spec\.spec\.nodeSelector"):
-        prepare(elsewhere, resource=PODS, namespace=NS, owner="api")
