@@ -47,8 +47,8 @@ protos: $(READY) ## Generate the gRPC code anew from the .proto files
 	@find $(PROTOS) -name '*_pb2*.py*' -exec sed -i -E 's/^from universe\./from app.tenancy.proto.universe./' {} +
 
 lock: ## Pin all dependencies anew (needs uv)
-	uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
-	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements-dev.lock
+	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
+	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements-dev.lock
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build
