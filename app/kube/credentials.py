@@ -27,6 +27,7 @@ from kubernetes.aio.config import (
 
 from app.errors import UsageError
 from app.kube.answers import cut
+from app.kube.impersonation import Impersonation
 from app.kube.oidc import verify_identity_providers
 
 verify_identity_providers()
@@ -55,6 +56,11 @@ class Credentials(Protocol):
     @property
     def configuration(self) -> Any:
         """The client's current Configuration; a new object after `reload`."""
+        ...
+
+    @property
+    def impersonation(self) -> Impersonation | None:
+        """Whom to act as."""
         ...
 
     @property
@@ -88,6 +94,7 @@ class ServiceAccount:
 
     def __init__(self) -> None:
         self.configuration: Any = None
+        self.impersonation: Impersonation | None = None
         self.due = False
 
     @staticmethod
@@ -117,6 +124,7 @@ class KubeConfig:
         self._files: tuple[tuple[int, int], ...] = ()
         self._due = float("inf")
         self.configuration: Any = None
+        self.impersonation: Impersonation | None = None
 
     @property
     def due(self) -> bool:
@@ -150,13 +158,14 @@ class KubeConfig:
             raise UsageError(cut(f"kubeconfig {self._path}: {_text(error)}")) from error
         try:
             _check_server(configuration.host)
+            impersonation = Impersonation.of_kubeconfig(_user(self._loader))
         except ValueError as error:
             raise UsageError(cut(f"kubeconfig {self._path}: {error}")) from error
         if not configuration.api_key and not configuration.cert_file:
             # The official loader logs a failed exec plugin and goes on without credentials.
             log.warning("kubeconfig gives no credentials", kubeconfig=self._path)
         self._files = files
-        self.configuration = configuration
+        self.configuration, self.impersonation = configuration, impersonation
         self._schedule()
 
     def _schedule(self) -> None:
@@ -185,6 +194,13 @@ def _check_server(url: object) -> None:
     parts = urlsplit(str(url or ""))
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.port == 0:
         raise ValueError(f"the cluster's server is {str(url or '')!r}; want https://HOST[:PORT]")
+
+
+def _user(loader: Any) -> dict[str, Any]:
+    """The user of the active context as the file has it: the official loader reads no `as` and keeps the rest."""
+    user = loader._user  # noqa: SLF001  it has no other way to it
+    value = user.value if user is not None else None
+    return value if isinstance(value, dict) else {}
 
 
 def _text(error: BaseException) -> str:

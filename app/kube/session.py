@@ -25,6 +25,7 @@ from kubernetes.aio.config import ConfigException
 from app.errors import ApiError, UsageError
 from app.kube.answers import cut, error_of_answer, error_of_transport
 from app.kube.credentials import Credentials
+from app.kube.impersonation import Impersonation
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
@@ -51,16 +52,18 @@ class Session:
         deadline: float,
         reload_interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
+        impersonate: Impersonation | None = None,
     ) -> None:
         self._credentials = credentials
+        self._impersonate = impersonate
         self.deadline = deadline
         self._reload_interval = reload_interval
         self._clock = clock
         self._refreshing: asyncio.Task[None] | None = None
         self._reloaded_at = float("-inf")
         self._generation = 0
-        self._identity = _tls_identity(credentials.configuration)
-        self._api = _api_client(credentials.configuration)
+        self._identity = self._present_identity()
+        self._api = _api_client(credentials.configuration, self._acting_as)
         self._retired: deque[Any] = deque()
         self._closed = False
 
@@ -77,6 +80,14 @@ class Session:
     def server(self) -> str:
         """The API server's URL."""
         return str(self._credentials.configuration.host)
+
+    @property
+    def _acting_as(self) -> Impersonation | None:
+        return self._impersonate or self._credentials.impersonation
+
+    def _present_identity(self) -> tuple[object, ...]:
+        """What a client is made from; another one needs a new client."""
+        return (self._acting_as, *_tls_identity(self._credentials.configuration))
 
     async def open(self, method: str, path: str, *, query: dict[str, str], what: str) -> aiohttp.ClientResponse:
         """The response of a success within the deadline; its body is the caller's, who closes it."""
@@ -195,13 +206,12 @@ class Session:
 
     async def _adopt(self, *, new_tls: bool) -> None:
         """Use the current configuration; a new TLS identity needs a new client, since the old holds its context."""
-        configuration = self._credentials.configuration
-        identity = _tls_identity(configuration)
+        configuration, identity = self._credentials.configuration, self._present_identity()
         if identity == self._identity and not new_tls:
             self._api.configuration = configuration
             return
         self._retired.append(self._api)
-        self._api, self._identity = _api_client(configuration), identity
+        self._api, self._identity = _api_client(configuration, self._acting_as), identity
         # Requests under way finish on the client that they began with, within reason.
         while len(self._retired) > _RETIRED_CLIENTS:
             await self._retired.popleft().close()
@@ -228,10 +238,13 @@ def _tls_identity(configuration: Any) -> tuple[object, ...]:
     return (*values, *stamps)
 
 
-def _api_client(configuration: Any) -> Any:
+def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
     # By default the library reads ~/.netrc (in a thread) and the environment's proxies anew for every request, which
     # is a fifth of its cost; where the environment names no proxy there is nothing that we want of it.
-    configuration.client_session_kwargs = {"trust_env": bool(getproxies().keys() & _PROXIED)}
+    configuration.client_session_kwargs = {
+        "trust_env": bool(getproxies().keys() & _PROXIED),
+        "headers": acting_as.headers if acting_as is not None else (),
+    }
     try:
         return ApiClient(configuration=configuration)
     except (OSError, ValueError) as error:  # unreadable or malformed certificates

@@ -14,6 +14,7 @@ from app.errors import ApiError
 from app.kube.answers import error_of_transport
 from app.kube.client import KubeClient, Page, PatchType
 from app.kube.credentials import Credentials, load_credentials
+from app.kube.impersonation import Impersonation
 from app.kube.lines import LineSplitter
 from app.kube.resources import Resource
 from app.kube.session import TRANSPORT_FAULTS, Session
@@ -28,12 +29,20 @@ _PATCH_TYPES: dict[PatchType, str] = {
 _APPLY = "application/apply-patch+yaml"
 
 
-async def connect(*, kubeconfig: str | None, context: str | None = None, deadline: float = DEADLINE) -> AioKubeClient:
+async def connect(
+    *,
+    kubeconfig: str | None,
+    context: str | None = None,
+    deadline: float = DEADLINE,
+    impersonate: Impersonation | None = None,
+) -> AioKubeClient:
     """A client for `kubeconfig`; None means the mounted service account, else the default kubeconfig.
 
-    Raises `UsageError` where there is no usable configuration. Nothing is sent yet.
+    `impersonate` goes before what the kubeconfig says in `as`. Raises `UsageError` where there is no usable
+    configuration. Nothing is sent yet.
     """
-    return AioKubeClient(await load_credentials(kubeconfig=kubeconfig, context=context), deadline=deadline)
+    credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
+    return AioKubeClient(credentials, deadline=deadline, impersonate=impersonate)
 
 
 class AioKubeClient(KubeClient):
@@ -50,8 +59,11 @@ class AioKubeClient(KubeClient):
         deadline: float = DEADLINE,
         reload_interval: float = 1.0,
         clock: Callable[[], float] = time.monotonic,
+        impersonate: Impersonation | None = None,
     ) -> None:
-        self._session = Session(credentials, deadline=deadline, reload_interval=reload_interval, clock=clock)
+        self._session = Session(
+            credentials, deadline=deadline, reload_interval=reload_interval, clock=clock, impersonate=impersonate
+        )
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -127,7 +128,7 @@ def impersonated(authorizer: Authorizer, user: User, headers: Sequence[tuple[str
     extra: dict[str, tuple[str, ...]] = {}
     for name, value in asked:
         if name.startswith(_EXTRA_HEADER):
-            key = name.removeprefix(_EXTRA_HEADER)
+            key = unquote(name.removeprefix(_EXTRA_HEADER))  # a header cannot hold what a key may
             extra[key] = (*extra.get(key, ()), value)
     target = User(names[0], uid=uids[0] if uids else "", groups=tuple(groups), extra=extra)
     for access in _impersonation_checks(target):
