@@ -18,6 +18,8 @@ EPILOG = paragraphs("""Examples:
 
   berth sandbox --dir /tmp/berth
 
+  berth sandbox --bare (and then: helm install berth charts/berth)
+
   berth sandbox --kubeconfig icp=real.kubeconfig""")
 
 
@@ -36,6 +38,12 @@ def sandbox(
     stand_ins: Annotated[
         bool, typer.Option(help="Stand in for scheduler, kubelets and garbage collector; off for a whole cluster.")
     ] = True,
+    bare: Annotated[
+        bool,
+        typer.Option(
+            "--bare", help="Leave Berth out, to install it; Pods of its image run as processes of this machine."
+        ),
+    ] = False,
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> int:
     """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
@@ -46,6 +54,7 @@ def sandbox(
             directory=directory,
             kubeconfigs=_by_name(kubeconfig or []),
             stand_ins=stand_ins,
+            bare=bare,
             log_level=log_level,
             console=Console(),
         )

@@ -13,6 +13,7 @@ from app.runtime import definitions
 _START_SECONDS = 60
 INFRA = (NETWORK_ATTACHMENTS, *definitions.INFRA)
 TENANT = (NETWORK_ATTACHMENTS, *definitions.TENANT)
+BARE = (NETWORK_ATTACHMENTS,)
 
 
 async def install(client: KubeClient, wanted: Sequence[Resource]) -> None:

@@ -13,17 +13,24 @@ from rich.console import Console
 
 from app import logs
 from app.errors import UsageError
-from app.runtime.sandbox.sandbox import Sandbox, Whole
+from app.runtime.sandbox.sandbox import Running, Sandbox, Whole
 
 EXAMPLE = (
     "kubectl apply -f examples/attachments/foo-network.yaml",
     "kubectl apply -f examples/webhook-demo.yaml",
     "kubectl get pod webhook-demo -o yaml | grep resources -A4",
 )
+INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
 
 
 async def run_sandbox(
-    *, directory: Path, kubeconfigs: Mapping[str, Path], stand_ins: bool, log_level: str, console: Console
+    *,
+    directory: Path,
+    kubeconfigs: Mapping[str, Path],
+    stand_ins: bool,
+    bare: bool = False,
+    log_level: str,
+    console: Console,
 ) -> int:
     """Run until SIGINT or SIGTERM; returns the exit status."""
     logs.configure(log_level)
@@ -31,7 +38,7 @@ async def run_sandbox(
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     console.print("Starting the sandbox …")
-    sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, log_level=log_level)
+    sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, bare=bare, log_level=log_level)
     with _claimed(directory):
         async with sandbox.running() as whole:
             await _until(stop, whole, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
@@ -61,14 +68,27 @@ def _claimed(directory: Path) -> Iterator[None]:
         yield
 
 
+def _describe_bare(console: Console, home: Running) -> None:
+    console.print("\nNothing of Berth is in these clusters. Pods of its image run as processes of this machine.")
+    console.print("Ready. Type in another terminal:\n", style="bold green")
+    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", INSTALL):
+        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
+    console.print("\nCtrl-C stops everything.")
+
+
 def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
     for cluster in whole.clusters:
-        console.print(
-            f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {', '.join(cluster.nodes) if stand_ins else 'its own'}"
-            f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}",
-            soft_wrap=True,
+        ports = (
+            f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}"
+            if cluster.webhook_port
+            else ""
         )
+        nodes = ", ".join(cluster.nodes) if stand_ins else "its own"
+        console.print(f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {nodes}{ports}", soft_wrap=True)
     home = whole.cluster("tenant1")
+    if not whole.gateway:
+        _describe_bare(console, home)
+        return
     admin = home.kubeconfig.resolve().parent / "admin"
     console.print(
         f"[bold]gateway[/]  {whole.gateway}  (gRPC, mutual TLS; the cloud admin's files are in {admin})", soft_wrap=True

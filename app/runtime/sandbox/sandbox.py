@@ -19,6 +19,9 @@ from app.kube.transport import connect
 from app.runtime.failures import first_of
 from app.runtime.sandbox import definitions
 from app.runtime.sandbox.kubeconfigs import standing_alone, write_private
+from app.runtime.sandbox.node.containers import is_berth
+from app.runtime.sandbox.node.node import BerthNode
+from app.runtime.sandbox.node.services import Route
 from app.runtime.sandbox.plans import CLUSTERS, INFRA, ClusterPlan
 from app.runtime.sandbox.registering import Webhooks
 from app.runtime.sandbox.workloads import WorkloadApi
@@ -28,22 +31,22 @@ from app.sandbox.standins.standins import StandIns
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """One cluster that is up: how to reach it, and its webhook's port."""
+    """One cluster that is up: how to reach it, and its webhook's port (0 where it has none)."""
 
     name: str
     url: str
     kubeconfig: Path
     nodes: tuple[str, ...]
-    webhook_port: int
-    health_port: int
+    webhook_port: int = 0
+    health_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The sandbox while it is up; `gateway` is `host:port`."""
+    """The sandbox while it is up; `gateway` is `host:port`, "" where there is none."""
 
     clusters: tuple[Running, ...]
-    gateway: str
+    gateway: str = ""
 
     def cluster(self, name: str) -> Running:
         return next(cluster for cluster in self.clusters if cluster.name == name)
@@ -55,6 +58,9 @@ class Sandbox:
     `kubeconfigs` maps cluster names to kubeconfigs of API servers that already run; the rest are stand-ins. Files
     that the sandbox writes: `<cluster>.kubeconfig`, `webhook/`, `gateway/`, `admin/` and `tenants/` (certificates),
     and `gateway.addr`.
+
+    A `bare` one has nothing of Berth in it. What is then installed, by Helm for instance, runs: Pods of Berth's image
+    are processes of this machine, and what they print is in `<cluster>/logs`.
     """
 
     def __init__(
@@ -63,9 +69,11 @@ class Sandbox:
         *,
         kubeconfigs: Mapping[str, Path] | None = None,
         stand_ins: bool = True,
+        bare: bool = False,
         log_level: str = "warning",
     ) -> None:
         self._directory = directory
+        self._bare = bare
         self._kubeconfigs = dict(kubeconfigs or {})
         self._stand_ins = stand_ins
         self._log_level = log_level
@@ -88,6 +96,8 @@ class Sandbox:
             raise first_of(group) from None
 
     async def _start(self, started: _Started) -> Whole:
+        if self._bare:
+            return Whole(tuple([await self._bare_cluster(plan, started) for plan in CLUSTERS]))
         webhooks = Webhooks(self._directory, log_level=self._log_level)
         found = [await self._cluster(plan, webhooks, started) for plan in CLUSTERS]
         clients = {running.name: client for running, client in found}
@@ -96,7 +106,7 @@ class Sandbox:
         return Whole(tuple(running for running, _ in found), gateway)
 
     async def _cluster(self, plan: ClusterPlan, webhooks: Webhooks, started: _Started) -> tuple[Running, KubeClient]:
-        kubeconfig = await self._api_server(plan, started.stack)
+        kubeconfig, _ = await self._api_server(plan, started.stack)
         client = await started.stack.enter_async_context(await connect(kubeconfig=str(kubeconfig)))
         infra = plan.name == INFRA
         await definitions.install(client, definitions.INFRA if infra else definitions.TENANT)
@@ -104,18 +114,37 @@ class Sandbox:
             started.run(StandIns(client, plan.nodes))
         ports = await webhooks.start(kubeconfig, infra=infra, tasks=started.tasks, stop=started.stop, cluster=plan.name)
         await webhooks.register(client, port=ports[0])
-        nodes = tuple(node.name for node in plan.nodes)
-        return Running(plan.name, client.server, kubeconfig, nodes, *ports), client
+        return Running(plan.name, client.server, kubeconfig, _names(plan), *ports), client
 
-    async def _api_server(self, plan: ClusterPlan, stack: contextlib.AsyncExitStack) -> Path:
-        """The kubeconfig of the cluster, in our directory; starts a stand-in where none was given."""
+    async def _bare_cluster(self, plan: ClusterPlan, started: _Started) -> Running:
+        """An API server that serves attachments, as with Multus, and nodes that run what is installed."""
+        kubeconfig, routes = await self._api_server(plan, started.stack)
+        client = await started.stack.enter_async_context(await connect(kubeconfig=str(kubeconfig)))
+        await definitions.install(client, definitions.BARE)
+        if self._stand_ins:
+            started.run(StandIns(client, plan.nodes, elsewhere=is_berth))
+            folder = self._directory / plan.name
+            started.run(BerthNode(client, kubeconfig=kubeconfig, directory=folder, found=routes.__setitem__))
+        return Running(plan.name, client.server, kubeconfig, _names(plan))
+
+    async def _api_server(
+        self, plan: ClusterPlan, stack: contextlib.AsyncExitStack
+    ) -> tuple[Path, dict[Route, tuple[str, int]]]:
+        """The kubeconfig of the cluster, in our directory, and where it looks for Services.
+
+        Starts a stand-in where no kubeconfig was given. A real API server finds Services by their cluster IPs.
+        """
         target = self._directory / f"{plan.name}.kubeconfig"
         if plan.name in self._kubeconfigs:
             write_private(target, standing_alone(self._kubeconfigs[plan.name]))
-            return target
+            return target, {}
         cluster = await stack.enter_async_context(Cluster(plan.name))
         write_private(target, cluster.kubeconfig())
-        return target
+        return target, cluster.services
+
+
+def _names(plan: ClusterPlan) -> tuple[str, ...]:
+    return tuple(node.name for node in plan.nodes)
 
 
 class Runs(Protocol):

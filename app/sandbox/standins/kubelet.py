@@ -6,7 +6,7 @@ Pod.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -24,9 +24,18 @@ _BLOCK = 250
 class Kubelet:
     """`names` are the nodes that this one stands in for; `pods` and `nodes` hold whole objects."""
 
-    def __init__(self, client: KubeClient, names: Collection[str], pods: Store[JSON], nodes: Store[JSON]) -> None:
+    def __init__(
+        self,
+        client: KubeClient,
+        names: Collection[str],
+        pods: Store[JSON],
+        nodes: Store[JSON],
+        *,
+        elsewhere: Callable[[JSON], bool] = lambda _pod: False,
+    ) -> None:
         self._client = client
         self._names = frozenset(names)
+        self._elsewhere = elsewhere
         self._pods = pods
         self._nodes = nodes
         self._given: dict[Key, str] = {}
@@ -39,7 +48,7 @@ class Kubelet:
         if pod is None:
             self._given.pop(key, None)
             return Done()
-        if pod["spec"].get("nodeName") not in self._names:
+        if pod["spec"].get("nodeName") not in self._names or self._elsewhere(pod):
             return Done()
         try:
             if pod["metadata"].get("deletionTimestamp"):

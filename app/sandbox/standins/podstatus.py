@@ -5,7 +5,8 @@ from __future__ import annotations
 from app.wire import JSON
 
 EXIT_ANNOTATION = "berth.dev/sandbox-exit"
-"""On a Pod with restartPolicy Never: its containers end at once with this exit code."""
+"""Annotation on a Pod with restartPolicy Never in the sandbox, by its author: its containers end at once with this
+exit code."""
 
 
 def exit_code(pod: JSON) -> int | None:

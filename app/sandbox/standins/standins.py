@@ -1,4 +1,4 @@
-"""The parts of a cluster beside its API server in one object: nodes, scheduler, kubelets, garbage collection.
+"""The parts of a cluster beside its API server in one object: nodes, scheduler, kubelets, controllers.
 
 They are ordinary clients: they speak to the sandbox's API server or to a real one that has none of these beside it.
 """
@@ -6,37 +6,50 @@ They are ordinary clients: they speak to the sandbox's API server or to a real o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from app.kube.reflector import Reflector
-from app.kube.resources import NAMESPACES, NODES, PODS
+from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource
 from app.kube.store import Store
 from app.sandbox.standins.catalog import DiscoveringClient
+from app.sandbox.standins.deployments import DeploymentKeeper
 from app.sandbox.standins.gc import GarbageCollector
+from app.sandbox.standins.jobs import JobRunner
 from app.sandbox.standins.kubelet import Kubelet
 from app.sandbox.standins.namespaces import NamespaceCollector
 from app.sandbox.standins.nodes import NodeKeeper, NodeSpec
+from app.sandbox.standins.replicasets import ReplicaSetKeeper
 from app.sandbox.standins.scheduler import Scheduler
 from app.wire import JSON
 
+_WATCHED = (PODS, NODES, NAMESPACES, DEPLOYMENTS, REPLICA_SETS, JOBS)
+
 
 class StandIns:
-    """Everything that makes the objects of one cluster move; `nodes` are the nodes that it has."""
+    """Everything that makes the objects of one cluster move; `nodes` are the nodes that it has.
 
-    def __init__(self, client: DiscoveringClient, nodes: Sequence[NodeSpec]) -> None:
-        self._pods: Store[JSON] = Store(_without_managed_fields)
-        self._nodes: Store[JSON] = Store(_without_managed_fields)
-        self._namespaces: Store[JSON] = Store(_without_managed_fields)
-        self._reflectors = [
-            Reflector(client, PODS, self._pods),
-            Reflector(client, NODES, self._nodes),
-            Reflector(client, NAMESPACES, self._namespaces),
-        ]
+    Pods of which `elsewhere` is true are run by somebody else, who reports on them too.
+    """
+
+    def __init__(
+        self,
+        client: DiscoveringClient,
+        nodes: Sequence[NodeSpec],
+        *,
+        elsewhere: Callable[[JSON], bool] = lambda _pod: False,
+    ) -> None:
+        stores: dict[Resource, Store[JSON]] = {resource: Store(_without_managed_fields) for resource in _WATCHED}
+        pods, known, sets = stores[PODS], stores[NODES], stores[REPLICA_SETS]
+        self._reflectors = [Reflector(client, resource, store) for resource, store in stores.items()]
+        names = [spec.name for spec in nodes]
         self._controllers = [
-            NodeKeeper(client, nodes, self._nodes).controller,
-            Scheduler(client, self._pods, self._nodes).controller,
-            Kubelet(client, [spec.name for spec in nodes], self._pods, self._nodes).controller,
-            NamespaceCollector(client, self._namespaces).controller,
+            NodeKeeper(client, nodes, known).controller,
+            Scheduler(client, pods, known).controller,
+            Kubelet(client, names, pods, known, elsewhere=elsewhere).controller,
+            NamespaceCollector(client, stores[NAMESPACES]).controller,
+            DeploymentKeeper(client, stores[DEPLOYMENTS], sets).controller,
+            ReplicaSetKeeper(client, sets, pods).controller,
+            JobRunner(client, stores[JOBS], pods).controller,
         ]
         self._garbage = GarbageCollector(client)
 
