@@ -16,7 +16,7 @@ from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECR
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 
 Scope = Literal["cluster", "release", "system", "tenants"]
-"""Where: everywhere; in the namespace of the release; in the namespace `universe`; there and in tenants' namespaces."""
+"""Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
 Role = Literal["webhook", "controller", "gateway", "agent", "certificates"]
 ROLES: tuple[Role, ...] = ("webhook", "controller", "gateway", "agent", "certificates")
 
@@ -40,8 +40,9 @@ class Permission:
 
 
 _WORKLOAD_GROUP = WORKLOADS.group
-_RULES = (TENANT_RULES.plural, ADMIN_RULES.plural)
 _UVS = tuple(resource.plural for resource in UVS_RESOURCES)
+_RULE_CALLS = ("get", "list", "create", "update", "delete")
+_COMPANIONS = ("get", "create", "patch", "delete")
 _EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))
 
 
@@ -57,13 +58,16 @@ def webhook(*, confine_tenants: bool = False, events: bool = True) -> tuple[Perm
 
 def controller() -> tuple[Permission, ...]:
     """Companions are created in tenants' namespaces; the controller itself binds the roles that act there."""
+    tenants = (WORKLOADS.plural, TENANT_RULES.plural)
     return (
         Permission("cluster", "", ("pods",), ("list", "watch")),
-        Permission("tenants", "", ("pods",), ("get", "create", "patch", "delete")),
-        Permission("cluster", _WORKLOAD_GROUP, (WORKLOADS.plural, *_RULES), ("list", "watch")),
-        Permission(
-            "cluster", _WORKLOAD_GROUP, (f"{WORKLOADS.plural}/status", *(f"{r}/status" for r in _RULES)), ("patch",)
-        ),
+        Permission("tenants", "", ("pods",), _COMPANIONS),
+        # The companions of the admin's rules are in `universe`, beside these rules.
+        Permission("system", "", ("pods",), _COMPANIONS),
+        Permission("cluster", _WORKLOAD_GROUP, tenants, ("list", "watch")),
+        Permission("cluster", _WORKLOAD_GROUP, tuple(f"{plural}/status" for plural in tenants), ("patch",)),
+        Permission("system", _WORKLOAD_GROUP, (ADMIN_RULES.plural,), ("list", "watch")),
+        Permission("system", _WORKLOAD_GROUP, (f"{ADMIN_RULES.plural}/status",), ("patch",)),
         Permission("cluster", _WORKLOAD_GROUP, (TENANTS.plural,), (*READ, "patch")),
         Permission("cluster", _WORKLOAD_GROUP, (f"{TENANTS.plural}/status",), ("patch",)),
         Permission("cluster", "", ("nodes",), (*READ, "patch")),
@@ -83,13 +87,17 @@ def controller() -> tuple[Permission, ...]:
 
 
 def gateway() -> tuple[Permission, ...]:
-    """What tenants write through it is written in tenants' namespaces alone, their Secrets too."""
+    """What tenants write through it is written in tenants' namespaces alone, their Secrets too.
+
+    In `universe`, where the Secrets of the gateway itself may be, it reaches nothing but the rules of the admin.
+    """
     return (
         Permission("cluster", "", ("pods",), ("list", "watch")),
         Permission("cluster", _WORKLOAD_GROUP, (TENANTS.plural,), (*READ, "patch")),
         Permission("cluster", _WORKLOAD_GROUP, (WORKLOADS.plural, TENANT_RULES.plural), ("list", "watch")),
         Permission("tenants", _WORKLOAD_GROUP, (WORKLOADS.plural,), ("create", "patch", "delete")),
-        Permission("tenants", _WORKLOAD_GROUP, _RULES, ("get", "list", "create", "update", "delete")),
+        Permission("tenants", _WORKLOAD_GROUP, (TENANT_RULES.plural,), _RULE_CALLS),
+        Permission("system", _WORKLOAD_GROUP, (ADMIN_RULES.plural,), _RULE_CALLS),
         Permission("tenants", "", ("pods", "secrets", "configmaps"), ("get", "list", "create", "patch", "delete")),
         Permission("tenants", "apps", ("daemonsets",), ("get", "list", "create", "patch", "delete")),
     )
@@ -128,6 +136,12 @@ def certificates(
             else []
         ),
     )
+
+
+def unregistering(*, configurations: tuple[str, ...] = ("berth",)) -> tuple[Permission, ...]:
+    """The job before an uninstallation: it looks at the release's webhook configurations and deletes them."""
+    registered = tuple(resource.plural for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS))
+    return (Permission("cluster", MUTATING_WEBHOOKS.group, registered, ("get", "delete"), configurations),)
 
 
 def tenants_role(role: str) -> str:

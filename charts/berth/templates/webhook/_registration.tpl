@@ -1,0 +1,59 @@
+{{- /* Parts of the webhook configurations. */ -}}
+
+{{- /* Where we are called: (dict "root" $ "path" "/mutate"). Without caBundle, who keeps it is left alone. */ -}}
+{{- define "berth.clientConfig" -}}
+{{- $certificates := .root.Values.certificates -}}
+clientConfig:
+  {{- if eq $certificates.mode "provided" }}
+  caBundle: {{ $certificates.provided.caBundle | trim | printf "%s\n" | b64enc }}
+  {{- end }}
+  service:
+    name: {{ include "berth.fullname" .root }}-webhook
+    namespace: {{ .root.Release.Namespace }}
+    path: {{ .path }}
+    port: 443
+{{- end -}}
+
+{{- /* (dict "root" $ "kind" "pods"): the terms of a call, from values. */ -}}
+{{- define "berth.terms" -}}
+{{- $terms := index .root.Values.webhook.webhooks .kind -}}
+admissionReviewVersions: [v1]
+failurePolicy: {{ $terms.failurePolicy }}
+matchPolicy: Equivalent
+# Events on owners of what is denied are side effects; there are none in a dry run.
+sideEffects: NoneOnDryRun
+timeoutSeconds: {{ $terms.timeoutSeconds }}
+{{- end -}}
+
+{{- define "berth.registrationMetadata" -}}
+name: {{ include "berth.fullname" . }}
+labels:
+  {{- include "berth.labels" (dict "root" . "role" "webhook") | nindent 2 }}
+{{- if eq .Values.certificates.mode "cert-manager" }}
+annotations:
+  cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/{{ include "berth.fullname" . }}-webhook
+{{- end }}
+{{- end -}}
+
+{{- /* Namespaces that are never asked for: Berth itself, and what it takes to run it, must start without Berth. */ -}}
+{{- define "berth.exemptNamespaces" -}}
+{{- concat (list "kube-system" .Release.Namespace) .Values.webhook.exemptNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{- /* CEL: whether a Pod asks for something. */ -}}
+{{- define "berth.asksForSomething" -}}
+{{- $labels := concat (keys .Values.webhook.controlSwitches.userDefinedInjections | sortAlpha) .Values.webhook.injectionLabels | uniq -}}
+has(object.metadata.annotations) && [
+{{- range $index, $key := list "k8s.v1.cni.cncf.io/networks" "v1.multus-cni.io/default-network" "berth.dev/dpu-of-host" -}}
+{{ if $index }}, {{ end }}{{ $key | squote }}
+{{- end -}}
+].exists(key, key in object.metadata.annotations)
+{{- if $labels }} || has(object.metadata.labels) && [
+{{- range $index, $key := $labels -}}
+{{ if $index }}, {{ end }}{{ $key | squote }}
+{{- end -}}
+].exists(key, key in object.metadata.labels)
+{{- end }}
+{{- if .Values.webhook.args.confineTenants }} || request.namespace.startsWith('tenant-')
+{{- end }}
+{{- end -}}

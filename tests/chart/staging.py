@@ -1,0 +1,113 @@
+"""The two clusters of a test in which every role runs as its own account, with the settings that the chart gives it."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.kube.reading import get_or_none
+from app.kube.resources import SECRETS
+from app.runtime.standing import Part
+from app.sandbox.access.rbac import Authorizer
+from tests.chart.arguments import settings_of
+from tests.chart.combinations import AGENT, INFRA, NOTHING
+from tests.chart.conftest import JSON, NAMESPACE, Render, Server
+
+# A real API server has no way to the Pods of a Service here: it goes on without them.
+UNREACHABLE = {"failurePolicy": "Ignore", "timeoutSeconds": 1}
+_HURRIED = {"confineTenants": True, "deadlineSeconds": 0.5}
+TERMS: JSON = {"webhooks": dict.fromkeys(("pods", "tenantPods", "attachments", "rules"), UNREACHABLE)}
+
+
+class Stage:
+    """The roles of both clusters, each with the settings of its container and the name of its account."""
+
+    def __init__(
+        self, infra: Server, tenant: Server, render: Render, directory: Path, tasks: asyncio.TaskGroup
+    ) -> None:
+        self.infra, self.tenant, self._directory, self._tasks = infra, tenant, directory, tasks
+        webhook = {"args": {"confineTenants": True}} if infra.cluster else TERMS | {"args": _HURRIED}
+        self.values = {"infra": INFRA | {"webhook": webhook}, "tenant": NOTHING | AGENT}
+        self._rendered = {name: render(values) for name, values in self.values.items()}
+        self._running: list[asyncio.Task[None]] = []
+
+    def settings(self, role: str, **changes: object) -> Any:
+        """As the chart has them, but for what is different outside of a Pod."""
+        side, server = ("tenant", self.tenant) if role == "agent" else ("infra", self.infra)
+        container = self._rendered[side].container(role)
+        account = server.kubeconfig_of(NAMESPACE, f"berth-{role}")
+        named = {"namespace": NAMESPACE} if role in ("webhook", "controller") else {}
+        update = {"kubeconfig": str(account), "bind_address": "127.0.0.1", **named, **changes}
+        return settings_of(role, container).model_copy(update=update)
+
+    async def files_of(self, server: Server, secret: str) -> Path:
+        """A Secret as a volume."""
+        found = await eventually(lambda: get_or_none(server.client, SECRETS, secret, namespace=NAMESPACE))
+        directory = self._directory / secret
+        directory.mkdir()
+        for name, content in found["data"].items():
+            (directory / name).write_bytes(base64.b64decode(content))
+            (directory / name).chmod(0o600)
+        return directory
+
+    async def run(self, part: Part) -> None:
+        """Returns when the part is ready."""
+        self._running.append(self._tasks.create_task(part.run()))
+        await self.ready(part.waiting)
+
+    async def ready(self, waiting: Callable[[], list[str]]) -> None:
+        try:
+            async with asyncio.timeout(20):
+                while waiting():  # noqa: ASYNC110  a part says what it waits for when it is asked
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            pytest.fail(f"still not ready: {waiting()}")
+
+    def stop(self) -> None:
+        for task in self._running:
+            task.cancel()
+
+
+@contextlib.asynccontextmanager
+async def staged(clusters: list[Server], render: Render, directory: Path) -> AsyncIterator[Stage]:
+    infra, tenant = clusters
+    async with asyncio.TaskGroup() as tasks:
+        stage = Stage(infra, tenant, render, directory, tasks)
+        await infra.install(stage.values["infra"])
+        await tenant.install(stage.values["tenant"])
+        try:
+            yield stage
+        finally:
+            stage.stop()
+
+
+async def eventually(read: Callable[[], Awaitable[Any]], *, seconds: float = 20) -> Any:
+    """What `read` gives once that is something."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not (found := await read()):  # noqa: ASYNC110  it is read from an API server
+                await asyncio.sleep(0.05)
+    except TimeoutError:
+        pytest.fail("did not come true")
+    return found
+
+
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Every refusal of the sandbox's API servers, as it comes."""
+    refused: list[tuple[str, ...]] = []
+    allowed = Authorizer.allowed
+
+    def recording(self: Authorizer, user: Any, *question: str, **more: str) -> tuple[bool, str]:
+        answer = allowed(self, user, *question, **more)
+        if not answer[0]:
+            refused.append((user.username, *question, *more.values()))
+        return answer
+
+    monkeypatch.setattr(Authorizer, "allowed", recording)
+    return refused
