@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app import definitions
 from app.cli.options import paragraphs
-from app.runtime import definitions
 
 EPILOG = paragraphs("""Examples:
 

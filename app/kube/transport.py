@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from typing import Self
 
 from app.errors import ApiError
@@ -195,3 +197,12 @@ class AioKubeClient(KubeClient):
     async def get_path(self, path: str) -> JSON:
         """GET of any API path that answers JSON (`/version`, discovery); `path` comes from our own code."""
         return await self._session.json("GET", path)
+
+    async def server_time(self) -> datetime | None:
+        """What the API server's clock says, in whole seconds (UTC); None where the answer does not say it."""
+        response = await self._session.open("GET", "/version", query={}, what="GET /version")
+        async with response:
+            try:
+                return parsedate_to_datetime(response.headers.get("Date", "")).astimezone(UTC)
+            except ValueError:
+                return None

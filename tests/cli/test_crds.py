@@ -8,10 +8,10 @@ import pytest
 import yaml
 
 import app
+from app import definitions
 from app.cli.main import run
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from app.kube.transport import connect
-from app.runtime import definitions
 from app.sandbox.server import Cluster
 
 INFRA = {"workloads", "tenantworkloadrules", "adminworkloadrules", "tenants"}

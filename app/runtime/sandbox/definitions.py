@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from app import definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
-from app.runtime import definitions
 
 _START_SECONDS = 60
 INFRA = (NETWORK_ATTACHMENTS, *definitions.INFRA)

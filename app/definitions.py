@@ -7,7 +7,10 @@ group here, and the sandbox, which has no Multus, asks for it by itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
+from functools import cache
 from importlib import resources
+from typing import NamedTuple
 
 import yaml
 
@@ -26,16 +29,28 @@ def definition_name(resource: Resource) -> str:
 
 
 def read_definitions(wanted: Sequence[Resource]) -> list[JSON]:
-    """The definitions of these kinds, in their order."""
-    return [yaml.safe_load(text) for text in read_texts(wanted)]
+    """The definitions of these kinds, in their order; each caller's own."""
+    return [deepcopy(_carried()[definition_name(resource)].content) for resource in wanted]
 
 
 def read_texts(wanted: Sequence[Resource]) -> list[str]:
     """The same as YAML, with the comments that stand in the files."""
-    found: dict[str, str] = {}
+    return [_carried()[definition_name(resource)].text for resource in wanted]
+
+
+class _Definition(NamedTuple):
+    text: str
+    content: JSON
+
+
+@cache
+def _carried() -> dict[str, _Definition]:
+    """All of the package by name; read once, since parsing takes a noticeable time."""
+    found: dict[str, _Definition] = {}
     for wing in _WINGS:
         for path in (resources.files(wing) / "crds").iterdir():
             if path.name.endswith(".yaml"):
                 text = path.read_text(encoding="utf-8")
-                found[yaml.safe_load(text)["metadata"]["name"]] = text
-    return [found[definition_name(resource)] for resource in wanted]
+                content = yaml.safe_load(text)
+                found[content["metadata"]["name"]] = _Definition(text, content)
+    return found

@@ -1,0 +1,81 @@
+"""Reads off any object what several checks look at, and writes foreign text so that it stays one line. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import datetime
+from typing import Any
+
+from app.kube.resources import Resource
+from app.wire import JSON
+
+_SHOWN = 400
+
+
+def plain(text: object, limit: int = _SHOWN) -> str:
+    """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
+    line = " ".join(str(text).split())
+    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def subject(kind: str, obj: JSON) -> str:
+    """`Kind namespace/name`."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    return f"{kind} {namespace}/{metadata['name']}" if namespace else f"{kind} {metadata['name']}"
+
+
+def plural(resource: Resource) -> str:
+    """The resource as kubectl takes it without mixing it up with another group's."""
+    return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
+
+
+def kubectl(*words: str, namespace: str = "") -> str:
+    """A command line of kubectl, each word quoted where the shell wants it."""
+    return shlex.join(["kubectl", *(["--namespace", namespace] if namespace else []), *words])
+
+
+def moment(text: object) -> datetime | None:
+    """A timestamp of the API, None where there is none that can be read."""
+    try:
+        found = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return found if found is not None and found.tzinfo is not None else None
+
+
+def created(obj: JSON) -> datetime | None:
+    return moment(obj["metadata"].get("creationTimestamp"))
+
+
+def age(obj: JSON, now: datetime) -> float:
+    """Seconds since the object was created; 0 where that is not known."""
+    since = created(obj)
+    return 0.0 if since is None else (now - since).total_seconds()
+
+
+def status(obj: JSON) -> JSON:
+    found = obj.get("status")
+    return found if isinstance(found, dict) else {}
+
+
+def condition(obj: JSON, kind: str) -> dict[str, Any]:
+    """The condition of this type, {} where there is none."""
+    conditions = status(obj).get("conditions")
+    found = (one for one in conditions or () if isinstance(one, dict) and one.get("type") == kind)
+    return next(found, {})
+
+
+def labels(obj: JSON) -> dict[str, str]:
+    return obj["metadata"].get("labels") or {}
+
+
+def several(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: list[str], most: int = 3) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(items[:most])
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

@@ -1,0 +1,72 @@
+"""The certificates of gateway and agents, as the Secrets that they mount hold them: how long they last."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from app.certs.bundles import parse_bundle
+from app.certs.holdings import renewal_due
+from app.certs.showing import stamp
+from app.doctor.cluster import Cluster
+from app.doctor.commands import restart
+from app.doctor.installed import Installed
+from app.doctor.model import Finding, Severity
+from app.doctor.running import unchecked
+from app.errors import ApiError, UsageError
+from app.kube.resources import SECRETS
+
+_CHECK = "certificate"
+_ENDS = {
+    "gateway": "agents refuse the gateway: no workload and no rule arrives",
+    "agent": "the gateway refuses the agent: this tenant's workloads get no companions",
+}
+
+
+async def role_certificates(cluster: Cluster, roles: dict[str, list[Installed]]) -> list[Finding]:
+    """What has expired, and what nobody renewed in its last quarter. A Secret that is missing is the Pods' finding."""
+    findings = []
+    for role in _ENDS:
+        for one in roles.get(role, []):
+            for name in one.secrets:
+                findings += await _judged(cluster, one, name, roles)
+    return findings
+
+
+async def _judged(cluster: Cluster, one: Installed, name: str, roles: dict[str, list[Installed]]) -> list[Finding]:
+    subject = f"Secret {one.namespace}/{name}"
+    try:
+        secret = await cluster.get(SECRETS, name, namespace=one.namespace)
+        pem = base64.b64decode(((secret or {}).get("data") or {}).get("tls.crt") or "", validate=True)
+        certificates = parse_bundle(pem, source=subject)
+    except ApiError as error:
+        return [unchecked(_CHECK, error)]
+    except (binascii.Error, ValueError, UsageError) as error:
+        text, mend = f"its certificate cannot be read: {error}", _mend(one, None, roles)
+        return [Finding(_CHECK, Severity.error, subject, text, _ENDS[one.role], mend)]
+    if not certificates:
+        return []
+    leaf, now = certificates[0], cluster.now()
+    end, life = leaf.not_valid_after_utc, leaf.not_valid_after_utc - leaf.not_valid_before_utc
+    mend = _mend(one, leaf, roles)
+    if now >= end:
+        text = f"its certificate expired on {stamp(end)}"
+        return [Finding(_CHECK, Severity.error, subject, text, _ENDS[one.role], mend)]
+    if now > end - life / 4:
+        text = f"its certificate expires on {stamp(end)}; its renewal was due on {stamp(renewal_due(leaf))}"
+        return [Finding(_CHECK, Severity.warning, subject, text, f"then {_ENDS[one.role]}", mend)]
+    return []
+
+
+def _mend(one: Installed, leaf: x509.Certificate | None, roles: dict[str, list[Installed]]) -> str:
+    if one.role == "gateway":
+        keepers = roles.get("certificates")
+        if keepers:
+            return restart(keepers[0].namespace, keepers[0].name)
+        return f"berth tenant authority --namespace {one.namespace}"
+    named = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME) if leaf is not None else []
+    tenant = one.argument("--tenant") or (str(named[0].value).partition(".")[0] if named else "TENANT")
+    return f"berth tenant rotate {tenant} --kubeconfig INFRA && kubectl apply -f tenant-{tenant}/secret.yaml"

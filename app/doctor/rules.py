@@ -1,0 +1,145 @@
+"""Check `rules`: rules and UVS objects that do not do what they say, as their statuses tell, or that nobody looks at.
+
+In an infra cluster the stored rules, in a tenant's cluster what its users wrote. The judgment is that of the controller
+and of the agent; here it is only found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.doctor.cluster import Cluster
+from app.doctor.commands import restart
+from app.doctor.installed import installed
+from app.doctor.model import Finding, Severity
+from app.doctor.objects import age, condition, kubectl, labels, moment, plain, plural, several, status, subject
+from app.doctor.running import unchecked
+from app.errors import ApiError
+from app.kube.resources import Resource
+from app.permissions import Role
+from app.wire import JSON
+from app.workloads.model import (
+    ADMIN_RULES,
+    AGENT_OWNER,
+    MIRROR,
+    RULE_OWNER,
+    SYSTEM_NAMESPACE,
+    TENANT_RULES,
+    UVS_RESOURCES,
+    WORKLOAD_RULES,
+)
+
+PATIENCE = 300.0
+"""Seconds in which a status may be late."""
+_MOST = 100
+_WATCHERS: dict[Resource, Role] = {
+    TENANT_RULES: "controller",
+    ADMIN_RULES: "controller",
+    WORKLOAD_RULES: "agent",
+    **dict.fromkeys(UVS_RESOURCES, "agent"),
+}
+"""Who writes the status."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    name: str = "rules"
+
+    async def run(self, cluster: Cluster) -> list[Finding]:
+        findings: list[Finding] = []
+        count = 0
+        for resource, role in _WATCHERS.items():
+            late: list[JSON] = []
+            try:
+                async for obj in cluster.paged(resource):
+                    if labels(obj).get(MIRROR):
+                        continue  # its status is that of the Pod that it shows
+                    count += 1
+                    findings += judge(self.name, resource, obj)
+                    late += [obj] if _unseen(obj) and age(obj, cluster.now()) > PATIENCE else []
+            except ApiError as error:
+                if error.not_found:
+                    continue
+                findings.append(unchecked(self.name, error))
+            if late:
+                findings.append(await self._late(cluster, resource, role, late))
+        if len(findings) > _MOST:
+            text = f"{len(findings) - _MOST} more findings about rules are not shown: mend the above, then ask again"
+            findings[_MOST:] = [Finding(self.name, Severity.error, "", text, "as above")]
+        if count and not findings:
+            findings.append(
+                Finding(self.name, Severity.ok, "", f"{several(count, 'rule')} and objects do what they say")
+            )
+        return findings
+
+    async def _late(self, cluster: Cluster, resource: Resource, role: Role, late: list[JSON]) -> Finding:
+        try:
+            running = next((one for one in await installed(cluster) if one.role == role), None)
+        except ApiError:
+            running = None
+        others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
+        return Finding(
+            self.name,
+            Severity.error,
+            subject(resource.kind, late[0]) + others,
+            f"changed, and for more than {PATIENCE / 60:.0f} minutes nobody has looked at it"
+            + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
+            "it has no effect yet, or one that its author took back",
+            restart(running.namespace, running.name)
+            if running
+            else kubectl("get", "deployments", "--all-namespaces", "--selector", f"app.kubernetes.io/component={role}"),
+        )
+
+
+def judge(check: str, resource: Resource, obj: JSON) -> Iterator[Finding]:
+    """What the status of one object says against it."""
+    said, ready = status(obj), condition(obj, "Ready")
+    reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
+    if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
+        yield Finding(
+            check,
+            Severity.error,
+            subject(resource.kind, obj),
+            plain(f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"),
+            _consequence(resource, reason),
+            _command(resource, obj, reason),
+        )
+    elif reason == "Waiting":
+        since = moment(ready.get("lastTransitionTime"))
+        yield Finding(
+            check,
+            Severity.info,
+            subject(resource.kind, obj),
+            plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""),
+        )
+
+
+def _unseen(obj: JSON) -> bool:
+    generation = obj["metadata"].get("generation") or 0
+    return (status(obj).get("observedGeneration") or 0) < generation
+
+
+def _consequence(resource: Resource, reason: str) -> str:
+    if resource in UVS_RESOURCES:
+        return "the infra cluster has not what the object describes"
+    if resource == WORKLOAD_RULES:
+        return "the infra cluster does not follow the rule as it is written: it has an older one, or none"
+    if reason == "InvalidRule":
+        return "no workload gets a companion by it"
+    return "workloads that match it are without their companions"
+
+
+def _command(resource: Resource, obj: JSON, reason: str) -> str:
+    metadata = obj["metadata"]
+    namespace, name = metadata["namespace"], metadata["name"]
+    match reason:
+        case "QuotaExceeded":
+            return kubectl("edit", "resourcequota", namespace=namespace)
+        case "NamespaceMissing" | "NamespaceTerminating":
+            return kubectl("describe", "namespace", namespace)
+    if resource == TENANT_RULES and labels(obj).get(RULE_OWNER) == AGENT_OWNER:
+        # The agent would undo what is changed here: the rule is the tenant's.
+        command = kubectl("edit", plural(WORKLOAD_RULES), name, namespace=SYSTEM_NAMESPACE)
+        return f"{command}  # in the tenant's cluster"
+    return kubectl("edit", plural(resource), name, namespace=namespace)

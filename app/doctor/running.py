@@ -1,0 +1,72 @@
+"""Runs checks at the same time, each for itself: what one cannot find out does not keep another from answering."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from app.doctor.cluster import Cluster
+from app.doctor.model import Check, Finding, Severity
+from app.errors import ApiError, UsageError
+
+_ASKED = re.compile(
+    r"(?P<method>[A-Z]+) (?:/apis/(?P<group>[^/]+)|/api)/[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<plural>[^/?: ]+)(?:/(?P<name>[^/?: ]+))?[^ ]*: HTTP 403"
+)
+"""The request that was refused, as errors of the client begin; what the API server says of it may have been cut."""
+_VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
+
+
+async def examine(cluster: Cluster, checks: Sequence[Check]) -> list[Finding]:
+    """The findings of all checks, the worst first, else in the order of the checks."""
+    found = await asyncio.gather(*(_run(cluster, check) for check in checks))
+    once: dict[tuple[str, str], Finding] = {}
+    for finding in (finding for findings in found for finding in findings):
+        # What several checks stumble upon (a right that is missing) is said by the first of them.
+        once.setdefault((finding.subject, finding.message), finding)
+    return sorted(once.values(), key=lambda finding: -finding.severity)
+
+
+def pick(checks: Sequence[Check], only: Iterable[str]) -> list[Check]:
+    """The checks of these names, all where none is named. Raises UsageError for a name that is none."""
+    names = {check.name: check for check in checks}
+    wanted = list(dict.fromkeys(only))
+    for name in wanted:
+        if name not in names:
+            raise UsageError(f"--only: there is no check {name!r}: want one of {', '.join(names)}")
+    return [names[name] for name in wanted] if wanted else list(checks)
+
+
+def worst(findings: Iterable[Finding]) -> Severity:
+    return max((finding.severity for finding in findings), default=Severity.ok)
+
+
+def unchecked(check: str, error: ApiError, *, subject: str = "") -> Finding:
+    """The finding that something could not be looked at; for a refusal, with the right that is missing."""
+    asked = _ASKED.match(str(error)) if error.status == 403 else None
+    if asked is None:
+        text = f"not checked: the API server {'refused' if error.status else 'could not be asked'}: {error}"
+        return Finding(check, Severity.warning, subject, text, "what is wrong here stays unseen")
+    verb = _VERBS.get(asked["method"]) or ("get" if asked["name"] else "list")
+    kind = f"{asked['plural']}.{asked['group']}" if asked["group"] else asked["plural"]
+    namespace = asked["namespace"]
+    where, scope = (f"in namespace {namespace}", f"-n {namespace}") if namespace else ("in the whole cluster", "-A")
+    what = f"{kind}/{asked['name']}" if asked["name"] else kind
+    return Finding(
+        check,
+        Severity.warning,
+        subject or what,
+        f"not checked: you have no right to {verb} {kind} {where}",
+        "what is wrong here stays unseen; run the doctor as somebody who has this right",
+        f"kubectl auth can-i {verb} {what} {scope}",
+    )
+
+
+async def _run(cluster: Cluster, check: Check) -> list[Finding]:
+    try:
+        findings = await check.run(cluster)
+    except ApiError as error:
+        return [unchecked(check.name, error)]
+    return [finding if finding.check else replace(finding, check=check.name) for finding in findings]

@@ -1,0 +1,128 @@
+"""The certificate that Berth serves: by TLS where it can be reached from here, else as its Secret holds it.
+
+Reads; what is wrong with it, and who trusts it, is `certificate`'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import os
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+
+from app.certs.bundles import parse_bundle
+from app.certs.holdings import BUNDLE
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed, Registered
+from app.errors import UsageError
+from app.kube.resources import SECRETS, SERVICES
+from app.permissions import WEBHOOK_SECRET
+from app.wire import JSON
+
+_REACH_SECONDS = 3.0
+_LONGEST_PATH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A leaf, what is sent after it, and where it was seen. `trust_key` is where the Secret has its CA, or ""."""
+
+    leaf: x509.Certificate
+    chain: tuple[x509.Certificate, ...]
+    source: str
+    secret: str = ""
+    trust_key: str = ""
+    annotations: dict[str, str] = field(default_factory=dict)
+
+
+async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
+    """As it is really served; None where it cannot be reached from here."""
+    place = await _place(cluster, one)
+    if place is None:
+        return None
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE  # it is looked at, not relied on
+    try:
+        async with asyncio.timeout(_REACH_SECONDS):
+            _, writer = await asyncio.open_connection(*place, ssl=context, server_hostname=place[0])
+    except (OSError, TimeoutError):
+        return None
+    leaf = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.transport.abort()
+    return Served(x509.load_der_x509_certificate(leaf), (), f"served at {place[0]}:{place[1]}") if leaf else None
+
+
+async def in_secret(cluster: Cluster, one: Registered, webhooks: Sequence[Installed]) -> Served | None:
+    """As the Secret of the Service's Pods holds it; None where there is none. Raises UsageError for a broken one."""
+    if one.service is None:
+        return None
+    namespace, service, _ = one.service
+    names = [name for webhook in webhooks if webhook.namespace == namespace for name in webhook.secrets]
+    names += [WEBHOOK_SECRET, service.removesuffix("-service")]
+    for name in dict.fromkeys(names):
+        secret = await cluster.get(SECRETS, name, namespace=namespace)
+        data = (secret or {}).get("data") or {}
+        if secret is None or "tls.crt" not in data:
+            continue
+        place = f"Secret {namespace}/{name}"
+        certificates = parse_bundle(_decode(data, "tls.crt"), source=place)
+        if not certificates:
+            raise UsageError(f"{place} has no certificate in tls.crt")
+        leaf, *chain = certificates
+        key = next((key for key in (BUNDLE, "ca.crt") if key in data and _signs(_decode(data, key), certificates)), "")
+        annotations = secret["metadata"].get("annotations") or {}
+        return Served(leaf, tuple(chain), f"in {place}", name, key, annotations)
+    return None
+
+
+def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
+    """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
+    at = [leaf]
+    for _ in range(_LONGEST_PATH):
+        if any(_signed(one, root) for one in at for root in roots):
+            return True
+        at = [link for link in chain if any(_signed(one, link) for one in at)]
+    return leaf in roots
+
+
+def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(issuer)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
+
+
+def _signs(pem: bytes, certificates: Sequence[x509.Certificate]) -> bool:
+    try:
+        return trusts(parse_bundle(pem, source="ca"), certificates[0], certificates[1:])
+    except UsageError:
+        return False
+
+
+async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
+    """Host and port, where they can be reached from here: of a URL always, of a Service inside the cluster."""
+    if one.url:
+        parts = urlsplit(one.url)
+        return (parts.hostname, parts.port or 443) if parts.hostname else None
+    if one.service is None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return None
+    namespace, name, port = one.service
+    service = await cluster.get(SERVICES, name, namespace=namespace)
+    address = ((service or {}).get("spec") or {}).get("clusterIP") or ""
+    return (address, port) if address not in ("", "None") else None
+
+
+def _decode(data: JSON, key: str) -> bytes:
+    try:
+        return base64.b64decode(data[key], validate=True)
+    except (binascii.Error, ValueError, TypeError):
+        return b""

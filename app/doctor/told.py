@@ -1,0 +1,76 @@
+"""What the installed webhook was told: its settings, read off the arguments and variables of its Deployment.
+
+A value that Berth would refuse counts as not given: that Deployment does not run, which is another check's business.
+"""
+
+from __future__ import annotations
+
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed, installed
+from app.errors import ApiError, UsageError
+from app.settings.source import flag_of
+from app.settings.webhook import WebhookSettings, load
+from app.wire import JSON
+
+_TEXTS = (
+    "network_resource_name_keys",
+    "existing_resources",
+    "node_selector_conflict",
+    "default_network_namespace",
+    "host_label",
+    "tenant_node_label",
+)
+_SWITCHES = ("inject_hugepage_down_api", "honor_resources", "confine_tenants")
+_FALSE = frozenset({"0", "f", "false", "no", "off"})
+
+
+async def webhook_settings(cluster: Cluster) -> WebhookSettings:
+    """The settings that decide about Pods; the defaults where no webhook is found, or where it may not be read."""
+    try:
+        found = next((one for one in await installed(cluster) if one.role == "webhook"), None)
+    except ApiError:
+        found = None
+    given = {} if found is None else told(found)
+    try:
+        return load({"namespace": cluster.namespace, **given}, environment=False)
+    except UsageError:
+        return load({"namespace": cluster.namespace}, environment=False)
+
+
+def told(one: Installed) -> dict[str, object]:
+    """The fields that flags, else environment variables, of the container give."""
+    variables = _variables(one.object)
+    given: dict[str, object] = {}
+    for field in (*_TEXTS, *_SWITCHES):
+        variable = variables.get(f"BERTH_{field.upper()}")
+        value = flag(one.arguments, flag_of(field), switch=field in _SWITCHES)
+        value = variable if value is None else value
+        if value:
+            given[field] = value.lower() not in _FALSE if field in _SWITCHES else value
+    return given
+
+
+def flag(arguments: tuple[str, ...], name: str, *, switch: bool = False) -> str | None:
+    """The last value of a flag, with one dash or two; "true" or "false" for a switch, None where it is not given."""
+    bare = name.lstrip("-")
+    value = None
+    for index, argument in enumerate(arguments):
+        key, equals, given = argument.partition("=")
+        key = key.lstrip("-") if key.startswith("-") else ""
+        if switch and key == f"no-{bare}":
+            value = "false"
+        elif key == bare and equals:
+            value = given
+        elif key == bare:
+            value = "true" if switch else next(iter(arguments[index + 1 : index + 2]), None)
+    return value
+
+
+def _variables(deployment: JSON) -> dict[str, str]:
+    containers = deployment["spec"]["template"]["spec"].get("containers") or []
+    return {
+        entry["name"]: str(entry["value"])
+        for container in containers
+        for entry in container.get("env") or []
+        if entry.get("value")
+    }

@@ -1,0 +1,306 @@
+"""Rules, UVS objects, tenants, nodes and companions that are not as they should be, as their statuses tell."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.doctor.companions import Companions
+from app.doctor.model import Finding, Severity
+from app.doctor.rules import Rules
+from app.doctor.tenants import Tenants
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, Resource
+from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.workloads.model import (
+    ADMIN_RULES,
+    TENANT_RULES,
+    TENANTS,
+    UVS_CONFIG_MAPS,
+    UVS_PODS,
+    WORKLOAD_RULES,
+)
+from tests.doctor.patient import HOME, JSON, Patient
+
+TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}}
+SPEC: JSON = {
+    "resourceType": "v1/Pod",
+    "workloadTerms": [{"matchExpressions": [{"key": "metadata.id", "operator": "Exists"}]}],
+    "dpuSelectionPolicy": "Any",
+    "template": TEMPLATE,
+}
+
+
+async def rule(patient: Patient, resource: Resource, status: JSON | None, **metadata: JSON) -> None:
+    namespace = "tenant-a" if resource == TENANT_RULES else "universe"
+    if resource == TENANT_RULES:
+        await patient.create(NAMESPACES, "tenant-a", metadata={"labels": {TENANT_LABEL: "a"}})
+    spec = {**SPEC, "tenantMatch": ["*"]} if resource == ADMIN_RULES else SPEC
+    await patient.create(resource, "one", namespace=namespace, spec=spec, metadata=metadata)
+    if status is not None:
+        await patient.report(resource, "one", status, namespace=namespace)
+
+
+def said(result: str, reason: str, message: str = "", **more: object) -> JSON:
+    ready = {
+        "type": "Ready",
+        "status": {"success": "True", "error": "False"}.get(result, "Unknown"),
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        **more,
+    }
+    return {"result": result, "message": message, "observedGeneration": 1, "conditions": [ready]}
+
+
+async def one(patient: Patient, check: Rules | Tenants | Companions) -> Finding:
+    (found,) = await patient.complaints(check)
+    return found
+
+
+async def test_rules_that_do_what_they_say_are_well(patient: Patient) -> None:
+    for resource in (ADMIN_RULES, WORKLOAD_RULES):
+        await rule(patient, resource, said("success", "AsDesired"))
+    (found,) = await patient.examine(Rules())
+    assert (found.severity, found.message) == (Severity.ok, "2 rules and objects do what they say")
+
+
+@pytest.mark.parametrize(
+    ("resource", "reason", "consequence", "command"),
+    [
+        (
+            ADMIN_RULES,
+            "InvalidRule",
+            "no workload gets a companion by it",
+            "kubectl --namespace universe edit adminworkloadrules.workload.infra.universe.nvidia.com one",
+        ),
+        (
+            TENANT_RULES,
+            "QuotaExceeded",
+            "workloads that match it are without their companions",
+            "kubectl --namespace tenant-a edit resourcequota",
+        ),
+        (
+            WORKLOAD_RULES,
+            "InvalidArgument",
+            "the infra cluster does not follow the rule as it is written: it has an older one, or none",
+            "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com one",
+        ),
+    ],
+)
+async def test_a_rule_in_error(
+    patient: Patient, resource: Resource, reason: str, consequence: str, command: str
+) -> None:
+    await rule(patient, resource, said("error", reason, "spec.template: is\n\x1b[31mwrong"))
+    found = await one(patient, Rules())
+    namespace = "tenant-a" if resource == TENANT_RULES else "universe"
+    assert (found.severity, found.subject) == (Severity.error, f"{resource.kind} {namespace}/one")
+    assert found.message == f"{reason}: spec.template: is \\x1b[31mwrong"
+    assert (found.consequence, found.command) == (consequence, command)
+
+
+async def test_a_rule_that_an_agent_keeps_is_mended_in_the_tenants_cluster(patient: Patient) -> None:
+    await rule(patient, TENANT_RULES, said("error", "InvalidRule", "no"), labels={"berth.dev/rule-owner": "agent"})
+    assert (await one(patient, Rules())).command == (
+        "kubectl --namespace universe edit workloadrules.workload.universe.nvidia.com one  # in the tenant's cluster"
+    )
+
+
+async def test_a_rule_that_waits_is_information(patient: Patient) -> None:
+    await rule(patient, ADMIN_RULES, said("success", "Waiting", "1 of 2 companions exist", status="False"))
+    (found,) = await patient.examine(Rules())
+    assert (found.severity, found.message) == (
+        Severity.info,
+        "1 of 2 companions exist, since 2026-01-01 00:00 UTC",
+    )
+
+
+async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
+    await rule(patient, ADMIN_RULES, None)
+    assert await patient.complaints(Rules()) == []
+    patient.later = timedelta(minutes=6)
+    found = await one(patient, Rules())
+    assert "for more than 5 minutes nobody has looked at it: no controller was found" in found.message
+    assert "--selector app.kubernetes.io/component=controller" in found.command
+    labels = {"app": "berth"}
+    container = {"name": "controller", "image": "berth", "args": ["controller"]}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }
+    await patient.create(DEPLOYMENTS, "berth-controller", namespace=HOME, spec=spec)
+    assert (await one(patient, Rules())).command == (
+        f"kubectl --namespace {HOME} rollout restart deployment/berth-controller"
+    )
+
+
+async def test_uvs_objects_in_error_but_no_mirrors(patient: Patient) -> None:
+    content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}}
+    await patient.create(UVS_CONFIG_MAPS, "one", namespace="universe", spec={"object": content})
+    await patient.report(UVS_CONFIG_MAPS, "one", said("error", "PermissionDenied", "no"), namespace="universe")
+    await patient.create(
+        UVS_PODS,
+        "mirror",
+        namespace="universe",
+        metadata={"labels": {"berth.dev/mirror": "true"}},
+        spec={"object": {**TEMPLATE, "metadata": {"name": "mirror"}}},
+    )
+    patient.later = timedelta(hours=1)
+    found = await one(patient, Rules())
+    assert (found.subject, found.message) == ("UVSConfigMap universe/one", "PermissionDenied: no")
+    assert found.consequence == "the infra cluster has not what the object describes"
+
+
+async def tenant(patient: Patient, status: JSON | None, **spec: object) -> None:
+    await patient.create(TENANTS, "a", spec={"identity": {"names": ["a.tenant.local"]}, **spec})
+    if status is not None:
+        await patient.report(TENANTS, "a", {"namespace": "tenant-a", **status})
+
+
+async def test_a_tenant_that_is_ready_is_well(patient: Patient) -> None:
+    await tenant(patient, said("success", "AsWanted"), hosts=["host-a"])
+    await patient.create(NODES, "dpu-a", metadata={"labels": {HOST_LABEL: "host-a", TENANT_LABEL: "a"}})
+    (found,) = await patient.examine(Tenants())
+    assert found.severity is Severity.ok
+
+
+@pytest.mark.parametrize(
+    ("reason", "command"),
+    [
+        ("IdentityShared", "kubectl edit tenants.workload.infra.universe.nvidia.com a"),
+        ("CertificatesExpired", "berth tenant rotate a"),
+        ("ForeignNamespace", "kubectl label namespace tenant-a berth.dev/tenant=a --overwrite"),
+    ],
+)
+async def test_a_tenant_that_is_not_ready(patient: Patient, reason: str, command: str) -> None:
+    await tenant(patient, said("error", reason, "for this reason"))
+    found = await one(patient, Tenants())
+    assert (found.severity, found.subject) == (Severity.error, "Tenant a")
+    assert found.message == f"is not ready ({reason}): for this reason"
+    assert found.command == command
+    assert found.consequence
+
+
+async def test_a_suspended_tenant_is_information_and_the_command_frees_it(patient: Patient) -> None:
+    await tenant(patient, said("", "Suspended", "suspended", status="True"), suspended=True)
+    found, _ = await patient.examine(Tenants())
+    assert (found.severity, found.message) == (Severity.info, "is suspended")
+    patch = {"spec": {"suspended": False}}
+    await patient.run(found.command, instead=lambda: patient.client.patch(TENANTS, "a", patch, patch_type="merge"))
+    assert all(one.message != "is suspended" for one in await patient.examine(Tenants()))
+
+
+async def test_a_tenant_that_nobody_looks_at(patient: Patient) -> None:
+    await tenant(patient, None)
+    assert await patient.complaints(Tenants()) == []
+    patient.later = timedelta(minutes=3)
+    assert "no controller has looked at it" in (await one(patient, Tenants())).message
+
+
+async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:
+    await tenant(patient, said("success", "AsWanted"), hosts=["host-a"])
+    await patient.create(NODES, "dpu-a", metadata={"labels": {TENANT_LABEL: "a"}})
+    node, host = await patient.complaints(Tenants())
+    assert (node.subject, host.subject) == ("Node dpu-a", "Tenant a")
+    assert node.command.startswith(f'kubectl label node dpu-a {HOST_LABEL}="$HOST"')
+    assert f"no node has label {HOST_LABEL} for its 1 host host-a" in host.message
+    patch = {"metadata": {"labels": {HOST_LABEL: "host-a"}}}
+    await patient.run(
+        f"HOST=host-a; {node.command}",
+        instead=lambda: patient.client.patch(NODES, "dpu-a", patch, patch_type="merge"),
+    )
+    assert not await patient.complaints(Tenants())
+
+
+MARKS = {
+    "workloadrule.workload.universe.nvidia.com/name": "one",
+    "berth.dev/workload": "tenant-a/w1",
+    "berth.dev/rule": "tenant-a/one",
+    "berth.dev/spec-hash": "x",
+    "berth.dev/injected-annotations": "[]",
+}
+
+
+async def companion(patient: Patient, **spec: object) -> None:
+    await patient.create(NAMESPACES, "tenant-a", metadata={"labels": {TENANT_LABEL: "a"}})
+    expressions = [
+        {"key": HOST_LABEL, "operator": "In", "values": ["host-a"]},
+        {"key": TENANT_LABEL, "operator": "In", "values": ["a"]},
+    ]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": expressions}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    await patient.pod(
+        "one-w1",
+        namespace="tenant-a",
+        labels={"berth.dev/companion": "tenant", "berth.dev/workload-id": "w1"},
+        annotations=MARKS,
+        spec={"affinity": affinity, **spec},
+    )
+
+
+async def test_a_companion_whose_dpu_is_not_known_not_the_tenants_or_cordoned(patient: Patient) -> None:
+    """Each command brings it to the next trouble, and the last to none but the scheduler's."""
+    await companion(patient)
+    (found,) = await patient.examine(Companions())
+    assert found.severity is Severity.ok
+    patient.later = timedelta(minutes=10)
+    found = await one(patient, Companions())
+    assert (found.severity, found.subject) == (Severity.error, "Pod tenant-a/one-w1")
+    assert found.message == (
+        f"is Pending for 10 minutes: no node is the DPU of host host-a: none has label {HOST_LABEL}=host-a"
+    )
+    await patient.create(NODES, "dpu-a", spec={"unschedulable": True})
+    patch = {"metadata": {"labels": {HOST_LABEL: "host-a"}}}
+    await patient.run(
+        f"DPU=dpu-a; {found.command}",
+        instead=lambda: patient.client.patch(NODES, "dpu-a", patch, patch_type="merge"),
+    )
+    found = await one(patient, Companions())
+    assert found.message.endswith("node dpu-a, the DPU of host host-a, is not tenant a's")
+    tenants = {"metadata": {"labels": {TENANT_LABEL: "a"}}}
+    await patient.run(found.command, instead=lambda: patient.client.patch(NODES, "dpu-a", tenants, patch_type="merge"))
+    found = await one(patient, Companions())
+    assert found.message.endswith("node dpu-a, the DPU of host host-a, is cordoned")
+    free = {"spec": {"unschedulable": None}}
+    await patient.run(found.command, instead=lambda: patient.client.patch(NODES, "dpu-a", free, patch_type="merge"))
+    found = await one(patient, Companions())
+    assert found.message.endswith("the scheduler has not said why")
+    assert found.command == "kubectl --namespace tenant-a describe pod one-w1"
+
+
+async def test_a_companion_whose_image_is_not_there(patient: Patient) -> None:
+    await companion(patient, nodeName="dpu-a")
+    waiting = {"reason": "ImagePullBackOff", "message": "not found"}
+    container = {"name": "app", "image": "app", "imageID": "", "ready": False, "restartCount": 0}
+    status = {"phase": "Pending", "containerStatuses": [{**container, "state": {"waiting": waiting}}]}
+    await patient.report(PODS, "one-w1", status, namespace="tenant-a")
+    patient.later = timedelta(minutes=10)
+    found = await one(patient, Companions())
+    assert found.message.endswith("container app: ImagePullBackOff: not found")
+
+
+async def test_a_companion_that_does_not_end(patient: Patient) -> None:
+    await companion(patient, nodeName="dpu-a")
+    await patient.client.delete(PODS, "one-w1", namespace="tenant-a")
+    assert not await patient.complaints(Companions())
+    patient.later = timedelta(minutes=20)
+    found = await one(patient, Companions())
+    assert found.message.startswith("should have ended ")
+    await patient.run(
+        found.command,
+        instead=lambda: patient.client.delete(PODS, "one-w1", namespace="tenant-a", grace_period_seconds=0),
+    )
+    assert await patient.examine(Companions()) == []
+
+
+async def test_a_pod_that_only_looks_like_a_companion(patient: Patient) -> None:
+    await patient.pod("false", labels={"berth.dev/companion": "tenant"})
+    found = await one(patient, Companions())
+    assert (found.severity, found.subject) == (Severity.warning, "Pod default/false")
+    assert "has label berth.dev/companion, but is no companion" in found.message
+    patch = {"metadata": {"labels": None}}
+    await patient.run(
+        found.command,
+        instead=lambda: patient.client.patch(PODS, "false", patch, patch_type="merge", namespace="default"),
+    )
+    assert await patient.examine(Companions()) == []
