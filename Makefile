@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 PROTOS := app/tenancy/proto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test e2e lint format bench protos lock clean
+.PHONY: help demo test e2e lint format generate secrets bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,13 +30,22 @@ test: $(READY) ## Run all tests
 e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig NAME=FILE" for real API servers)
 	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)
 
-lint: $(READY) ## Check style, types and layers
+lint: $(READY) ## Check style, types, layers, the Dockerfile, secrets, and that what is generated is fresh
 	@echo "==> ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "==> mypy" && $(BIN)/mypy
 	@echo "==> import-linter" && $(BIN)/lint-imports
+	@echo "==> hadolint" && $(BIN)/hadolint Dockerfile
+	@echo "==> detect-secrets" && $(BIN)/python .ci/find_secrets.py
+	@echo "==> generated pages" && $(BIN)/python -m docs.generate --check
 
 format: $(READY) ## Format the code
 	@$(BIN)/ruff check --fix-only . && $(BIN)/ruff format .
+
+generate: $(READY) ## Generate docs/reference and the chart's definitions anew from the code
+	@$(BIN)/python -m docs.generate
+
+secrets: $(READY) ## Take what the secrets scan finds now for harmless: look at the difference before it is committed
+	@$(BIN)/python .ci/find_secrets.py --accept
 
 bench: $(READY) ## Measure against the floor and kopf; writes docs/bench.md and docs/bench.svg
 	@$(BIN)/python -m bench
@@ -49,6 +58,7 @@ protos: $(READY) ## Generate the gRPC code anew from the .proto files
 lock: ## Pin all dependencies anew (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
 	uv pip compile pyproject.toml --all-extras --group dev --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements-dev.lock
+	uv pip compile --group pyproject.toml:build --constraints requirements-dev.lock --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -o requirements-build.lock
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis dist build

@@ -1,0 +1,142 @@
+"""flags.md: every command with its arguments and flags; the roles' with environment variables and defaults."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import typing
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import typer.main
+from pydantic.fields import FieldInfo
+
+from app.cli.main import cli
+from app.settings.source import RoleSettings
+from docs.generate.texts import MissingTextError, Page, code, codes, help_text, page, prose, table
+
+_DEFAULT = re.compile(r"\s*\(default: ((?:[^()]|\([^()]*\))+)\)")
+_PROGRAM = "berth"
+_OWN_NAMES = {"own_namespace": "namespace"}
+"""Parameters of a command that have another name than the field of the settings that they go to."""
+_INTRO = """\
+A flag beats its environment variable, which beats the default; a variable that is empty counts as unset. Variables
+hold lists with commas. `berth webhook` and `berth certs` take flags with one dash too, as Go programs do; every command
+takes switches with `=true` and `=false`."""
+
+
+def flags_page() -> Page:
+    sections = [_section(path, command) for path, command in commands()]
+    return page("docs/reference/flags.md", "Commands and flags", _INTRO, *sections)
+
+
+def commands() -> list[tuple[tuple[str, ...], Any]]:
+    """Every command that is shown, by its words (`("berth", "certs", "make")`), in the order of the help."""
+    return list(_walk((_PROGRAM,), typer.main.get_command(cli)))
+
+
+def shown(command: Any) -> list[Any]:
+    """The arguments and flags of a command that its help shows."""
+    return [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
+
+
+def settings_fields(command: Any) -> dict[str, FieldInfo]:
+    """The fields of the role's settings that a command loads, by the names of its parameters; else nothing."""
+    function = inspect.unwrap(command.callback) if command.callback is not None else None
+    settings = getattr(function, "__globals__", {}).get("settings")
+    if function is None or settings is None or "settings" not in function.__code__.co_names:
+        return {}
+    loaded: type[RoleSettings] = typing.get_type_hints(settings.load)["return"]
+    renamed = {name: field for name, field in _OWN_NAMES.items() if name in {p.name for p in command.params}}
+    fields = {name: field for name, field in loaded.model_fields.items() if name not in renamed.values()}
+    if "given" not in function.__code__.co_names:
+        # It runs no role: it shares with one what is done, and has flags of its own for where and how.
+        fields = {name: field for name, field in fields.items() if name not in RoleSettings.model_fields}
+    return fields | {name: loaded.model_fields[field] for name, field in renamed.items()}
+
+
+def variables(name: str, field: FieldInfo) -> list[str]:
+    """The environment variables of a field of the settings, the one that wins first."""
+    aliases: list[str] = getattr(field.validation_alias, "choices", [])
+    return aliases or [f"BERTH_{name.upper()}"]
+
+
+def said_default(help_line: str) -> str:
+    """What the help says the default is; "" where it says nothing."""
+    found = _DEFAULT.search(help_line)
+    return found[1] if found else ""
+
+
+def _walk(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        if not below.hidden:
+            yield from _walk((*path, name), below)
+
+
+def _section(path: tuple[str, ...], command: Any) -> str:
+    fields = settings_fields(command)
+    heading = f"## {' '.join(path)}"
+    blocks = [heading, help_text(inspect.cleandoc(command.help or "")), help_text(command.epilog or "")]
+    rows = [_row(path, parameter, fields) for parameter in shown(command)]
+    if fields:
+        blocks.append(table(("Flag", "Variable", "Default", "Text"), rows))
+    else:
+        blocks.append(table(("Flag", "Default", "Text"), [(flag, default, text) for flag, _, default, text in rows]))
+    ignored = [name for p in command.params if getattr(p, "hidden", False) for name in p.opts]
+    if ignored:
+        blocks.append(f"Accepted and ignored, for Deployments that have them: {codes(ignored)}.")
+    return "\n\n".join(block for block in blocks if block)
+
+
+def _row(path: tuple[str, ...], parameter: Any, fields: Mapping[str, FieldInfo]) -> tuple[str, str, str, str]:
+    text = parameter.help or ""
+    if not text:
+        raise MissingTextError(f"{' '.join(path)}: {parameter.opts[0]} has no help")
+    field = fields.get(parameter.name)
+    known = variables(_OWN_NAMES.get(parameter.name, parameter.name), field) if field is not None else []
+    default = _default(parameter, field, said_default(text))
+    return _names(parameter), codes(known), default, prose(_DEFAULT.sub("", text)) + _choices(parameter)
+
+
+def _names(parameter: Any) -> str:
+    if parameter.param_type_name == "argument":
+        name = parameter.metavar or parameter.name.upper()
+        return code(name if parameter.required else f"[{name.removeprefix('[').removesuffix(']')}]")
+    return codes((*parameter.opts, *parameter.secondary_opts))
+
+
+def _default(parameter: Any, field: FieldInfo | None, said: str) -> str:
+    value = field.default if field is not None else parameter.default
+    if said:
+        # A literal is typed as it stands; anything else is told in words.
+        return code(said) if said in {_typed(value), str(value)} or _is_literal(said) else prose(said)
+    if parameter.param_type_name == "argument" and parameter.required:
+        return ""
+    return code(_typed(value))
+
+
+def _is_literal(said: str) -> bool:
+    return bool(re.fullmatch(r"[\w./:-]+", said)) and said not in {"on", "off", "any", "both", "in-cluster"}
+
+
+def _typed(value: object) -> str:
+    """A default as the user would type it."""
+    match value:
+        case None | "" | () | []:
+            return ""
+        case bool():
+            return "on" if value else "off"
+        case tuple() | list():
+            return ",".join(map(str, value))
+        case float() if value.is_integer():
+            return str(int(value))
+        case _:
+            return str(value)
+
+
+def _choices(parameter: Any) -> str:
+    annotation = parameter.type_descriptor.annotation
+    if typing.get_origin(annotation) is not Literal:
+        return ""
+    return f"; one of {codes(map(str, typing.get_args(annotation)))}"

@@ -1,0 +1,59 @@
+"""All that is generated: built at once, then written or compared.
+
+A file in a generated folder that nothing makes is stale.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from docs.generate.annotations import annotations_page
+from docs.generate.crds import chart_definitions, crds_page
+from docs.generate.flags import flags_page
+from docs.generate.metrics import metrics_page
+from docs.generate.permissions import permissions_page
+from docs.generate.texts import Page
+from docs.generate.values import values_page
+
+FOLDERS = ("docs/reference", "charts/berth/files/crds")
+"""Nothing else is in them."""
+
+
+def build_pages(root: Path) -> list[Page]:
+    """Every generated file. Raises MissingTextError where the code lacks a text."""
+    values = (root / "charts" / "berth" / "values.yaml").read_text(encoding="utf-8")
+    return [
+        flags_page(),
+        values_page(values),
+        annotations_page(root / "app"),
+        crds_page(),
+        metrics_page(),
+        permissions_page(),
+        *chart_definitions(),
+    ]
+
+
+def write_pages(root: Path, pages: Sequence[Page]) -> list[str]:
+    """Write what is not as it should be and remove what nothing makes; the paths that were changed."""
+    wanted = {page.path: page.text for page in pages}
+    stale = stale_pages(root, pages)
+    for path in stale:
+        if path in wanted:
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(wanted[path], encoding="utf-8")
+        else:
+            (root / path).unlink()
+    return stale
+
+
+def stale_pages(root: Path, pages: Sequence[Page]) -> list[str]:
+    """The paths of files that are missing, differ, or should not be there."""
+    wanted = {page.path: page.text for page in pages}
+    there = {
+        str(path.relative_to(root)): path.read_text(encoding="utf-8")
+        for folder in FOLDERS
+        for path in (root / folder).glob("*")
+        if path.is_file()
+    }
+    return sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))
