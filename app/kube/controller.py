@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -45,8 +45,11 @@ class ControllerObserver(Protocol):
     def reconciled(self, controller: str, outcome: Outcome, seconds: float) -> None:
         """One run of the reconcile function has ended."""
 
-    def depth(self, controller: str, waiting: int) -> None:
-        """So many keys wait for a worker."""
+    def began(self, controller: str, queue: Sized) -> None:
+        """A controller works from now on; how many keys wait in its queue can be read at any time."""
+
+    def ended(self, controller: str, queue: Sized) -> None:
+        """It works no more."""
 
 
 class Controller(Generic[K]):
@@ -90,6 +93,15 @@ class Controller(Generic[K]):
         On cancellation no key is begun any more and those under way get `drain` seconds to end before they are
         cancelled too. A controller runs once.
         """
+        if self._observer is not None:
+            self._observer.began(self.name, self.queue)
+        try:
+            await self._run()
+        finally:
+            if self._observer is not None:
+                self._observer.ended(self.name, self.queue)
+
+    async def _run(self) -> None:
         for store in self._stores:
             await store.wait_synced()
         log.info("controller starts", controller=self.name, workers=self._workers)
@@ -129,12 +141,10 @@ class Controller(Generic[K]):
                 key = await self.queue.get()
             except QueueClosed:
                 return
-            self._report_depth()
             try:
                 await self._once(key)
             finally:
                 self.queue.done(key)
-                self._report_depth()
 
     async def _once(self, key: K) -> None:
         started = time.monotonic()
@@ -161,7 +171,3 @@ class Controller(Generic[K]):
                 outcome = "requeue"
         if self._observer is not None:
             self._observer.reconciled(self.name, outcome, time.monotonic() - started)
-
-    def _report_depth(self) -> None:
-        if self._observer is not None:
-            self._observer.depth(self.name, len(self.queue))

@@ -73,9 +73,19 @@ class ManifestSource:
 
     async def run(self) -> None:
         """Loads and follows the directory until cancelled."""
-        while True:
-            await self.refresh()
-            await asyncio.sleep(self._interval)
+        self._tell_observer(began=True)
+        try:
+            while True:
+                await self.refresh()
+                await asyncio.sleep(self._interval)
+        finally:
+            self._tell_observer(began=False)
+
+    def _tell_observer(self, *, began: bool) -> None:
+        if self._observer is not None:
+            tell = self._observer.began if began else self._observer.ended
+            for kind, store in self._stores.items():
+                tell(kind, store)
 
     async def refresh(self) -> bool:
         """One look at the directory; True if something had changed and the stores were filled anew."""
@@ -130,8 +140,6 @@ class ManifestSource:
         for kind, store in self._stores.items():
             replacements[kind].commit()
             store.mark_synced()
-            if self._observer is not None:
-                self._observer.objects(kind, len(store))
 
     def _placed(self, obj: JSON) -> JSON:
         """The object with the namespace that kubectl would give it."""

@@ -42,11 +42,14 @@ _REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired
 class WatchObserver(Protocol):
     """What a reflector reports; the metrics module implements it. `kind` is the resource's kind."""
 
+    def began(self, kind: str, cache: Store[Any]) -> None:
+        """This cache is being kept from now on; how much it holds and how old it is can be read at any time."""
+
+    def ended(self, kind: str, cache: Store[Any]) -> None:
+        """Nobody keeps this cache any more."""
+
     def restart(self, kind: str, reason: str) -> None:
         """A list or watch ended; `reason` is one of a dozen short words."""
-
-    def objects(self, kind: str, count: int) -> None:
-        """The store now holds `count` objects."""
 
     def poison(self, kind: str) -> None:
         """An object was skipped because it could not be read."""
@@ -122,6 +125,15 @@ class Reflector:
 
     async def run(self) -> None:
         """Runs until cancelled."""
+        if self._observer is not None:
+            self._observer.began(self._resource.kind, self._store)
+        try:
+            await self._run()
+        finally:
+            if self._observer is not None:
+                self._observer.ended(self._resource.kind, self._store)
+
+    async def _run(self) -> None:
         while True:
             delay: float | None = None
             self._moved, self._opened_at = False, self._clock()
@@ -151,6 +163,8 @@ class Reflector:
             self._refused = True
         self._missing = error.status == 404 and bool(self._resource.group)
         if self._missing:
+            # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
+            self._store.touch()
             self.reason += f" (is the definition of {self._resource.plural}.{self._resource.group} installed?)"
         if error.expired or (error.status == 400 and self._version):
             # 400 is how a server answers a version that it cannot read, as after a restore.
@@ -238,8 +252,6 @@ class Reflector:
         self._version = page.resource_version
         diff = replacement.commit()
         self._store.mark_synced()
-        if self._observer is not None:
-            self._observer.objects(self._resource.kind, len(self._store))
         log.debug("listed", kind=self._resource.kind, objects=len(self._store), changed=bool(diff))
 
     async def _watch(self) -> None:
@@ -281,8 +293,6 @@ class Reflector:
         except PoisonError as error:
             self._poison(error)
         self._advance(obj)
-        if self._observer is not None:
-            self._observer.objects(self._resource.kind, len(self._store))
 
     def _advance(self, obj: JSON) -> None:
         metadata = obj.get("metadata") if isinstance(obj, dict) else None

@@ -1,15 +1,19 @@
-"""When the certificate of this process ends: what it serves with or, an agent, what it shows to the gateway.
+"""When certificates end: this process's own, and those that `berth certs keep` keeps in Secrets.
 
-There is no series before the date is known: a zero would look like an alarm.
+Its own is what it serves with or, an agent, what it shows to the gateway. There is no series before the date is known:
+a zero would look like an alarm.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import cache
 
-from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
+
+MANAGED = Gauge("cert_managed_not_after_seconds", "Unix time at which the certificate in a Secret expires", ("secret",))
+RENEWALS = Counter("cert_renewals_total", "Certificates written into a Secret, the first included", ("secret",))
 
 
 @cache
@@ -28,3 +32,19 @@ def refresh(not_after: datetime | None) -> None:
 def follow(not_after: Callable[[], datetime]) -> None:
     """Ask for the certificate's end at each scrape; not for a process with workers."""
     _gauge().set_function(lambda: not_after().timestamp())
+
+
+def create_series(secrets: Sequence[str]) -> None:
+    """Create what counts renewals at zero, so that a rate over it is right from the first scrape."""
+    for secret in secrets:
+        RENEWALS.labels(secret)
+
+
+class KeepingMetrics:
+    """Told by the keeper of `app.certs`."""
+
+    def kept(self, ends: Mapping[str, datetime], renewed: Sequence[str]) -> None:
+        for secret, not_after in ends.items():
+            MANAGED.labels(secret).set(not_after.timestamp())
+        for secret in renewed:
+            RENEWALS.labels(secret).inc()

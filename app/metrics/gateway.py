@@ -1,36 +1,84 @@
-"""What is counted of the gateway, by tenant where that says who it was."""
+"""What is counted of the gateway, by tenant where that says who it was.
+
+A tenant's series come and go with its Tenant object. Callers that are no tenants share one name: how many there are
+is for whoever issues certificates to say, and must not be for our memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 
+OTHERS = "(others)"
+"""Everybody who is no tenant: the cloud admin, refused certificates, and what a tenant that is gone had under way."""
+CODES = ("OK", "CANCELLED", "INTERNAL", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAVAILABLE")
+"""The gRPC statuses that are told from each other by alerts; others begin when they first happen."""
+LIMITS = ("rate", "streams", "refused")
+KINDS = ("update", "delete", "synced")
+DROPPED = ("id", "size", "content", "limit", "rejected")
+WRITTEN = (
+    *(("create", "done"), ("replace", "done"), ("delete", "done"), ("unchanged", "done")),
+    *(("replace", "failed"), ("delete", "failed")),
+)
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 
-CALLS = Counter("gateway_calls_total", "Calls that ended, streams included", ("service", "method", "code"))
-CALL_DURATION = Histogram("gateway_call_duration_seconds", "Time of a call", ("service", "method"), buckets=_BUCKETS)
-REFUSED = Counter("gateway_refused_total", "Callers that were refused, by reason", ("service", "reason"))
+CALLS = Counter("gateway_calls_total", "Calls that ended, streams included", ("grpc_service", "method", "code"))
+CALL_DURATION = Histogram(
+    "gateway_call_duration_seconds", "Time of a call", ("grpc_service", "method"), buckets=_BUCKETS
+)
+REFUSED = Counter("gateway_refused_total", "Callers that were refused, by reason", ("grpc_service", "reason"))
 THROTTLED = Counter("gateway_throttled_total", "Calls over a tenant's limit", ("tenant", "limit"))
 STREAMS = Gauge("gateway_streams", "Streams open now", ("tenant",))
 EVENTS = Counter("gateway_workload_events_total", "Events read from workload streams", ("tenant", "kind"))
 EVENTS_DROPPED = Counter("gateway_workload_events_dropped_total", "Events that were not taken", ("tenant", "reason"))
 WRITES = Counter("gateway_workload_writes_total", "Workloads written", ("tenant", "verb", "outcome"))
 
+_OF_A_TENANT: tuple[tuple[Counter, tuple[str, ...]], ...] = (
+    *((THROTTLED, (limit,)) for limit in LIMITS),
+    *((EVENTS, (kind,)) for kind in KINDS),
+    *((EVENTS_DROPPED, (reason,)) for reason in DROPPED),
+    *((WRITES, written) for written in WRITTEN),
+)
 
-def create_series(services: Iterable[str], reasons: Iterable[str]) -> None:
-    """Create what counts refusals at zero, so that a rate over it is right from the first scrape.
 
-    The names of tenants are not known yet: their series begin with what they do.
-    """
+def create_series(methods: Mapping[str, Iterable[str]], reasons: Iterable[str]) -> None:
+    """Create the series of each service at zero, so that a rate over them is right from the first scrape."""
     known = tuple(reasons)
-    for service in services:
+    for service, names in methods.items():
         for reason in known:
             REFUSED.labels(service, reason)
+        for method in names:
+            CALL_DURATION.labels(service, method)
+            for code in CODES:
+                CALLS.labels(service, method, code)
+    for limit in LIMITS:
+        THROTTLED.labels(OTHERS, limit)
+    STREAMS.labels(OTHERS).set(0)
 
 
 class GatewayMetrics:
-    """Told by the gateway of `app.tenancy`."""
+    """Told by the gateway of `app.tenancy`; a process has one."""
+
+    def __init__(self) -> None:
+        self._tenants: set[str] = set()
+        self._streams: dict[str, int] = {}
+
+    def tenant_came(self, tenant: str) -> None:
+        """Create the tenant's series at zero."""
+        self._tenants.add(tenant)
+        for counter, values in _OF_A_TENANT:
+            counter.labels(tenant, *values)
+        # A stream may be older than the news of its tenant.
+        self._show_streams(tenant)
+        self._show_streams(OTHERS)
+
+    def tenant_gone(self, tenant: str) -> None:
+        """Forget the tenant's series."""
+        self._tenants.discard(tenant)
+        for family in (THROTTLED, STREAMS, EVENTS, EVENTS_DROPPED, WRITES):
+            family.remove_by_labels({"tenant": tenant})
+        self._show_streams(OTHERS)
 
     def called(self, service: str, method: str, code: str, seconds: float) -> None:
         CALLS.labels(service, method, code).inc()
@@ -40,16 +88,26 @@ class GatewayMetrics:
         REFUSED.labels(service, reason).inc()
 
     def throttled(self, tenant: str, what: str) -> None:
-        THROTTLED.labels(tenant, what).inc()
+        THROTTLED.labels(self._named(tenant), what).inc()
 
     def streams(self, tenant: str, count: int) -> None:
-        STREAMS.labels(tenant).set(count)
+        if count:
+            self._streams[tenant] = count
+        else:
+            self._streams.pop(tenant, None)
+        self._show_streams(self._named(tenant))
 
     def event(self, tenant: str, kind: str) -> None:
-        EVENTS.labels(tenant, kind).inc()
+        EVENTS.labels(self._named(tenant), kind).inc()
 
     def event_dropped(self, tenant: str, reason: str) -> None:
-        EVENTS_DROPPED.labels(tenant, reason).inc()
+        EVENTS_DROPPED.labels(self._named(tenant), reason).inc()
 
     def written(self, tenant: str, verb: str, outcome: str) -> None:
-        WRITES.labels(tenant, verb, outcome).inc()
+        WRITES.labels(self._named(tenant), verb, outcome).inc()
+
+    def _named(self, tenant: str) -> str:
+        return tenant if tenant in self._tenants else OTHERS
+
+    def _show_streams(self, shown: str) -> None:
+        STREAMS.labels(shown).set(sum(count for name, count in self._streams.items() if self._named(name) == shown))

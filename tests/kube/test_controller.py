@@ -18,13 +18,16 @@ from tests.kube.apiserver import eventually, running
 class Observed:
     def __init__(self) -> None:
         self.outcomes: list[str] = []
-        self.depths: list[int] = []
+        self.queues: list[Any] = []
 
     def reconciled(self, controller: str, outcome: str, seconds: float) -> None:
         self.outcomes.append(outcome)
 
-    def depth(self, controller: str, waiting: int) -> None:
-        self.depths.append(waiting)
+    def began(self, controller: str, queue: Any) -> None:
+        self.queues.append(queue)
+
+    def ended(self, controller: str, queue: Any) -> None:
+        self.queues.remove(queue)
 
 
 def scripted(*verdicts: Result | Exception) -> tuple[list[str], Callable[[str], Any]]:
@@ -77,8 +80,9 @@ async def test_tried_again(verdict: Result | Exception, outcome: str) -> None:
     async with running(controller.run()):
         controller.enqueue("a")
         await eventually(lambda: observed.outcomes == [outcome, "done"])
+        assert observed.queues == [controller.queue]
     assert seen == ["a", "a"]
-    assert observed.depths[-1] == 0
+    assert observed.queues == []
 
 
 @pytest.mark.parametrize(("verdict", "outcome"), [(Done(), "done"), (Terminal("wrong"), "terminal")])

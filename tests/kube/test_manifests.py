@@ -113,13 +113,15 @@ async def test_poison_is_skipped_and_later_files_win(tmp_path: Path) -> None:
     class Observed:
         def __init__(self) -> None:
             self.poisoned: list[str] = []
-            self.counts: dict[str, int] = {}
 
         def restart(self, kind: str, reason: str) -> None:
             raise AssertionError
 
-        def objects(self, kind: str, count: int) -> None:
-            self.counts[kind] = count
+        def began(self, kind: str, cache: object) -> None:
+            raise AssertionError
+
+        def ended(self, kind: str, cache: object) -> None:
+            raise AssertionError
 
         def poison(self, kind: str) -> None:
             self.poisoned.append(kind)
@@ -132,7 +134,7 @@ async def test_poison_is_skipped_and_later_files_win(tmp_path: Path) -> None:
     await ManifestSource(tmp_path, found, observer=observed).refresh()
     assert found["ConfigMap"].get("kube-system", "a") == "second"
     assert observed.poisoned == ["ConfigMap"]
-    assert observed.counts == {"ConfigMap": 1, "Node": 0}
+    assert {kind: len(store) for kind, store in found.items()} == {"ConfigMap": 1, "Node": 0}
 
 
 async def test_links_that_lead_back_up_are_followed_once(tmp_path: Path) -> None:

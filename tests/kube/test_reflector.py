@@ -20,14 +20,17 @@ from tests.kube.apiserver import ApiServer, config_map, eventually, running, sta
 class Observed:
     def __init__(self) -> None:
         self.poisoned = 0
-        self.count = -1
+        self.caches: list[Any] = []
         self.restarts: list[str] = []
 
     def restart(self, kind: str, reason: str) -> None:
         self.restarts.append(reason)
 
-    def objects(self, kind: str, count: int) -> None:
-        self.count = count
+    def began(self, kind: str, cache: Any) -> None:
+        self.caches.append(cache)
+
+    def ended(self, kind: str, cache: Any) -> None:
+        self.caches.remove(cache)
 
     def poison(self, kind: str) -> None:
         self.poisoned += 1
@@ -57,9 +60,10 @@ async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: Aio
         await eventually(lambda: store.get("default", "new") == "x")
         assert store.get("default", "m0") == "changed"
         assert store.get("default", "m1") is None
-        assert observed.count == 25
+        assert observed.caches == [store]
         assert store.age is not None
         assert store.age < 5
+    assert observed.caches == []
 
 
 async def test_watch_asks_for_bookmarks_and_a_jittered_end(server: ApiServer, client: AioKubeClient) -> None:

@@ -42,7 +42,10 @@ class Seen:
     def restart(self, kind: str, reason: str) -> None:
         self.restarts.append(reason)
 
-    def objects(self, kind: str, count: int) -> None:
+    def began(self, kind: str, cache: Any) -> None:
+        pass
+
+    def ended(self, kind: str, cache: Any) -> None:
         pass
 
     def poison(self, kind: str) -> None:

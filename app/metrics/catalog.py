@@ -1,0 +1,81 @@
+"""What there is to scrape: every metric of ours with its labels and the roles that give it values.
+
+Reads the modules of this package and counts nothing. For the reference and for tests: a role exposes the names of all
+metrics that its process happens to import, but series of those alone that it has here.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from prometheus_client import REGISTRY
+from prometheus_client.metrics import MetricWrapperBase
+
+import app.metrics
+from app.permissions import ROLES, Role
+
+_ROLES_OF_MODULE: dict[str, tuple[Role, ...]] = {
+    "admission": ("webhook",),
+    "agent": ("agent",),
+    "certificates": ("webhook", "gateway", "agent"),
+    "controllers": ("controller", "agent", "certificates"),
+    "events": ("webhook", "controller", "agent"),
+    "gateway": ("gateway",),
+    "process": ROLES,
+    "watches": ROLES,
+}
+_ROLES_OF_METRIC: dict[str, tuple[Role, ...]] = {
+    "cert_managed_not_after_seconds": ("certificates",),
+    "cert_renewals_total": ("certificates",),
+    "leader": ("controller", "agent"),
+}
+"""Where a metric has other roles than its module."""
+
+
+class Described(NamedTuple):
+    """A metric by the name under which Prometheus finds it; of a histogram, the one before `_bucket`."""
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    text: str
+    roles: tuple[Role, ...]
+
+
+WORKER_RESTARTS = Described(
+    "worker_restarts_total", "counter", (), "Worker processes that ended and were replaced (--workers)", ("webhook",)
+)
+"""Counted by the parent of workers, which may import nothing from here: `app.runtime.totals`."""
+
+
+def catalog() -> list[Described]:
+    """All metrics, sorted. Raises KeyError for a module whose roles are not told here."""
+    found = [WORKER_RESTARTS]
+    for module in pkgutil.iter_modules(app.metrics.__path__):
+        for metric in _metrics_of(vars(importlib.import_module(f"app.metrics.{module.name}"))):
+            [described] = metric.describe()
+            name = f"{described.name}_total" if described.type == "counter" else described.name
+            roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module.name]
+            # The client gives the names of labels to nobody but itself.
+            labels = tuple(metric._labelnames)  # noqa: SLF001
+            found.append(Described(name, described.type, labels, described.documentation, roles))
+    return sorted(set(found))
+
+
+def _metrics_of(members: dict[str, object]) -> Iterator[MetricWrapperBase]:
+    """The metrics that a module has, and those that a cached function of it makes when there is a first value."""
+    for value in members.values():
+        if isinstance(value, MetricWrapperBase):
+            yield value
+        elif isinstance(value, functools._lru_cache_wrapper) and not value.cache_info().currsize:  # noqa: SLF001
+            made = value()
+            yield made
+            # It must not be there at zero.
+            REGISTRY.unregister(made)
+            value.cache_clear()
+        elif isinstance(value, functools._lru_cache_wrapper):  # noqa: SLF001
+            yield value()

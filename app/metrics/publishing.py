@@ -1,0 +1,31 @@
+"""Figures of things that live: read when somebody asks, not kept up to date all the time.
+
+A scrape asks. Workers are not asked, for their parent answers from files: they publish from time to time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from prometheus_client import Gauge
+
+_publishers: list[Callable[[], None]] = []
+
+
+def published(publisher: Callable[[], None]) -> Callable[[], None]:
+    """Decorator: have this function set its gauges before each exposition."""
+    _publishers.append(publisher)
+    return publisher
+
+
+def forget(gauge: Gauge, value: str) -> None:
+    """Drop a gauge's series of this one label; a worker's ends with the worker, and cannot be dropped before."""
+    if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+        gauge.remove(value)
+
+
+def publish() -> None:
+    """Set every gauge that is read from something living."""
+    for publisher in _publishers:
+        publisher()

@@ -1,0 +1,224 @@
+"""The fence around a term of leadership, against a real HTTP server: what is not sent in time is never sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from app.errors import ApiError
+from app.kube.fencing import Fence, FencedClient, LeaseLost, reset
+from app.kube.lease import LeaderElector, LeaseTiming
+from app.kube.resources import CONFIG_MAPS, LEASES
+from app.kube.transport import AioKubeClient
+from tests.kube.apiserver import ApiServer, config_map, eventually, running, status
+
+FAST = LeaseTiming(duration=1.0, renew_deadline=0.6, retry_period=0.08)
+NAMESPACE = {"namespace": "default"}
+
+WRITES: list[Callable[[FencedClient], Any]] = [
+    lambda client: client.create(CONFIG_MAPS, config_map("b"), **NAMESPACE),
+    lambda client: client.replace(CONFIG_MAPS, "a", config_map("a"), **NAMESPACE),
+    lambda client: client.apply(CONFIG_MAPS, "a", config_map("a"), **NAMESPACE),
+    lambda client: client.patch(CONFIG_MAPS, "a", {}, patch_type="merge", **NAMESPACE),
+    lambda client: client.delete(CONFIG_MAPS, "a", **NAMESPACE),
+    lambda client: client.post("/api/v1/namespaces/default/configmaps", config_map("c")),
+]
+
+
+@pytest.mark.parametrize("write", WRITES, ids=["create", "replace", "apply", "patch", "delete", "post"])
+async def test_no_write_passes_a_closed_fence_and_every_read_does(
+    server: ApiServer, client: AioKubeClient, write: Callable[[FencedClient], Any]
+) -> None:
+    server.put(config_map("a"))
+    fence = Fence(lambda: True)
+    fenced = FencedClient(client, fence)
+    fence.close()
+    with pytest.raises(LeaseLost, match="not held any more"):
+        await write(fenced)
+    assert server.requests == []
+    assert (await fenced.get(CONFIG_MAPS, "a", **NAMESPACE))["metadata"]["name"] == "a"
+    assert (await fenced.list_page(CONFIG_MAPS)).items
+    async with contextlib.aclosing(fenced.watch(CONFIG_MAPS, resource_version="0")) as lines:
+        assert await anext(lines) == b""
+
+
+async def test_a_term_that_ends_while_the_connection_is_made_sends_nothing(
+    server: ApiServer, client: AioKubeClient
+) -> None:
+    """A process that was frozen there wakes with a connection, and looks again before it uses it."""
+    server.put(config_map("a"))
+    looks = iter([True, False])
+    with pytest.raises(LeaseLost):
+        await FencedClient(client, Fence(lambda: next(looks))).delete(CONFIG_MAPS, "a", **NAMESPACE)
+    assert next(looks, None) is None, "both looks were taken"
+    assert server.requests == []
+    assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the connection is as good as before"
+
+
+async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiServer, client: AioKubeClient) -> None:
+    """A server that was not reached yet would else get it later, from the kernel that goes on sending."""
+    came, went = asyncio.Event(), asyncio.Event()
+
+    async def slow(_server: ApiServer, request: web.Request) -> web.Response:
+        came.set()
+        try:
+            await asyncio.sleep(30)
+        finally:
+            if request.transport is None or request.transport.is_closing():
+                went.set()
+        return web.json_response({})
+
+    server.fault = slow
+    fence = Fence(lambda: True)
+    fenced = FencedClient(client, fence)
+    writing = asyncio.create_task(fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
+    other = asyncio.create_task(client.get(CONFIG_MAPS, "a", **NAMESPACE))
+    await asyncio.wait_for(came.wait(), 5)
+    fence.close()
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(writing, 5)
+    await asyncio.wait_for(went.wait(), 5)
+    assert not other.done(), "what is not of this term goes on"
+    other.cancel()
+    await asyncio.wait({other})
+
+
+async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: AioKubeClient) -> None:
+    """Also by a timeout, which is not the fence's."""
+    fenced = FencedClient(client, Fence(lambda: True))
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0):
+            await fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE)
+
+    async def broken(_server: ApiServer, _request: web.Request) -> web.Response:
+        return web.json_response(status(500, "InternalError", "etcd"), status=500)
+
+    server.fault = broken
+    with pytest.raises(ApiError, match="etcd"):
+        await fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE)
+
+
+async def test_each_term_has_a_fence_of_its_own(server: ApiServer, client: AioKubeClient) -> None:
+    """What a former term left behind writes nothing in the next one."""
+    terms: list[FencedClient] = []
+    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST)
+
+    async def work() -> None:
+        terms.append(FencedClient(client, elector.fence))
+        await asyncio.sleep(60)
+
+    with pytest.raises(LeaseLost):
+        elector.fence.check()
+    async with running(elector.run(work)):
+        await eventually(lambda: len(terms) == 1)
+        await terms[0].create(CONFIG_MAPS, config_map("a"), **NAMESPACE)
+        stolen = server.objects["leases", "berth", "berth"]
+        server.put({**stolen, "spec": {**stolen["spec"], "holderIdentity": "thief"}}, plural="leases")
+        await eventually(lambda: len(terms) == 2)
+        with pytest.raises(LeaseLost):
+            await terms[0].create(CONFIG_MAPS, config_map("b"), **NAMESPACE)
+        await terms[1].create(CONFIG_MAPS, config_map("b"), **NAMESPACE)
+    with pytest.raises(LeaseLost):
+        await terms[1].create(CONFIG_MAPS, config_map("c"), **NAMESPACE)
+
+
+async def test_the_fence_shuts_when_the_deadline_passes_though_nobody_noticed(
+    server: ApiServer, client: AioKubeClient
+) -> None:
+    """A process that was frozen: the elector has not run yet, its work has."""
+    now = [100.0]
+    elector = LeaderElector(
+        client, namespace="berth", name="berth", identity="one", timing=LeaseTiming(), clock=lambda: now[0]
+    )
+    async with running(elector.run(lambda: asyncio.sleep(60))):
+        await eventually(lambda: elector.leading)
+        elector.fence.check()
+        now[0] += 10.0
+        with pytest.raises(LeaseLost):
+            elector.fence.check()
+        assert elector.leading
+        now[0] -= 10.0
+
+
+async def test_while_work_drains_after_a_stop_it_may_still_write(server: ApiServer, client: AioKubeClient) -> None:
+    """The Lease is ours until it is released, which is after the work has ended."""
+    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST)
+
+    async def work() -> None:
+        fenced = FencedClient(client, elector.fence)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await fenced.create(CONFIG_MAPS, config_map("last"), **NAMESPACE)
+
+    async with running(elector.run(work)):
+        await eventually(lambda: elector.leading)
+    assert ("configmaps", "default", "last") in server.objects
+    assert server.objects["leases", "berth", "berth"]["spec"]["holderIdentity"] == ""
+
+
+@pytest.mark.parametrize("moment", ["standing by", "just deposed"])
+async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
+    server: ApiServer, client: AioKubeClient, moment: str
+) -> None:
+    """Its holder goes on until it looks again; a rival that made it anew at once would work beside it."""
+    spec = {"holderIdentity": "holder", "leaseDurationSeconds": 1, "renewTime": "2001-01-01T00:00:00.000000Z"}
+    held = {"metadata": {"name": "berth", "namespace": "berth"}, "spec": spec}
+    rival = LeaderElector(client, namespace="berth", name="berth", identity="rival", timing=FAST)
+    if moment == "standing by":
+        server.put(held, plural="leases")
+        assert not await rival._try()
+    else:
+        assert await rival._try()
+        server.put(held, plural="leases")
+        assert not await rival._try()  # a conflict: whose it is now is not known
+    server.remove("berth", namespace="berth", plural="leases")
+    assert not await rival._try()
+    assert ("leases", "berth", "berth") not in server.objects
+    async with running(rival.run(lambda: asyncio.sleep(60))):
+        await eventually(lambda: rival.leading)
+    assert (await client.get(LEASES, "berth", namespace="berth"))["spec"]["leaseDurationSeconds"] == 1
+
+
+async def test_a_reset_leaves_nothing_for_the_kernel_to_send() -> None:
+    """The other end sees no orderly end, behind which the rest of a request could still come."""
+    seen: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readexactly(4)
+        try:
+            seen.set_result(f"{len(await reader.read())} bytes")
+        except ConnectionResetError:
+            seen.set_result("reset")
+        finally:
+            writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"head")
+        await writer.drain()
+        reset(writer.transport)
+        assert await asyncio.wait_for(seen, 5) == "reset"
+
+
+async def test_who_was_frozen_does_not_take_a_lease_that_went_meanwhile(
+    server: ApiServer, client: AioKubeClient
+) -> None:
+    """It knows its own term only, which is over; whoever led since then may still do so."""
+    now = [100.0]
+    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST, clock=lambda: now[0])
+    async with running(elector.run(lambda: asyncio.sleep(60))):
+        await eventually(lambda: elector.leading)
+        server.remove("berth", namespace="berth", plural="leases")
+        now[0] += 20.0
+        await eventually(lambda: not elector.leading)
+        asked = len(server.requests)
+        await eventually(lambda: len(server.requests) > asked + 3)
+        assert ("leases", "berth", "berth") not in server.objects
+        now[0] += 2.0
+        await eventually(lambda: elector.leading)

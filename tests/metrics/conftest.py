@@ -1,0 +1,5 @@
+from __future__ import annotations
+
+from tests.metrics.scraping import exposed
+
+__all__ = ["exposed"]

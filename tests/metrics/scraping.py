@@ -1,0 +1,78 @@
+"""What each role really exposes: processes of all roles on one sandbox cluster, scraped once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.runtime.staging import Process, staged, until
+
+JOBS = {"webhook --workers": "webhook"}
+"""Roles by what was started, where that is not the same."""
+OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
+OURS += ("reconcile_", "watch_", "worker_")
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """One scrape: series by sample name, and types by family name."""
+
+    series: dict[str, list[dict[str, str]]]
+    kinds: dict[str, str]
+    values: dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+    @classmethod
+    def parse(cls, text: str) -> Exposed:
+        found = cls({}, {}, {})
+        for family in text_string_to_metric_families(text):
+            name = f"{family.name}_total" if family.type == "counter" else family.name
+            found.kinds[name] = family.type
+            for sample in family.samples:
+                found.series.setdefault(sample.name, []).append(sample.labels)
+                found.values[sample.name, tuple(sorted(sample.labels.items()))] = sample.value
+        return found
+
+    def value(self, name: str, **labels: str) -> float:
+        return self.values[name, tuple(sorted(labels.items()))]
+
+    @property
+    def ours(self) -> dict[str, list[dict[str, str]]]:
+        """What is not of the Prometheus client."""
+        return {name: series for name, series in self.series.items() if name.startswith(OURS)}
+
+
+async def _scrape(folder: Path) -> dict[str, Exposed]:
+    async with staged(folder) as stage:
+        gateway, address = await stage.gateway()
+        tls = (f"--tls-cert-file={folder}/gateway/tls.crt", f"--tls-private-key-file={folder}/gateway/tls.key")
+        webhook = ("--port=0", "--insecure", "--confine-tenants", *tls)
+        started: dict[str, Process] = {
+            "webhook": await stage.berth("webhook", *webhook),
+            "webhook --workers": await stage.berth("webhook", "--workers=2", *webhook),
+            "controller": await stage.berth("controller"),
+            "gateway": gateway,
+            "agent": await stage.berth(
+                "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
+            ),
+            "certificates": await stage.berth("certs keep", "--namespace=universe", "--gateway"),
+        }
+        for name, process in started.items():
+            await process.until_ready()
+            if name in ("controller", "agent"):
+                await until(lambda process=process: process.told("leading"))
+        await until(lambda: _has(started["certificates"], "cert_managed_not_after_seconds{"))
+        return {name: Exposed.parse((await process.get("/metrics"))[1]) for name, process in started.items()}
+
+
+async def _has(process: Process, text: str) -> bool:
+    return text in (await process.get("/metrics"))[1]
+
+
+@pytest.fixture(scope="session")
+def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exposed]:
+    """What each process exposes, by the command that started it (`webhook --workers` beside `webhook`)."""
+    return asyncio.run(_scrape(tmp_path_factory.mktemp("roles")))
