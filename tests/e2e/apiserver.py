@@ -19,8 +19,13 @@ from tests.e2e.waiting import eventually
 
 
 @contextlib.contextmanager
-def real_api_servers(assets: Path, directory: Path, names: Sequence[str]) -> Iterator[dict[str, Path]]:
-    """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs."""
+def real_api_servers(
+    assets: Path, directory: Path, names: Sequence[str], *, services: str = "10.0.0.0/24"
+) -> Iterator[dict[str, Path]]:
+    """One etcd and a kube-apiserver a name, as envtest starts them; yields administrators' kubeconfigs.
+
+    `services` is the range of cluster IPs.
+    """
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     etcd = Background(
@@ -35,13 +40,16 @@ def real_api_servers(assets: Path, directory: Path, names: Sequence[str]) -> Ite
     )
     try:
         with contextlib.ExitStack() as stack:
-            yield {name: stack.enter_context(_api_server(assets, directory / name, etcd=url)) for name in names}
+            yield {
+                name: stack.enter_context(_api_server(assets, directory / name, etcd=url, services=services))
+                for name in names
+            }
     finally:
         etcd.stop()
 
 
 @contextlib.contextmanager
-def _api_server(assets: Path, directory: Path, *, etcd: str) -> Iterator[Path]:
+def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> Iterator[Path]:
     directory.mkdir()
     port = free_port()
     _write_files(directory)
@@ -62,7 +70,7 @@ def _api_server(assets: Path, directory: Path, *, etcd: str) -> Iterator[Path]:
             "--authorization-mode=RBAC",
             "--disable-admission-plugins=ServiceAccount",
             "--allow-privileged=true",
-            "--service-cluster-ip-range=10.0.0.0/24",
+            f"--service-cluster-ip-range={services}",
         ]
     )
     kubeconfig = directory / "admin.kubeconfig"

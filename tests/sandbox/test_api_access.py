@@ -112,3 +112,25 @@ def test_certificate_of_another_authority_is_not_believed(served: Any, tmp_path:
         except urllib3.exceptions.HTTPError:
             status = 0
     assert status == 0
+
+
+def test_a_rule_for_one_name_grants_its_list_and_its_watch(served: Any, namespace: str) -> None:
+    """With a field selector that leaves that name alone: as the real API server reads it."""
+    rules = [{"verbs": ["list", "watch"], "apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["mine"]}]
+    served.request("POST", f"{RBAC}/namespaces/{namespace}/roles", {"metadata": {"name": "named"}, "rules": rules})
+    binding = {
+        "metadata": {"name": "named"},
+        "roleRef": {"kind": "Role", "name": "named"},
+        "subjects": [{"kind": "User", "name": "erin"}],
+    }
+    served.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", binding)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def status(query: str) -> int:
+        return served.request("GET", path + query, user="erin", groups=()).status
+
+    assert status("?fieldSelector=metadata.name%3Dmine") == 200
+    assert status("?fieldSelector=metadata.name%3D%3Dmine&watch=true&timeoutSeconds=1") == 200
+    assert status("?fieldSelector=metadata.name%3Dother") == 403
+    assert status("?fieldSelector=metadata.name%21%3Dmine") == 403
+    assert status("") == 403

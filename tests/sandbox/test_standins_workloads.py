@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import pytest_asyncio
 
 from app.errors import ApiError
@@ -151,9 +152,7 @@ async def test_an_owner_that_is_gone_is_no_fault(client: AioKubeClient) -> None:
     for _ in range(3):
         await client.create(DEPLOYMENTS, deployment(3), namespace=HERE)
         await client.delete(DEPLOYMENTS, "d", namespace=HERE)
-    try:
+    with pytest.raises(ApiError, match="not found"):
         await client.get(DEPLOYMENTS, "d", namespace=HERE)
-    except ApiError as error:
-        assert error.not_found
     await until(listed(client, PODS), lambda pods: not pods)
     await until(listed(client, REPLICA_SETS), lambda sets: not sets)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
@@ -107,7 +108,8 @@ class ApiServer:
     async def _resource(self, request: _Request, target: Target, user: User, body: bytes, warnings: list[str]) -> Reply:
         state = self._state
         verb = _verb(request, target)
-        access = Access(verb, target.group, target.plural, target.subresource, target.namespace, target.name)
+        name = target.name or _selected_name(request, verb)
+        access = Access(verb, target.group, target.plural, target.subresource, target.namespace, name)
         authorize(state.authorizer, user, access)
         resource = state.registry.find(target.group, target.version, target.plural)
         if resource is None or (target.namespace and not resource.namespaced and target.plural != "namespaces"):
@@ -200,6 +202,18 @@ def _verb(request: _Request, target: Target) -> str:
     if verb == "get" and not target.name:
         return "list"
     return "deletecollection" if verb == "delete" and not target.name else verb
+
+
+def _selected_name(request: _Request, verb: str) -> str:
+    """The one object that a field selector leaves: a rule with resourceNames grants its list and its watch.
+
+    https://kubernetes.io/docs/reference/access-authn-authz/rbac/#referring-to-resources
+    """
+    if verb not in ("list", "watch", "deletecollection"):
+        return ""
+    terms = request.query.get("fieldSelector", "").split(",")
+    found = (re.fullmatch(r"metadata\.name==?([^=!,]+)", term.strip()) for term in terms)
+    return next((match[1] for match in found if match is not None), "")
 
 
 def _read(scope: Message) -> _Request:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -93,9 +94,11 @@ class Container:
                 self._process.kill()
 
     def _translated(self, argument: str) -> str:
-        for path, place in self._places.items():
-            argument = argument.replace(path, str(place))
-        return argument
+        """With the directories of this machine for the container's: of a flag's value, and of each item of a list."""
+        if not self._places:
+            return argument
+        paths = "|".join(map(re.escape, self._places))
+        return re.sub(rf"(^|[=,])({paths})(?=$|[/,])", lambda found: f"{found[1]}{self._places[found[2]]}", argument)
 
     def _environment(self) -> dict[str, str]:
         metadata = self._pod["metadata"]

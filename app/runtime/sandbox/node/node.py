@@ -23,6 +23,7 @@ from app.kube.resources import PODS, SERVICES
 from app.kube.store import Key, Store
 from app.runtime.sandbox.kubeconfigs import write_private
 from app.runtime.sandbox.node.containers import Container, is_berth
+from app.runtime.sandbox.node.endpoints import shown, write_endpoints
 from app.runtime.sandbox.node.services import Backend, Route, ServiceRouter
 from app.runtime.sandbox.node.status import Seen, pod_status
 from app.runtime.sandbox.node.volumes import Volumes
@@ -73,8 +74,19 @@ class BerthNode:
             await asyncio.gather(*(one.container.stop(grace=5.0) for one in self._running.values()))
 
     async def _route(self, key: Key) -> Result:
-        await self._router.follow(key, self._services.get(*key))
+        service = self._services.get(*key)
+        await self._router.follow(key, service)
+        if service is not None and service["spec"].get("selector"):
+            await write_endpoints(self._client, service, [one for one in self._backends() if one.is_behind(service)])
         return Done()
+
+    def _turn(self, running: _Running, *, ready: bool) -> None:
+        """A Pod that becomes ready, or is so no longer, changes who is behind its Services."""
+        if running.ready != ready:
+            running.ready = ready
+            for key in self._services.keys():  # noqa: SIM118  not a dict
+                if key[0] == running.key[0]:
+                    self._controllers[1].enqueue(key)
 
     def _backends(self) -> list[Backend]:
         return [one.backend for one in self._running.values() if one.ready]
@@ -105,7 +117,7 @@ class BerthNode:
             await running.container.start()
             running.started = True
         elif code is not None:
-            running.ready = False
+            self._turn(running, ready=False)
             if pod["spec"].get("restartPolicy", "Always") == "Never":
                 await self._report(pod, running, exit_code=code)
                 return Done()
@@ -114,7 +126,7 @@ class BerthNode:
             await self._report(pod, running)
             await asyncio.sleep(_RESTART_SECONDS)
             await running.container.start()
-        running.ready = await running.container.ready()
+        self._turn(running, ready=await running.container.ready())
         await self._report(pod, running)
         return RequeueAfter(_LOOK_SECONDS)
 
@@ -143,7 +155,7 @@ class BerthNode:
         metadata = pod["metadata"]
         running = self._running.get(metadata["uid"])
         if running is not None:
-            running.ready = False  # no new connections, as an endpoint that is ending
+            self._turn(running, ready=False)  # no new connections, as an endpoint that is ending
             await running.container.stop(grace=float(metadata.get("deletionGracePeriodSeconds", _GRACE)))
         await self._clear({metadata["uid"]})
         if metadata.get("deletionGracePeriodSeconds") != 0:
@@ -159,7 +171,7 @@ class BerthNode:
                 await running.container.stop(grace=1.0)
 
     async def _report(self, pod: JSON, running: _Running, *, exit_code: int | None = None) -> None:
-        seen = Seen(running.backend.address, running.ready, running.restarts, exit_code)
+        seen = Seen(shown(running.backend.address), running.ready, running.restarts, exit_code)
         metadata, status = pod["metadata"], pod_status(pod, seen, now=timestamp())
         if all((pod.get("status") or {}).get(name) == value for name, value in status.items()):
             return

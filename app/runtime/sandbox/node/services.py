@@ -35,6 +35,16 @@ class Backend:
     address: str
     ports: Mapping[str | int, int]
 
+    def port(self, wanted: str | int) -> int:
+        """The number of a port that a Service names, 0 where the Pod has none of that name."""
+        return self.ports.get(wanted, int(wanted) if str(wanted).isdecimal() else 0)
+
+    def is_behind(self, service: JSON) -> bool:
+        """Whether the Service selects this Pod."""
+        selector = service["spec"].get("selector") or {}
+        same = service["metadata"]["namespace"] == self.namespace
+        return bool(selector) and same and selector.items() <= self.labels.items()
+
 
 class ServiceRouter:
     """`found` is told where each route listens, `backends` lists the Pods that are ready now."""
@@ -103,15 +113,13 @@ class ServiceRouter:
         service = self._services.get(route[:2])
         if service is None:
             return None
-        selector, ports = service["spec"].get("selector") or {}, service["spec"].get("ports") or []
+        ports = service["spec"].get("ports") or []
         wanted = next((one.get("targetPort") or one["port"] for one in ports if one["port"] == route[2]), 0)
-        chosen = [
-            one for one in self._backends() if one.namespace == route[0] and selector.items() <= one.labels.items()
-        ]
+        chosen = [one for one in self._backends() if one.is_behind(service)]
         if not chosen:
             return None
         backend = random.choice(chosen)  # noqa: S311  it spreads connections
-        return backend.address, backend.ports.get(wanted, int(wanted) if str(wanted).isdecimal() else 0)
+        return backend.address, backend.port(wanted)
 
 
 async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

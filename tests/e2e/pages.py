@@ -1,0 +1,77 @@
+"""Our pages as a reader takes them: the commands in their code blocks, typed into a shell, in their order."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+_BLOCK = re.compile(r"^```(sh|yaml)(?: *\{?([a-z0-9-]*)\}?)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+_HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
+
+
+def commands_of(page: str, heading: str) -> list[str]:
+    """The shell blocks of one section of a page, up to the next heading of any level."""
+    text = (ROOT / page).read_text()
+    found = list(_HEADING.finditer(_without_code(text)))
+    for number, match in enumerate(found):
+        if match[1] == heading:
+            end = found[number + 1].start() if number + 1 < len(found) else len(text)
+            return [block[3] for block in _BLOCK.finditer(text[match.end() : end]) if block[1] == "sh"]
+    raise AssertionError(f"{page} has no section {heading!r}")
+
+
+def _without_code(text: str) -> str:
+    """The text with the lines of code blocks blanked, so that a comment in one is no heading; offsets stay."""
+    return _BLOCK.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A reader's terminal: `helm`, `kubectl` and `berth` are there, and the directory holds what the repository holds."""
+
+    directory: Path
+
+    @classmethod
+    def at(cls, directory: Path) -> Shell:
+        programs = directory / "bin"
+        programs.mkdir(parents=True)
+        here = Path(__file__).parent / "programs"
+        _script(programs / "helm", f'exec "{sys.executable}" "{here / "helm.py"}" "$@"')
+        _script(programs / "berth", f'exec "{sys.executable}" -m app "$@"')
+        if shutil.which("kubectl") is None:
+            _script(programs / "kubectl", f'exec "{sys.executable}" "{here / "kubectl.py"}" "$@"')
+        for name in ("charts", "examples"):
+            (directory / name).symlink_to(ROOT / name)
+        return cls(directory)
+
+    def type(self, commands: str, *, kubeconfig: Path) -> str:
+        """What the commands print; fails with it where one of them fails."""
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("BERTH_")}
+        environment |= {
+            "PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}",
+            "KUBECONFIG": str(kubeconfig),
+            "PYTHONPATH": str(ROOT),
+            "HOME": str(self.directory),
+        }
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", commands],
+            cwd=self.directory,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=240,
+            check=False,
+        )
+        assert done.returncode == 0, f"$ {commands}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+
+def _script(path: Path, line: str) -> None:
+    path.write_text(f"#!/bin/sh\n{line}\n")
+    path.chmod(0o755)

@@ -1,0 +1,165 @@
+"""From `helm install` to injection and to companions, by the commands of docs/install.md and nothing else.
+
+On bare clusters: what the chart installs runs as processes with the rights of its ServiceAccounts, no more. So that it
+works says that the chart's RBAC is enough.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+import yaml
+
+from tests.e2e.apiserver import real_api_servers
+from tests.e2e.conftest import CLUSTERS
+from tests.e2e.pages import ROOT, Shell, commands_of
+from tests.e2e.processes import Background
+from tests.e2e.users import PythonClient
+from tests.e2e.waiting import Refused, eventually
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
+PAGE = "docs/install.md"
+ADDRESS = "10.133.133.1"
+JSON = dict[str, Any]
+
+
+class Reader:
+    """Somebody who types what the page says, with the addresses of this machine."""
+
+    def __init__(self, directory: Path, kubeconfigs: Path) -> None:
+        self._shell = Shell.at(directory)
+        self._kubeconfigs = kubeconfigs
+        (directory / "examples").unlink()
+        shutil.copytree(ROOT / "examples", directory / "examples")
+        for path in (directory / "examples" / "helm").iterdir():
+            path.write_text(path.read_text().replace(ADDRESS, "127.0.0.1"))
+
+    def type(self, commands: str, cluster: str) -> str:
+        return self._shell.type(commands.replace(ADDRESS, "127.0.0.1"), kubeconfig=self.kubeconfig(cluster))
+
+    def follow(self, heading: str, cluster: str) -> str:
+        """Type what a section says; what was printed."""
+        return "".join(self.type(block, cluster) for block in commands_of(PAGE, heading))
+
+    def kubeconfig(self, cluster: str) -> Path:
+        return self._kubeconfigs / f"{cluster}.kubeconfig"
+
+    def python(self, cluster: str) -> PythonClient:
+        return PythonClient(self.kubeconfig(cluster))
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    directory = tmp_path_factory.mktemp("install")
+    command = [sys.executable, "-m", "app", "sandbox", "--bare", "--dir", str(directory / "sandbox")]
+    with ExitStack() as stack:
+        assets = os.environ.get("KUBEBUILDER_ASSETS")
+        if assets:
+            # Real API servers reach a Service at its cluster IP: on loopback, where the sandbox's node listens.
+            given = stack.enter_context(real_api_servers(Path(assets), directory, CLUSTERS, services="127.80.0.0/16"))
+            command += [part for name, path in given.items() for part in ("--kubeconfig", f"{name}={path}")]
+        process = Background(command)
+        try:
+            process.wait_for("Ready.", seconds=120)
+            yield Reader(directory / "reader", directory / "sandbox")
+        finally:
+            status = process.stop(seconds=60)
+            assert status == 0, "".join(process.lines)[-4000:]
+
+
+def pod(name: str, **metadata: Any) -> JSON:
+    spec = {"containers": [{"name": "c", "image": "busybox"}]}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", **metadata},
+        "spec": spec,
+    }
+
+
+class Creating:
+    """Creates Pods that ask for a network, one after the other, without keeping them; remembers what went wrong."""
+
+    def __init__(self, python: PythonClient) -> None:
+        self._python = python
+        self._ended = threading.Event()
+        self.injected = 0
+        self.failed: list[str] = []
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join(30)
+
+    def _run(self) -> None:
+        body = pod("load", annotations={"k8s.v1.cni.cncf.io/networks": "foo-network"})
+        while not self._ended.wait(0.01):
+            try:
+                found = self._python.create(body, dry_run=True)
+            except Refused as error:
+                self.failed.append(str(error))
+                continue
+            if "example.com/foo" in str(found["spec"]["containers"][0].get("resources")):
+                self.injected += 1
+            else:
+                self.failed.append("not injected")
+
+
+def test_a_cluster_with_smart_nics(reader: Reader) -> None:
+    """The first section: a Pod that asks for a network has what it needs, and the doctor finds nothing wrong."""
+    printed = reader.follow("A cluster with SmartNICs", "tenant2")
+    assert "example.com/foo" in printed
+
+
+def test_upgrades_and_new_certificates_stop_nobody(reader: Reader) -> None:
+    """A release is rolled, and its certificate made anew, while Pods are created: not one fails or lacks its resources."""
+    with Creating(reader.python("tenant2")) as load:
+        upgrade = "helm upgrade berth charts/berth --namespace berth-system --set logLevel=debug --wait"
+        reader.type(upgrade, "tenant2")
+        reader.type("kubectl rollout status deployment/berth-webhook --namespace berth-system", "tenant2")
+        before = bundle(reader)
+        renew = "kubectl annotate secret/berth-webhook-tls berth.dev/renew=ca --namespace berth-system"
+        reader.type(renew, "tenant2")
+        eventually(lambda: len(bundle(reader)) > len(before), seconds=60)
+        done = load.injected
+        eventually(lambda: load.injected > done + 100 or load.failed, seconds=60)
+    assert not load.failed
+    assert load.injected > 100
+
+
+def bundle(reader: Reader) -> str:
+    """The caBundle of the registration."""
+    text = reader.type("kubectl get mutatingwebhookconfiguration berth -o yaml", "tenant2")
+    (found,) = {one["clientConfig"].get("caBundle", "") for one in yaml.safe_load(text)["webhooks"]}
+    return str(found)
+
+
+def test_uninstalling_wedges_nothing(reader: Reader) -> None:
+    """Even with every Pod of Berth gone: the registration goes first, and Pods can be created."""
+    reader.type("helm uninstall berth --namespace berth-system --wait", "tenant2")
+    python = reader.python("tenant2")
+    found = python.create(pod("after", annotations={"k8s.v1.cni.cncf.io/networks": "foo-network"}), dry_run=True)
+    assert "example.com/foo" not in str(found["spec"]["containers"][0].get("resources"))
+    assert "berth" not in reader.type("kubectl get mutatingwebhookconfiguration -o name", "tenant2")
+
+
+def test_companions_across_clusters(reader: Reader) -> None:
+    """Both sections about the Workload API: a tenant's rule puts a Pod on a DPU, and a mirror shows it."""
+    assert "condition met" in reader.follow("An infra cluster", "icp")
+    reader.follow("A tenant's cluster", "tenant1")
+    companions = "kubectl get pods --namespace tenant-tenant1 -o name"
+    eventually(lambda: "tenant1-rule1-" in reader.type(companions, "icp"), seconds=60)
+    mirrors = "kubectl get uvspods --namespace universe -o name"
+    eventually(lambda: "tenant1-rule1-" in reader.type(mirrors, "tenant1"), seconds=60)
