@@ -8,22 +8,18 @@ next one does not repair. Objects are updated in place, never deleted: there is 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 from dataclasses import dataclass
 from datetime import datetime
 
-from cryptography.exceptions import InvalidSignature
-
-from app.certs.bundles import parse_bundle
-from app.certs.holdings import AUTHORITY, BUNDLE, SERVING, load, make, renew, renewal_due
-from app.certs.issuing import answers_to, serving_names
-from app.certs.patching import ServiceName, merged_bundle
+from app.certs.holdings import AUTHORITY, SERVING, load, renewal_due
+from app.certs.issuing import serving_names
+from app.certs.patching import ServiceName, called_service, merged_bundle
 from app.certs.registration import Installation, mutating_of, service_of, validating_of
-from app.errors import UsageError
+from app.certs.secrets import read_secret, write_secret
+from app.certs.succession import Wanted, successor, trusted
 from app.kube.client import KubeClient
 from app.kube.reading import Sleep, get_or_none, until_no_conflict
-from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
+from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from app.wire import JSON
 
 
@@ -63,68 +59,23 @@ async def _install_once(client: KubeClient, installation: Installation, *, now: 
 
 
 async def _holdings(client: KubeClient, installation: Installation, *, now: datetime) -> tuple[dict[str, bytes], bool]:
-    """What the Secret holds after this call, and whether it was we who wrote it."""
-    secret = await get_or_none(client, SECRETS, installation.name, namespace=installation.namespace)
-    present = {} if secret is None else _decode(secret.get("data") or {})
-    files = _next(present, installation, now=now)
-    if files == present:
-        return files, False
-    body: JSON = {
-        "apiVersion": SECRETS.api_version,
-        "kind": SECRETS.kind,
-        # No owner: the certificate outlives the ReplicaSet that happened to come first.
-        "metadata": {"name": installation.name, "namespace": installation.namespace},
-        # The type of a Secret cannot change, and the one that an older installer left may be any.
-        "type": "Opaque" if secret is None else secret.get("type", "Opaque"),
-        "data": {name: base64.b64encode(content).decode("ascii") for name, content in files.items()},
-    }
-    if secret is None:
-        await client.create(SECRETS, body, namespace=installation.namespace)
-    else:
-        body["metadata"]["resourceVersion"] = secret["metadata"]["resourceVersion"]
-        await client.replace(SECRETS, installation.name, body, namespace=installation.namespace)
-    return files, True
+    """What the Secret holds after this call, and whether it was we who wrote it.
 
-
-def _next(present: dict[str, bytes], installation: Installation, *, now: datetime) -> dict[str, bytes]:
-    """`present` where it is whole, ours and not due; else its successor.
-
-    A Secret of another installer (no CA key) or a damaged one is replaced, but for a CA of ours that is whole. What it
-    served was trusted through the webhook configuration's own caBundle, which keeps the old CA.
+    A Secret of another installer is taken over, mark or no mark: its name is the one that we were told.
     """
+    present = await read_secret(client, installation.name, namespace=installation.namespace)
     names = serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
-    kept: dict[str, bytes] = {}
-    try:
-        authority = load(present, AUTHORITY).certificate
-        parse_bundle(present.get(BUNDLE, b""), source=BUNDLE)
-        kept = {name: content for name, content in present.items() if name.startswith("ca")}
-        serving = load(present, SERVING).certificate
-        serving.verify_directly_issued_by(authority)
-        if answers_to(serving, names):
-            return renew(present, now=now).files
-    except (UsageError, ValueError, TypeError, InvalidSignature):
-        pass
-    return make(kept, names=names, now=now)
+    files = successor(present.files, Wanted(names), now=now)
+    if files == present.files:
+        return files, False
+    await write_secret(client, present, files)
+    return files, True
 
 
 def _bundle(present: JSON | None, files: dict[str, bytes], *, installation: Installation, now: datetime) -> str:
     """Our bundle, and what the present configuration trusts for our Service."""
-    authorities = parse_bundle(files.get(BUNDLE, b"") or files[f"{AUTHORITY}.crt"], source=BUNDLE)
     ours = ServiceName(installation.namespace, installation.service)
     for webhook in (present or {}).get("webhooks") or []:
-        target = webhook.get("clientConfig") or {}
-        called = target.get("service") or {}
-        if ServiceName(called.get("namespace", ""), called.get("name", "")) == ours:
-            return merged_bundle(target.get("caBundle") or "", authorities, now=now)
-    return merged_bundle("", authorities, now=now)
-
-
-def _decode(data: JSON) -> dict[str, bytes]:
-    """The contents of a Secret; an entry that is not base64 counts as absent."""
-    files = {}
-    for name, value in data.items():
-        try:
-            files[name] = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            continue
-    return files
+        if called_service(webhook) == ours:
+            return merged_bundle(webhook["clientConfig"].get("caBundle") or "", trusted(files), now=now)
+    return merged_bundle("", trusted(files), now=now)

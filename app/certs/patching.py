@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -19,6 +19,7 @@ from app.certs.bundles import encode_bundle, overlap, parse_bundle
 from app.errors import ApiError, Terminal, UsageError
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
+from app.kube.reading import Sleep, get_or_none
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.wire import JSON
 
@@ -51,26 +52,30 @@ async def patch_bundle(
     authorities: Sequence[x509.Certificate],
     service: ServiceName | None,
     now: datetime,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    sleep: Sleep = asyncio.sleep,
 ) -> list[Patched]:
     """Make the mutating and the validating configuration called `name` trust `authorities`.
 
     With `service`, only webhooks that call it; else every webhook of the configuration. Raises Terminal where neither
     configuration exists or none of its webhooks is meant, and ApiError where the API server does not let us.
     """
-    results = []
-    for resource in CONFIGURATIONS:
-        try:
-            results.append(await _patch_one(client, resource, name, authorities, service=service, now=now, sleep=sleep))
-        except ApiError as error:
-            if not error.not_found:
-                raise
+    found = [
+        await trust(client, resource, name, authorities=authorities, service=service, now=now, sleep=sleep)
+        for resource in CONFIGURATIONS
+    ]
+    results = [result for result in found if result is not None]
     if not results:
         raise Terminal(f"there is no MutatingWebhookConfiguration or ValidatingWebhookConfiguration named {name!r}")
     if not any(result.webhooks for result in results):
         wanted = f" that calls Service {service.namespace}/{service.name}" if service else ""
         raise Terminal(f"webhook configuration {name!r} has no webhook{wanted}")
     return results
+
+
+def called_service(webhook: JSON) -> ServiceName | None:
+    """The Service that an entry of a configuration calls; None where it calls a URL."""
+    called = (webhook.get("clientConfig") or {}).get("service")
+    return ServiceName(called.get("namespace", ""), called.get("name", "")) if called else None
 
 
 def merged_bundle(present: str, authorities: Sequence[x509.Certificate], *, now: datetime) -> str:
@@ -85,19 +90,22 @@ def merged_bundle(present: str, authorities: Sequence[x509.Certificate], *, now:
     return base64.b64encode(encode_bundle(overlap(authorities, earlier, now=now))).decode("ascii")
 
 
-async def _patch_one(
+async def trust(
     client: KubeClient,
     resource: Resource,
     name: str,
-    authorities: Sequence[x509.Certificate],
     *,
+    authorities: Sequence[x509.Certificate],
     service: ServiceName | None,
     now: datetime,
-    sleep: Callable[[float], Awaitable[None]],
-) -> Patched:
+    sleep: Sleep = asyncio.sleep,
+) -> Patched | None:
+    """The same for one configuration; None where there is none."""
     backoff = Backoff(base=0.05, cap=2.0)
     while True:
-        configuration = await client.get(resource, name)
+        configuration = await get_or_none(client, resource, name)
+        if configuration is None:
+            return None
         meant, operations = _operations(configuration, authorities, service=service, now=now)
         result = Patched(resource.kind, name, meant, len(operations))
         if not operations:
@@ -107,6 +115,8 @@ async def _patch_one(
         try:
             await client.patch(resource, name, [test, *operations], patch_type="json")
         except ApiError as error:
+            if error.not_found:  # deleted meanwhile
+                return None
             # A test that fails is 422 at a real API server; a write that came between is 409.
             if not (error.conflict or error.status == 422) or backoff.attempts + 1 >= ATTEMPTS:
                 raise
@@ -121,10 +131,9 @@ def _operations(
     """How many webhooks are meant, and one operation for each whose bundle changes."""
     meant, operations = 0, []
     for index, webhook in enumerate(configuration.get("webhooks") or []):
-        target = webhook.get("clientConfig") or {}
-        called = target.get("service") or {}
-        if service and (called.get("namespace"), called.get("name")) != (service.namespace, service.name):
+        if service and called_service(webhook) != service:
             continue
+        target = webhook.get("clientConfig") or {}
         meant += 1
         present = target.get("caBundle") or ""
         wanted = merged_bundle(present, authorities, now=now)

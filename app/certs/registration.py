@@ -126,7 +126,8 @@ def _entry(client_config: JSON, *, webhook: str, rules: list[JSON], terms: Terms
         "rules": rules,
         "namespaceSelector": {"matchExpressions": [selector]},
         "failurePolicy": terms.failure_policy,
-        "sideEffects": "None",
+        # The Event that a denial is told by; a dry run is told to nobody.
+        "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": terms.timeout_seconds,
     }
 

@@ -15,8 +15,18 @@ from app.certs.files import read_files, write_files
 from app.certs.holdings import AUTHORITY_DAYS, DAYS, make, renew
 from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
-from app.cli.certs_cluster import INSTALL_EPILOG, INSTALL_SWITCHES, PATCH_EPILOG, install, patch
-from app.cli.options import paragraphs
+from app.cli.certs_cluster import (
+    INSTALL_EPILOG,
+    INSTALL_SWITCHES,
+    PATCH_EPILOG,
+    UNREGISTER_EPILOG,
+    install,
+    patch,
+    unregister,
+)
+from app.cli.certs_keep import EPILOG as KEEP_EPILOG
+from app.cli.certs_keep import keep
+from app.cli.options import RoleCommand, paragraphs
 from app.errors import UsageError
 from app.wire import encode_json
 
@@ -30,7 +40,9 @@ _EPILOG = paragraphs("""Examples:
 
   berth certs show --dir certs -o json
 
-  berth certs patch --ca certs/ca-bundle.crt berth""")
+  berth certs patch --ca certs/ca-bundle.crt berth
+
+  berth certs keep --namespace berth""")
 
 _MAKE_EPILOG = paragraphs("""Examples:
 
@@ -64,6 +76,8 @@ certs_app = typer.Typer(
 )
 certs_app.command("patch", epilog=PATCH_EPILOG)(patch)
 certs_app.command("install", epilog=INSTALL_EPILOG)(install)
+certs_app.command("keep", cls=RoleCommand, epilog=KEEP_EPILOG)(keep)
+certs_app.command("unregister", epilog=UNREGISTER_EPILOG)(unregister)
 
 _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certificates", show_default=False)]
 
@@ -72,7 +86,9 @@ _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certif
 def certs(context: typer.Context) -> None:
     """Make, renew and show certificates, and make webhook configurations trust them."""
     if context.invoked_subcommand is None:
-        raise UsageError("missing command: want one of make, renew, show, patch, install; see berth certs --help")
+        raise UsageError(
+            "missing command: want one of make, renew, show, patch, install, keep, unregister; see berth certs --help"
+        )
 
 
 @certs_app.command("make", epilog=_MAKE_EPILOG)

@@ -1,4 +1,4 @@
-"""`berth certs patch` and `berth certs install`: the certificate commands that talk to a cluster."""
+"""`berth certs patch`, `install` and `unregister`: the certificate commands that change a cluster once."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from app.certs.install import install as install_once
 from app.certs.patching import Patched, ServiceName, patch_bundle
 from app.certs.registration import FailurePolicy, Installation
 from app.certs.showing import stamp
+from app.certs.unregistering import unregister as unregister_all
 from app.cli.options import paragraphs
 from app.errors import Transient, UsageError
 
@@ -44,6 +45,15 @@ Takes the flags of Network Resources Injector's installer. Any number of replica
 like --name is the lock and holds the CA and the certificate. Nothing is ever deleted, and each run repairs what an
 earlier one left undone.""")
 
+UNREGISTER_EPILOG = paragraphs("""Examples:
+
+  berth certs unregister --name berth
+
+  berth certs unregister --name berth --service kube-system/berth-webhook
+
+For an uninstallation: while a configuration is there, Pods may wait for a webhook that is not. Deletes only what
+carries the label app.kubernetes.io/part-of=berth or calls nothing but the Service; what is gone is no error.""")
+
 _Kubeconfig = Annotated[
     str | None, typer.Option("--kubeconfig", help="Cluster to change (default: in-cluster)", show_default=False)
 ]
@@ -66,10 +76,7 @@ def patch(
         raise UsageError(f"--ca: cannot read {authority}: {error.strerror}") from error
     if not authorities:
         raise UsageError(f"--ca: {authority} holds no PEM certificate")
-    namespace, slash, name = service.partition("/")
-    if (service and not (slash and namespace and name)) or "/" in name:
-        raise UsageError(f"--service: want NAMESPACE/NAME, got {service!r}")
-    target = ServiceName(namespace, name) if service else None
+    target = _service(service)
 
     async def run() -> list[Patched]:
         async with await _connect(kubeconfig, context) as client:
@@ -118,6 +125,28 @@ def install(
     return 0
 
 
+def unregister(
+    name: Annotated[
+        str, typer.Option("--name", help="Name of the mutating and of the validating configuration")
+    ] = "berth",
+    service: Annotated[
+        str, typer.Option("--service", metavar="NS/NAME", help="What calls nothing but this Service is ours too")
+    ] = "",
+    kubeconfig: _Kubeconfig = None,
+    context: _Context = None,
+) -> int:
+    """Delete Berth's webhook configurations, so that nothing is called that is about to go."""
+    target = _service(service)
+
+    async def run() -> list[str]:
+        async with await _connect(kubeconfig, context) as client:
+            return await unregister_all(client, name, service=target)
+
+    for line in asyncio.run(run()):
+        print(line)
+    return 0
+
+
 async def _install(
     installation: Installation, directory: Path, *, every: int, kubeconfig: str | None, context: str | None
 ) -> None:
@@ -162,6 +191,13 @@ def _failure_policy(text: str) -> FailurePolicy:
         case "fail":
             return "Fail"
     raise UsageError(f"--failure-policy: unknown failure policy type {text!r}; want Ignore or Fail")
+
+
+def _service(text: str) -> ServiceName | None:
+    namespace, slash, name = text.partition("/")
+    if (text and not (slash and namespace and name)) or "/" in name:
+        raise UsageError(f"--service: want NAMESPACE/NAME, got {text!r}")
+    return ServiceName(namespace, name) if text else None
 
 
 async def _connect(kubeconfig: str | None, context: str | None) -> AioKubeClient:

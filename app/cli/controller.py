@@ -53,6 +53,14 @@ def controller(
         bool | None,
         option("--leader-elect/--no-leader-elect", panel=_WORK, text="Work only while holding the Lease (default: on)"),
     ] = ABSENT,
+    namespace_grant: Annotated[
+        list[str] | None,
+        option(
+            "--namespace-grant",
+            panel=_WORK,
+            text="A ClusterRole to bind in each tenant's namespace, ROLE=NAMESPACE/ACCOUNT; repeatable",
+        ),
+    ] = ABSENT,
     host_label: HostLabel = ABSENT,
     tenant_node_label: TenantNodeLabel = ABSENT,
     admin_names: RefusedNames = ABSENT,

@@ -17,12 +17,12 @@ from app.certs.holdings import DAYS
 from app.cli.options import RoleCommand, paragraphs
 from app.cli.tenant_authority import EPILOG as AUTHORITY_EPILOG
 from app.cli.tenant_authority import authority
-from app.cli.tenant_cluster import Context, Kubeconfig, run_in_cluster
+from app.cli.tenant_cluster import AgentNamespace, Context, Kubeconfig, Namespace, run_in_cluster
 from app.cli.tenant_showing import Form, render_tenants
 from app.errors import UsageError
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.tenants.objects import name_problem
-from app.workloads.model import tenant_namespace
+from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 SWITCHES = ("force", "now", "yes")
 
@@ -45,8 +45,8 @@ _ADD_EPILOG = paragraphs("""Examples:
   berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)
 
 Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's cluster: kubectl
-apply -f DIR/secret.yaml there. Signs with the CA in Secret universe/berth-gateway-ca, which is made where there is
-none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""")
+apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there is none, or
+with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""")
 
 _LIST_EPILOG = paragraphs("""Examples:
 
@@ -119,6 +119,8 @@ def add_command(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
     force: Annotated[
         bool,
         typer.Option(
@@ -135,7 +137,14 @@ def add_command(
     from app.tenancy.tenants.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
 
     _check_name(name)
-    issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
+    issuing = Issuing(
+        _out(name, out),
+        days=days,
+        gateway=gateway,
+        authority_files=_authority_files(ca_cert, ca_key),
+        namespace=namespace,
+        agent_namespace=agent_namespace,
+    )
     admins = tuple(admin.strip() for admin in admin_names.split(",") if admin.strip())
     adding = Adding(
         name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force, admin_names=admins
@@ -179,6 +188,8 @@ def rotate_command(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
+    namespace: Namespace = SYSTEM_NAMESPACE,
+    agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
@@ -187,7 +198,14 @@ def rotate_command(
 
     _check_name(name)
     ends = timedelta() if now else _duration(overlap)
-    issuing = Issuing(_out(name, out), days=days, gateway=gateway, authority_files=_authority_files(ca_cert, ca_key))
+    issuing = Issuing(
+        _out(name, out),
+        days=days,
+        gateway=gateway,
+        authority_files=_authority_files(ca_cert, ca_key),
+        namespace=namespace,
+        agent_namespace=agent_namespace,
+    )
     moment = datetime.now(UTC)
     for line in run_in_cluster(
         lambda client: rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from app.cli.options import paragraphs
-from app.cli.tenant_cluster import Context, Kubeconfig, run_in_cluster
+from app.cli.tenant_cluster import Context, Kubeconfig, Namespace, run_in_cluster
+from app.workloads.model import SYSTEM_NAMESPACE
 
 EPILOG = paragraphs("""Examples:
 
@@ -17,8 +18,9 @@ EPILOG = paragraphs("""Examples:
 
   berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates
 
-Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the namespace
-universe and renews what is due, so it may be run again at any time. The gateway answers to api-gateway.local, its
+Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the namespace and
+renews what is due, so it may be run again at any time; berth certs keep --gateway does it all the time. The gateway
+answers to api-gateway.local, its
 Service's names and what --dns and --address add. With --out, gateway/ and admin/ in that directory hold the same as
 files.""")
 
@@ -36,6 +38,7 @@ def authority(
         list[str] | None,
         typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable"),
     ] = None,
+    namespace: Namespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
@@ -44,7 +47,7 @@ def authority(
     from app.tenancy.authority.ensuring import AuthorityOptions  # noqa: PLC0415
     from app.tenancy.tenants.certifying import certify  # noqa: PLC0415
 
-    options = AuthorityOptions(dns=tuple(dns or ()), addresses=tuple(addresses or ()))
+    options = AuthorityOptions(namespace=namespace, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
     now = datetime.now(UTC)
     for line in run_in_cluster(
         lambda client: certify(client, options=options, directory=out, now=now), kubeconfig, context

@@ -9,17 +9,42 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from app.errors import Terminal, UsageError
+from app.kube.names import check_dns_label
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
 T = TypeVar("T")
 
+
+def _namespace(flag: str) -> Callable[[str], str]:
+    """A check of the name that a flag gives."""
+
+    def check(name: str) -> str:
+        try:
+            return check_dns_label(name)
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from error
+
+    return check
+
+
 Kubeconfig = Annotated[
     str | None,
     typer.Option("--kubeconfig", help="The infra cluster (default: in-cluster, $KUBECONFIG)", show_default=False),
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
+Namespace = Annotated[
+    str, typer.Option("--namespace", callback=_namespace("--namespace"), help="Namespace of the gateway's Secrets")
+]
+AgentNamespace = Annotated[
+    str,
+    typer.Option(
+        "--agent-namespace",
+        callback=_namespace("--agent-namespace"),
+        help="Namespace of the agent in the tenant's cluster, for secret.yaml",
+    ),
+]
 
 
 def run_in_cluster(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:

@@ -10,6 +10,7 @@ from pydantic_settings import NoDecode
 from app.kube.names import check_dns_label
 from app.settings.placement import PlacementSettings
 from app.settings.source import comma_list, load_role
+from app.tenancy.control.grants import NamespaceGrant, parse_grant
 from app.workloads.model import SYSTEM_NAMESPACE
 
 CONTROLLERS = ("workloads", "tenants")
@@ -18,7 +19,7 @@ CONTROLLERS = ("workloads", "tenants")
 class ControllerSettings(PlacementSettings):
     """Everything `berth controller` is told. Times are in seconds.
 
-    `namespace` is where its Lease is.
+    `namespace` is where its Lease is, `namespace_grant` what roles of Berth get in each tenant's namespace.
     """
 
     namespace: str = Field(default=SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
@@ -26,6 +27,25 @@ class ControllerSettings(PlacementSettings):
     max_concurrent_reconciles: int = Field(default=16, ge=1, le=256)
     resync_seconds: float = Field(default=60.0, ge=1, allow_inf_nan=False)
     leader_elect: bool = True
+    namespace_grant: Annotated[tuple[str, ...], NoDecode] = ()
+
+    @property
+    def grants(self) -> tuple[NamespaceGrant, ...]:
+        """The same, read."""
+        return tuple(map(parse_grant, self.namespace_grant))
+
+    @field_validator("namespace_grant", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return comma_list(value)
+
+    @field_validator("namespace_grant")
+    @classmethod
+    def _grants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        roles = [parse_grant(text).cluster_role for text in value]
+        if len(set(roles)) < len(roles):
+            raise ValueError("one ClusterRole is given to two ServiceAccounts: a RoleBinding is called like its role")
+        return value
 
     @field_validator("controllers", mode="before")
     @classmethod

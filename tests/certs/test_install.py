@@ -51,7 +51,11 @@ async def test_one_replica_sets_everything_up(client, now) -> None:
         (webhook,) = configuration["webhooks"]
         assert bundle_of(configuration) == [authority_of(secret)]
         assert webhook["clientConfig"]["service"]["path"] == path
-        assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == ("Fail", "None", 10)
+        assert (webhook["failurePolicy"], webhook["sideEffects"], webhook["timeoutSeconds"]) == (
+            "Fail",
+            "NoneOnDryRun",
+            10,
+        )
         assert "matchConditions" not in webhook
         (expression,) = webhook["namespaceSelector"]["matchExpressions"]
         assert expression == {

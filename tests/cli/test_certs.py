@@ -103,7 +103,7 @@ def test_renew_renews_what_is_due(directory, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "missing command: want one of make, renew, show, patch, install"),
+        ([], "missing command: want one of make, renew, show, patch, install, keep, unregister"),
         (["make"], "--dir"),
         (["make", "--dir", "DIR", "--service", "UPPER"], "'UPPER' is no DNS name"),
         (["make", "--dir", "DIR", "--ip", "1.2.3"], "'1.2.3' is no IP address"),
@@ -136,7 +136,9 @@ def test_patch_needs_a_certificate_to_patch_in(tmp_path, capsys) -> None:
     assert "--service: want NAMESPACE/NAME, got 'no-slash'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", [[], ["make"], ["renew"], ["show"], ["patch"], ["install"]])
+@pytest.mark.parametrize(
+    "command", [[], ["make"], ["renew"], ["show"], ["patch"], ["install"], ["keep"], ["unregister"]]
+)
 def test_every_help_has_examples(capsys, command) -> None:
     assert certs(*command, "--help") == 0
     out = capsys.readouterr().out

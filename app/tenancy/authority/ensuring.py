@@ -16,11 +16,11 @@ from cryptography import x509
 from app.certs.bundles import encode_bundle, overlap, parse_bundle
 from app.certs.holdings import AUTHORITY_DAYS, DAYS, renewal_due
 from app.certs.issuing import Issued, bridge, issue_authority, serving_names
+from app.certs.secrets import read_secret, write_secret
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.reading import Sleep, until_no_conflict
 from app.tenancy.authority.leaves import Leaf, admin_leaf, load_pair, next_files, serving_leaf
-from app.tenancy.authority.secrets import read_secret, write_secret
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
 
@@ -33,23 +33,37 @@ AUTHORITY_NAME = "Berth Gateway CA"
 
 @dataclass(frozen=True, slots=True)
 class SigningAuthority:
-    """The CA that signs (`issued`, its chain: the bridge from the CA before it), and the PEM bundle to trust."""
+    """The CA that signs (`issued`, its chain: the bridge from the CA before it), and the PEM bundle to trust.
+
+    `written` says whether the call that returned it has made it.
+    """
 
     issued: Issued = field(repr=False, compare=False)  # keys cannot be compared; the bundle begins with its certificate
     bundle: bytes
+    written: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayCertificates:
     """All of it: `serving` has tls.crt, tls.key and ca.crt (whom to trust); `admin` has ca.crt, admin.crt, admin.key.
 
-    `next_due` is when `ensure_authority` will next have something to renew.
+    `next_due` is when `ensure_authority` will next have something to renew, `renewed` names the Secrets that hold a
+    certificate which the call has made.
     """
 
     authority: SigningAuthority
     serving: dict[str, bytes] = field(repr=False)
     admin: dict[str, bytes] = field(repr=False)
     next_due: datetime
+    renewed: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def ends(self) -> dict[str, datetime]:
+        """When the certificate in each Secret ends."""
+        stems = ((SERVING_SECRET, self.serving, "tls"), (ADMIN_SECRET, self.admin, "admin"))
+        leaves = {secret: load_pair(files, stem, place=secret).certificate for secret, files, stem in stems}
+        found = {CA_SECRET: self.authority.issued.certificate, **leaves}
+        return {secret: certificate.not_valid_after_utc for secret, certificate in found.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +97,12 @@ async def ensure_authority(
     )
     authority = await ensure_signing(client, now=now, options=options, sleep=sleep)
     due = [renewal_due(authority.issued.certificate)]
-    kept = []
+    kept, renewed = [], [CA_SECRET] if authority.written else []
     for secret, leaf in (
         (SERVING_SECRET, serving_leaf(names, days=options.days)),
         (ADMIN_SECRET, admin_leaf(options.admin_name, days=options.days)),
     ):
-        files = await until_no_conflict(
+        files, written = await until_no_conflict(
             lambda secret=secret, leaf=leaf: _ensure_leaf(  # type: ignore[misc]  # mypy infers no defaults of lambdas
                 client, secret, leaf, authority, namespace=options.namespace, now=now
             ),
@@ -96,7 +110,8 @@ async def ensure_authority(
         )
         due.append(renewal_due(load_pair(files, leaf.stem, place=secret).certificate))
         kept.append(files)
-    return GatewayCertificates(authority, serving=kept[0], admin=kept[1], next_due=min(due))
+        renewed += [secret] if written else []
+    return GatewayCertificates(authority, serving=kept[0], admin=kept[1], next_due=min(due), renewed=tuple(renewed))
 
 
 async def ensure_signing(
@@ -129,21 +144,24 @@ async def _signing(client: KubeClient, *, now: datetime, options: AuthorityOptio
     if old is not None and old.certificate.not_valid_after_utc > now:
         new = replace(new, chain=(bridge(old, new),))
     trusted = encode_bundle(overlap([new.certificate], earlier, now=now))
-    await write_secret(client, present, {"tls.crt": new.certificate_pem, "tls.key": new.key_pem, "ca.crt": trusted})
-    return SigningAuthority(new, trusted)
+    files = {"tls.crt": new.certificate_pem, "tls.key": new.key_pem, "ca.crt": trusted}
+    await write_secret(client, present, files, make_namespace=True)
+    return SigningAuthority(new, trusted, written=True)
 
 
 async def _ensure_leaf(
     client: KubeClient, secret: str, leaf: Leaf, authority: SigningAuthority, *, namespace: str, now: datetime
-) -> dict[str, bytes]:
+) -> tuple[dict[str, bytes], bool]:
+    """What the Secret holds after this call, and whether its certificate is a new one."""
     present = await read_secret(client, secret, namespace=namespace)
     if not present.ours:
         load_pair(present.files, leaf.stem, place=present.place)
-        return {"ca.crt": authority.bundle, **present.files}
+        return {"ca.crt": authority.bundle, **present.files}, False
     files = next_files(present.files, leaf, authority.issued, bundle=authority.bundle, now=now)
     if files != present.files:
-        await write_secret(client, present, files)
-    return files
+        await write_secret(client, present, files, make_namespace=True)
+    certificate = f"{leaf.stem}.crt"
+    return files, files[certificate] != present.files.get(certificate)
 
 
 def _check_signs(certificate: x509.Certificate, *, place: str) -> None:

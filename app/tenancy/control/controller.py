@@ -17,6 +17,7 @@ from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import NAMESPACES, NODES
 from app.kube.store import EventType, Key, Store
 from app.placement.model import PlacementOptions
+from app.tenancy.control.grants import NamespaceGrant
 from app.tenancy.control.nodes import NodeReconciler
 from app.tenancy.control.state import NodeState, TenantState, project_namespace, project_node, project_state
 from app.tenancy.control.tenants import TenantReconciler
@@ -27,11 +28,15 @@ from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
 
 @dataclass(frozen=True, slots=True)
 class TenantsOptions:
-    """`pod_security` is the level for new namespaces ("": none); `resync` is in seconds."""
+    """`pod_security` is the level for new namespaces ("": none); `resync` is in seconds.
+
+    `grants` are what Berth's own roles need in tenants' namespaces.
+    """
 
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     pod_security: str = POD_SECURITY_LEVEL
     admin_names: tuple[str, ...] = (ADMIN_NAME,)
+    grants: tuple[NamespaceGrant, ...] = ()
     resync: float = 600.0
 
 
@@ -72,6 +77,7 @@ class TenantsController:
             self._nodes,
             admin_names=options.admin_names,
             pod_security=options.pod_security,
+            grants=options.grants,
             now=now,
         )
         self._controllers = (

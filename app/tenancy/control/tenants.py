@@ -1,4 +1,4 @@
-"""Makes one Tenant true: its namespace, its list of pinned certificates, its status.
+"""Makes one Tenant true: its namespace and who may act there, its list of pinned certificates, its status.
 
 Reads the stores for what others claim and the API server for the object itself. Writes only what it owns: status by
 server-side apply, the list of certificates under the version that it has read.
@@ -6,13 +6,14 @@ server-side apply, the list of certificates under the version that it has read.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.store import Store
+from app.tenancy.control.grants import ForeignGrant, NamespaceGrant, ensure_grants
 from app.tenancy.control.state import (
     FIELD_MANAGER,
     NodeState,
@@ -43,6 +44,7 @@ class TenantReconciler:
         *,
         admin_names: tuple[str, ...],
         pod_security: str,
+        grants: Sequence[NamespaceGrant] = (),
         now: Callable[[], datetime],
     ) -> None:
         self._client = client
@@ -50,6 +52,7 @@ class TenantReconciler:
         self._nodes = nodes
         self._admin_names = admin_names
         self._pod_security = pod_security
+        self._grants = tuple(grants)
         self._now = now
 
     async def reconcile(self, name: str) -> Result:
@@ -99,8 +102,11 @@ class TenantReconciler:
             return Finding(kind, note="left as it is"), None
         try:
             await ensure_namespace(self._client, state.name, pod_security=self._pod_security)
+            await ensure_grants(self._client, tenant_namespace(state.name), self._grants)
         except ForeignNamespace as error:
             return Finding(kind, "ForeignNamespace", str(error)), FOREIGN_RETRY
+        except ForeignGrant as error:
+            return Finding(kind, "ForeignRoleBinding", str(error)), FOREIGN_RETRY
         except NamespaceEnding as error:
             return Finding(kind, "NamespaceEnding", str(error)), error.delay
         except ApiError as error:

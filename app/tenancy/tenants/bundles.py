@@ -14,16 +14,16 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from app.certs.bundles import fingerprint
 from app.certs.issuing import CLOCK_SKEW, Issued, issue_leaf
+from app.certs.secrets import secret_body
 from app.certs.showing import stamp
 from app.errors import UsageError
 from app.kube.names import shorten
 from app.tenancy.authority.ensuring import SigningAuthority
-from app.tenancy.authority.secrets import secret_body
 from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
 from app.workloads.model import SYSTEM_NAMESPACE
 
 AGENT_SECRET = "berth-agent"  # noqa: S105 - the name of an object
-"""Name of the Secret in a tenant cluster, in the system namespace there."""
+"""Name of the Secret in a tenant cluster."""
 GATEWAY_FILE = "gateway-name"
 """Entry of the bundle: the name that the gateway's certificate answers to."""
 MANIFEST_FILE = "secret.yaml"
@@ -48,9 +48,18 @@ class Bundle:
 
 
 def issue_bundle(
-    authority: SigningAuthority, tenant: str, *, now: datetime, days: int, gateway: str = GATEWAY_NAME
+    authority: SigningAuthority,
+    tenant: str,
+    *,
+    now: datetime,
+    days: int,
+    gateway: str = GATEWAY_NAME,
+    agent_namespace: str = SYSTEM_NAMESPACE,
 ) -> Bundle:
-    """A new certificate for the tenant's agent, with a key of its own. Raises UsageError for an impossible `days`."""
+    """A new certificate for the tenant's agent, with a key of its own. Raises UsageError for an impossible `days`.
+
+    `agent_namespace` is the one of the agent in the tenant's cluster, where its Secret has to be.
+    """
     name = tenant_certificate_name(tenant)
     issued = _issue(authority, tenant, now=now, days=days)
     files = {
@@ -59,7 +68,7 @@ def issue_bundle(
         "tls.key": issued.key_pem,
         GATEWAY_FILE: gateway.encode(),
     }
-    manifest = yaml.safe_dump(secret_body(AGENT_SECRET, files, namespace=SYSTEM_NAMESPACE), sort_keys=False)
+    manifest = yaml.safe_dump(secret_body(AGENT_SECRET, files, namespace=agent_namespace), sort_keys=False)
     files[MANIFEST_FILE] = manifest.encode()
     return Bundle(name, fingerprint(issued.certificate), issued.certificate.not_valid_after_utc, files)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cryptography import x509
 
+from app.certs.secrets import StoredFiles, read_secret
 from app.certs.showing import stamp
 from app.tenancy.authority.ensuring import (
     ADMIN_SECRET,
@@ -21,7 +22,6 @@ from app.tenancy.authority.ensuring import (
     GatewayCertificates,
     ensure_authority,
 )
-from app.tenancy.authority.secrets import StoredFiles, read_secret
 from app.tenancy.tenants.staging import check_directory, staged
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.certs.showing import stamp
 from app.errors import Terminal, Transient, UsageError
-from app.tenancy.authority.ensuring import SigningAuthority, ensure_signing, signing_of_files
+from app.tenancy.authority.ensuring import AuthorityOptions, SigningAuthority, ensure_signing, signing_of_files
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
 from app.tenancy.tenants.changes import (
@@ -23,7 +23,7 @@ from app.tenancy.tenants.changes import (
 from app.tenancy.tenants.contents import contents_of
 from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
-from app.workloads.model import tenant_namespace
+from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -32,12 +32,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Issuing:
-    """Where a bundle goes and how its certificate is made; `authority_files`: certificate and key, else the Secret."""
+    """Where a bundle goes and how its certificate is made; `authority_files`: certificate and key, else the Secret.
+
+    `namespace` is the one of that Secret, `agent_namespace` the agent's in the tenant's cluster.
+    """
 
     directory: Path
     days: int
     gateway: str
     authority_files: tuple[Path, Path] | None
+    namespace: str = SYSTEM_NAMESPACE
+    agent_namespace: str = SYSTEM_NAMESPACE
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +164,19 @@ def _check_pinned(tenant: JSON) -> None:
 async def _issue(client: KubeClient, name: str, issuing: Issuing, *, now: datetime) -> Bundle:
     check_directory(issuing.directory, FILES)
     authority = await _authority(client, issuing, now=now)
-    return issue_bundle(authority, name, now=now, days=issuing.days, gateway=issuing.gateway)
+    return issue_bundle(
+        authority,
+        name,
+        now=now,
+        days=issuing.days,
+        gateway=issuing.gateway,
+        agent_namespace=issuing.agent_namespace,
+    )
 
 
 async def _authority(client: KubeClient, issuing: Issuing, *, now: datetime) -> SigningAuthority:
     if issuing.authority_files is None:
-        return await ensure_signing(client, now=now)
+        return await ensure_signing(client, now=now, options=AuthorityOptions(namespace=issuing.namespace))
     certificate, key = issuing.authority_files
     try:
         return signing_of_files(certificate.read_bytes(), key.read_bytes(), source=str(certificate))

@@ -47,7 +47,10 @@ class Result:
 class Infra:
     """The cluster, a client, and `berth tenant` typed at it."""
 
-    def __init__(self, client: AioKubeClient, kubeconfig: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, served: Cluster, client: AioKubeClient, kubeconfig: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.served = served
         self.client = client
         self.kubeconfig = kubeconfig
         self._capsys = capsys
@@ -94,7 +97,7 @@ async def cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         kubeconfig.write_text(served.kubeconfig())
         async with await connect(kubeconfig=str(kubeconfig), deadline=5) as client:
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(DEFINITION.read_text()))
-            yield Infra(client, kubeconfig, capsys)
+            yield Infra(served, client, kubeconfig, capsys)
 
 
 @pytest_asyncio.fixture

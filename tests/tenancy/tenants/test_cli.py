@@ -74,6 +74,28 @@ async def test_the_bundle_is_private_and_its_secret_is_the_same(cluster, tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "infra.kubeconfig"]
 
 
+async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tmp_path) -> None:
+    """Where `berth certs keep --gateway` keeps the CA, and where the agent of the tenant's cluster looks."""
+    made = await cluster.berth("authority", "--namespace", "berth")
+    assert f"Secret berth/{CA_SECRET} made" in made.out
+    folder = tmp_path / "bundle"
+    flags = ("--out", str(folder), "--namespace", "berth", "--agent-namespace", "there")
+    for command in ("add", "rotate"):
+        result = await cluster.berth(command, "tenant1", *flags)
+        assert (result.status, result.err) == (0, "")
+        assert yaml.safe_load((folder / "secret.yaml").read_text())["metadata"]["namespace"] == "there"
+        stored = await cluster.client.get(SECRETS, CA_SECRET, namespace="berth")
+        assert base64.b64decode(stored["data"]["ca.crt"]) == (folder / "ca.crt").read_bytes()
+    assert await cluster.find(SECRETS, CA_SECRET, namespace=SYSTEM_NAMESPACE) is None
+
+
+@pytest.mark.parametrize("flag", ["--namespace", "--agent-namespace"])
+async def test_what_is_no_namespace_is_one_line(cluster, flag) -> None:
+    result = await cluster.berth("add", "tenant1", flag, "No Name")
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert result.err.startswith(f"Error: {flag}: 'No Name' is not a valid name")
+
+
 async def test_no_key_is_ever_printed(cluster, tmp_path) -> None:
     folder = tmp_path / "bundle"
     first = await cluster.berth("add", "tenant1", "--out", str(folder))

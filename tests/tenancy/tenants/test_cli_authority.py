@@ -11,9 +11,9 @@ import pytest
 from cryptography import x509
 
 from app.certs.issuing import common_name_of, names_of
+from app.certs.secrets import MANAGED_BY
 from app.kube.resources import SECRETS
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
-from app.tenancy.authority.secrets import MANAGED_BY
 from app.workloads.model import SYSTEM_NAMESPACE
 
 NAMES = (CA_SECRET, SERVING_SECRET, ADMIN_SECRET)

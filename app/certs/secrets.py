@@ -1,7 +1,7 @@
-"""Secrets as files by name: how the gateway's certificates are read from and written to a cluster.
+"""Secrets as files by name: how certificates are read from and written to a cluster.
 
-Owns the API calls and nothing of what is in a Secret. The first writer wins: who comes second gets a conflict
-(ApiError) and reads again. Contents never reach a message.
+Owns the API calls and nothing of what is in a Secret. The Secret is the lock: the first writer wins, and who comes
+second gets a conflict (ApiError) and reads again. Contents never reach a message.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 
-from app.errors import ApiError, UsageError
+from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES, SECRETS
 from app.wire import JSON
 
@@ -30,6 +31,8 @@ class StoredFiles:
     version: str = ""
     ours: bool = True
     type: str = ""
+    labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
 
     @property
     def place(self) -> str:
@@ -37,37 +40,50 @@ class StoredFiles:
 
 
 async def read_secret(client: KubeClient, name: str, *, namespace: str) -> StoredFiles:
-    """The Secret, empty where there is none. Raises UsageError for an entry that is not base64."""
-    try:
-        secret = await client.get(SECRETS, name, namespace=namespace)
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        return StoredFiles(namespace, name, {})
+    """The Secret, empty where there is none; an entry that is not base64 counts as absent."""
+    secret = await get_or_none(client, SECRETS, name, namespace=namespace)
+    return StoredFiles(namespace, name, {}) if secret is None else stored_files(secret)
+
+
+def stored_files(secret: JSON) -> StoredFiles:
+    """A Secret as the API server gives it."""
     metadata = secret["metadata"]
     files = {}
     for entry, value in (secret.get("data") or {}).items():
         try:
             files[entry] = base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError, TypeError):
-            raise UsageError(f"Secret {namespace}/{name}: {entry} is not base64") from None
-    ours = (metadata.get("labels") or {}).get(MANAGED_BY) == MANAGER
-    return StoredFiles(namespace, name, files, metadata["resourceVersion"], ours, secret.get("type") or "")
+            continue
+    labels = metadata.get("labels") or {}
+    return StoredFiles(
+        metadata["namespace"],
+        metadata["name"],
+        files,
+        version=metadata["resourceVersion"],
+        ours=labels.get(MANAGED_BY) == MANAGER,
+        type=secret.get("type") or "",
+        labels=labels,
+        annotations=metadata.get("annotations") or {},
+    )
 
 
-async def write_secret(client: KubeClient, present: StoredFiles, files: dict[str, bytes]) -> StoredFiles:
+async def write_secret(
+    client: KubeClient, present: StoredFiles, files: dict[str, bytes], *, make_namespace: bool = False
+) -> StoredFiles:
     """Create the Secret, or replace `present`; raises ApiError (conflict) where another came between.
 
-    The namespace is made where it is missing.
+    Labels and annotations are those of `present`, and our mark. `make_namespace` makes the namespace where it is
+    missing.
     """
     body = secret_body(present.name, files, namespace=present.namespace)
+    body["metadata"]["labels"] = {**present.labels, MANAGED_BY: MANAGER}
+    if present.annotations:
+        body["metadata"]["annotations"] = present.annotations
     if present.version:
         body["type"] = present.type or body["type"]  # the type of a Secret cannot change
         body["metadata"]["resourceVersion"] = present.version
-        written = await client.replace(SECRETS, present.name, body, namespace=present.namespace)
-    else:
-        written = await _create(client, body, namespace=present.namespace)
-    return StoredFiles(present.namespace, present.name, files, written["metadata"]["resourceVersion"])
+        return stored_files(await client.replace(SECRETS, present.name, body, namespace=present.namespace))
+    return stored_files(await _create(client, body, namespace=present.namespace, make_namespace=make_namespace))
 
 
 def secret_body(name: str, files: dict[str, bytes], *, namespace: str) -> JSON:
@@ -76,16 +92,17 @@ def secret_body(name: str, files: dict[str, bytes], *, namespace: str) -> JSON:
         "apiVersion": SECRETS.api_version,
         "kind": SECRETS.kind,
         "metadata": {"name": name, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}},
+        # Without an owner: certificates outlive the ReplicaSet that happened to come first.
         "type": "kubernetes.io/tls" if "tls.crt" in files else "Opaque",
         "data": {entry: base64.b64encode(content).decode("ascii") for entry, content in files.items()},
     }
 
 
-async def _create(client: KubeClient, body: JSON, *, namespace: str) -> JSON:
+async def _create(client: KubeClient, body: JSON, *, namespace: str, make_namespace: bool) -> JSON:
     try:
         return await client.create(SECRETS, body, namespace=namespace)
     except ApiError as error:
-        if not error.not_found:
+        if not (error.not_found and make_namespace):
             raise
     try:
         await client.create(

@@ -1,0 +1,64 @@
+"""Composes the certificates role: a keeper of the webhook's certificate and of the gateway's."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from app.certs.keeping import CONTROLLER, Keeper, Kept, Subject
+from app.certs.patching import CONFIGURATIONS
+from app.certs.webhooks import WebhookCertificates, WebhookOptions
+from app.kube.client import KubeClient
+from app.kube.resources import SECRETS
+from app.kube.transport import connect
+from app.metrics import certificates, controllers, watches
+from app.metrics.certificates import KeepingMetrics
+from app.metrics.controllers import ControllerMetrics
+from app.metrics.watches import WatchMetrics
+from app.runtime.background import run_background
+from app.runtime.standing import Connected, Part
+from app.settings.certificates import CertificatesSettings
+from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
+
+
+def run_certificates(settings: CertificatesSettings) -> int:
+    """Run until a signal and return the exit status."""
+    return run_background(certificates_part(settings), settings, role="certificates")
+
+
+def certificates_part(settings: CertificatesSettings) -> Part:
+    """The keeper of these settings, to be run in a loop."""
+    webhook, gateway = settings.webhook_options, settings.authority_options
+    controllers.create_series((CONTROLLER,), lease="")
+    kinds = (SECRETS, *(CONFIGURATIONS if webhook else ()))
+    watches.create_series(tuple(resource.kind for resource in kinds))
+
+    def build(client: KubeClient) -> Part:
+        subjects = [
+            *([_webhook(client, webhook)] if webhook is not None else []),
+            *([_gateway(client, gateway)] if gateway is not None else []),
+        ]
+        certificates.create_series([secret for subject in subjects for secret in subject.secrets])
+        return Keeper(
+            client,
+            subjects,
+            namespace=settings.namespace,
+            resync=settings.resync_seconds,
+            observer=KeepingMetrics(),
+            watch_observer=WatchMetrics(),
+            controller_observer=ControllerMetrics(),
+        )
+
+    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+
+
+def _webhook(client: KubeClient, options: WebhookOptions) -> Subject:
+    keep = WebhookCertificates(client, options).keep
+    return Subject("webhook", keep, secrets=(options.secret,), configurations=options.configurations)
+
+
+def _gateway(client: KubeClient, options: AuthorityOptions) -> Subject:
+    async def keep(now: datetime) -> Kept:
+        made = await ensure_authority(client, now=now, options=options)
+        return Kept(made.ends, made.renewed, made.next_due)
+
+    return Subject("gateway", keep, secrets=(CA_SECRET, SERVING_SECRET, ADMIN_SECRET))

@@ -1,0 +1,71 @@
+"""Binds exactly the permissions of `app.permissions` to one user, as the chart does to a ServiceAccount."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
+from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
+from app.permissions import Permission, tenants_role
+from app.workloads.model import SYSTEM_NAMESPACE
+
+GROUP, VERSION = ROLE_BINDINGS.group, ROLE_BINDINGS.version
+ROLES = Resource(GROUP, VERSION, "roles", "Role")
+CLUSTER_ROLES = Resource(GROUP, VERSION, "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(GROUP, VERSION, "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+
+
+def rules(permissions: Sequence[Permission]) -> list[dict[str, Any]]:
+    return [
+        {
+            "apiGroups": [permission.group],
+            "resources": list(permission.resources),
+            "verbs": list(permission.verbs),
+            **({"resourceNames": list(permission.names)} if permission.names else {}),
+        }
+        for permission in permissions
+    ]
+
+
+async def allow(client: KubeClient, user: str, permissions: Sequence[Permission], *, role: str, release: str) -> None:
+    """Roles `role` with these permissions for the user; what is of tenants' namespaces is bound in `universe` alone."""
+    account = user.split(":")
+    subject: dict[str, Any] = {"apiGroup": GROUP, "kind": "User", "name": user}
+    if user.startswith("system:serviceaccount:"):
+        subject = {"kind": "ServiceAccount", "namespace": account[2], "name": account[3]}
+    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in ("cluster", "release", "system")}
+    tenants = rules([permission for permission in permissions if permission.scope == "tenants"])
+    await _bound(client, None, CLUSTER_ROLES, role, scopes["cluster"], subject)
+    await _bound(client, release, ROLES, role, scopes["release"], subject)
+    if scopes["system"]:
+        await _bound(client, SYSTEM_NAMESPACE, ROLES, f"{role}-system", scopes["system"], subject)
+    if tenants:
+        await _bound(client, SYSTEM_NAMESPACE, CLUSTER_ROLES, tenants_role(role), tenants, subject)
+
+
+async def _bound(
+    client: KubeClient,
+    namespace: str | None,
+    kind: Resource,
+    name: str,
+    allowed: list[dict[str, Any]],
+    subject: dict[str, Any],
+) -> None:
+    if not allowed:
+        return
+    if namespace is not None and await get_or_none(client, NAMESPACES, namespace) is None:
+        await client.create(NAMESPACES, {"metadata": {"name": namespace}})
+    body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": name}, "rules": allowed}
+    await client.create(kind, body, namespace=namespace if kind.namespaced else None)
+    binding = CLUSTER_ROLE_BINDINGS if namespace is None else ROLE_BINDINGS
+    reference = {"apiGroup": GROUP, "kind": kind.kind, "name": name}
+    bound = {
+        "apiVersion": binding.api_version,
+        "kind": binding.kind,
+        "metadata": {"name": name},
+        "roleRef": reference,
+        "subjects": [subject],
+    }
+    await client.create(binding, bound, namespace=namespace)
