@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import re
 import sys
 import time
 from typing import Any, BinaryIO, cast
@@ -18,6 +19,11 @@ from app.errors import UsageError
 from app.wire import encode_json
 
 LEVELS = ("debug", "info", "warning", "error")
+
+_UNSEEN = re.compile(
+    "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
+"""What JSON leaves as it is and a terminal obeys or hides: DEL, C1 controls, marks of direction, what has no width."""
 
 
 class _Stderr:
@@ -35,9 +41,36 @@ class _Stderr:
 def _json(event: Any, **_: object) -> bytes:
     """The line of one event; whatever was put into it, there is a line."""
     try:
-        return encode_json(event)
+        return plain(encode_json(event))
     except (TypeError, ValueError, RecursionError):
-        return json.dumps(event, default=repr).encode()
+        return plain(json.dumps(event, default=repr).encode())
+
+
+def plain(line: bytes) -> bytes:
+    """The same JSON, with what a terminal would obey or hide written as escapes: names are whatever a client sends."""
+    if line.isascii() and b"\x7f" not in line:
+        return line
+    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), line.decode()).encode()
+
+
+class _Sparing(logging.Filter):
+    """Lets a library say the same once in `SECONDS`: one that cannot send its spans says so at every try."""
+
+    SECONDS = 60.0
+    _LIBRARY = "opentelemetry."
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._said: dict[tuple[str, int], float] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if not record.name.startswith(self._LIBRARY):
+            return True
+        place, now = (record.pathname, record.lineno), time.monotonic()
+        if now < self._said.get(place, now):
+            return False
+        self._said[place] = now + self.SECONDS
+        return True
 
 
 def configure(level: str = "info") -> None:
@@ -64,6 +97,7 @@ def configure(level: str = "info") -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_Sparing())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
@@ -87,7 +121,7 @@ _stderr = _Stderr()
 
 def write_lines(lines: list[bytes]) -> None:
     """Write lines that are JSON already, with one system call for all of them."""
-    _stderr.write(b"\n".join([*lines, b""]))
+    _stderr.write(b"\n".join([*map(plain, lines), b""]))
     _stderr.flush()
 
 

@@ -9,7 +9,7 @@ only where it must wait: a decision that waits for nothing costs no coroutine an
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -17,11 +17,15 @@ from app.admission.patch import Patch
 from app.admission.review import Decision, Request
 from app.errors import Denied
 
+AUDIT_LIMIT = 1024
+"""Characters of one audit annotation."""
+
 
 @dataclass(slots=True)
 class Plan:
     """What the injectors of one review want: operations, warnings for the user, notes for the audit log.
 
+    The notes say for each kind of what was injected what it was, and what asked for it (`audit_text` cuts them).
     `injected` counts what was injected by kind ("resource", "node-selector", "volume" …) for the metric; `reason`
     is the CamelCase word of the outcome, set by whoever has something to say ("OptedOut", "Injected").
     """
@@ -142,5 +146,11 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
         message=str(denial),
         code=denial.code,
         warnings=plan.warnings,
-        audit_annotations={"decision": denial.reason},
+        audit_annotations={"decision": denial.reason, "message": audit_text([str(denial)])},
     )
+
+
+def audit_text(parts: Iterable[str]) -> str:
+    """The value of an audit annotation: short, for the log of an API server is dear."""
+    text = "; ".join(parts)
+    return text if len(text) <= AUDIT_LIMIT else text[: AUDIT_LIMIT - 1] + "…"

@@ -1,14 +1,17 @@
 """uvicorn's HTTP connection with the bounds that it leaves to a proxy: the size of a request's head, and its patience.
 
-Without them one client could grow a header without end, or hold connections open that never carry a request. Bodies
-are bounded by the endpoint.
+Without them one client could grow a header without end, queue requests without end, or hold connections open that never
+carry a request or never take an answer. Bodies are bounded by the endpoint, the number of connections by `accepting`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from app.admission.accepting import Place, Room
 
 HEAD_BYTES = 64 * 1024
 """Request line and headers together; an API server sends less than one thousand bytes."""
@@ -16,26 +19,53 @@ HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 10.0
 """From the first byte of a head that came in pieces to its end."""
 
+BODY_SECONDS = 60.0
+"""From the end of the head to that of the body, also where the answer was sent already; a review has its deadline."""
+
+ANSWER_SECONDS = 30.0
+"""For which a client may leave an answer where it is before the connection is cut."""
+
+PIPELINED = 32
+"""Requests of one connection that wait for the answers before theirs. Go's clients send none so."""
+
 LINGER_SECONDS = 1.0
 
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
+class _TooManyAtOnce(Exception):
+    """Ends the parsing of what came in; the parser makes a 400 of it."""
+
+
 class BoundedProtocol(HttpToolsProtocol):
-    """Closes a connection whose request head is too large (431) or too slow, and one that never sends anything."""
+    """Closes a connection whose request is too large (head: 431) or too slow, and one that sends or takes nothing.
+
+    It says in its `place` whether it carries a request.
+    """
 
     _in_head = False
+    _in_body = False
     _head_bytes = 0
     _head_timer: asyncio.TimerHandle | None = None
+    _body_timer: asyncio.TimerHandle | None = None
+    _answer_timer: asyncio.TimerHandle | None = None
     _refused = False
+
+    def __init__(self, *args: Any, place: Place | None = None, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._place = place if place is not None else Place(Room(1))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
+        self._place.close = transport.abort
         # The first request may take as long as any later one.
-        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._place.leave()
         self._end_head()
+        self._end_body()
+        self._end_answer()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
 
@@ -43,8 +73,16 @@ class BoundedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         super().data_received(data)
-        if self._in_head and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_head:
             self._bound_head(len(data))
+        elif self._in_body:
+            if self._body_timer is None:
+                self._body_timer = self.loop.call_later(BODY_SECONDS, self.transport.close)
+        elif self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
+            # What came was the end of a body that nobody waited for, or empty lines: the clock had been stopped for it.
+            self._await_request()
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -52,7 +90,38 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._end_head()
+        self._in_body = True
         super().on_headers_complete()
+        if len(self.pipeline) > PIPELINED:
+            raise _TooManyAtOnce
+
+    def on_message_complete(self) -> None:
+        self._end_body()
+        super().on_message_complete()
+        if not self.cycle.response_complete:
+            self._place.busy()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if not self.pipeline:
+            self._place.rest()
+        if self.transport.is_closing():
+            self._bound_answer()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._bound_answer()
+
+    def resume_writing(self) -> None:
+        self._end_answer()
+        super().resume_writing()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        self._bound_answer()
+
+    def _await_request(self) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
 
     def _bound_head(self, received: int) -> None:
         """The head did not come in one piece: start its clock, add up its size."""
@@ -70,9 +139,25 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.write(_TOO_LARGE)
         self._head_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
+    def _bound_answer(self) -> None:
+        """What is not taken in time is thrown away; a transport that is closed would wait for it for ever."""
+        if self._answer_timer is None and self.transport.get_write_buffer_size():
+            self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
+
     def _end_head(self) -> None:
         self._in_head = False
         self._head_bytes = 0
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _end_body(self) -> None:
+        self._in_body = False
+        if self._body_timer is not None:
+            self._body_timer.cancel()
+            self._body_timer = None
+
+    def _end_answer(self) -> None:
+        if self._answer_timer is not None:
+            self._answer_timer.cancel()
+            self._answer_timer = None

@@ -10,8 +10,9 @@ Every answer is an AdmissionReview that echoes apiVersion and, where it could be
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -37,7 +38,10 @@ _DISCARD = 4
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """One answered review, as log and metrics see it; `request` is None where none could be read."""
+    """One answered review, as log and metrics see it; `request` is None where none could be read.
+
+    `uid` stands only where there is no request to take it from; `headers` are those of the HTTP request.
+    """
 
     webhook: str
     status: int
@@ -46,6 +50,8 @@ class Outcome(msgspec.Struct, frozen=True):
     request: Request | None = None
     plan: Plan | None = None
     error: BaseException | None = None
+    headers: Sequence[tuple[bytes, bytes]] = ()
+    uid: str = ""
 
 
 class Observer(Protocol):
@@ -81,7 +87,7 @@ class ReviewEndpoint:
         """Answer one request; only a vanished client leaves it without an answer."""
         begin = time.perf_counter()
         self._observer.started(self._name)
-        body, review, plan, error = _Body(), None, None, None
+        body, review, plan, error, uid = _Body(), None, None, None, ""
         try:
             with self._deadlines.limit(_deadline_of(scope["query_string"], self._deadline)):
                 # Read even where the headers are wrong already: the uid is in the body, and who writes all of it
@@ -94,6 +100,14 @@ class ReviewEndpoint:
                 decision, plan = found if isinstance(found, tuple) else await found
             payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
             status = 200
+        except asyncio.CancelledError:
+            # The server ends and waits no longer: there is no answer, but still a line.
+            message = "the server ended before there was an answer"
+            decision = Decision(allowed=False, reason="Canceled", message=message, code=500)
+            request = review.request if review is not None else None
+            seconds = time.perf_counter() - begin
+            self._observer.finished(Outcome(self._name, 500, decision, seconds, request, headers=scope["headers"]))
+            raise
         except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
             error = caught
             status, decision = _failed(caught)
@@ -111,6 +125,8 @@ class ReviewEndpoint:
                     request=review.request if review is not None else None,
                     plan=plan,
                     error=error,
+                    headers=scope["headers"],
+                    uid=uid,
                 )
             )
 

@@ -14,6 +14,7 @@ import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
+from app.admission.accepting import Door, Place, Room, allowed_connections
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import Receive, ReviewEndpoint, Scope, Send
 
@@ -68,11 +69,28 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: two servers share a process, and the runtime decides when to stop."""
+    """uvicorn without its signal handlers: two servers share a process, and the runtime decides when to stop.
+
+    Connections come in through our own `Door`, which bounds them.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await self.lifespan.startup()
+        room = Room(allowed_connections())
+
+        def protocol(place: Place) -> BoundedProtocol:
+            return BoundedProtocol(
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, place=place
+            )
+
+        context, backlog = self.config.ssl, self.config.backlog
+        doors = [Door(listener, room, protocol, context=context, backlog=backlog) for listener in sockets or ()]
+        self.servers = doors  # type: ignore[assignment]  # it is told to close and waited for, no more
+        self.started = True
 
 
 def make_server(

@@ -27,11 +27,15 @@ from app.cli.crds import EPILOG as CRDS_EPILOG
 from app.cli.crds import crds
 from app.cli.demo import EPILOG as DEMO_EPILOG
 from app.cli.demo import demo
+from app.cli.doctor import EPILOG as DOCTOR_EPILOG
+from app.cli.doctor import doctor
 from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
 from app.cli.explain import explain
 from app.cli.gateway import EPILOG as GATEWAY_EPILOG
 from app.cli.gateway import gateway
 from app.cli.goflags import normalize
+from app.cli.health import EPILOG as HEALTH_EPILOG
+from app.cli.health import health
 from app.cli.options import RoleCommand
 from app.cli.sandbox import EPILOG as SANDBOX_EPILOG
 from app.cli.sandbox import sandbox
@@ -55,6 +59,8 @@ cli.command("controller", cls=RoleCommand, epilog=CONTROLLER_EPILOG)(controller)
 cli.command("gateway", cls=RoleCommand, epilog=GATEWAY_EPILOG)(gateway)
 cli.command("agent", cls=RoleCommand, epilog=AGENT_EPILOG)(agent)
 cli.command("explain")(explain)
+cli.command("doctor", epilog=DOCTOR_EPILOG)(doctor)
+cli.command("health", epilog=HEALTH_EPILOG)(health)
 cli.command("crds", epilog=CRDS_EPILOG)(crds)
 cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
 cli.command("demo", epilog=DEMO_EPILOG)(demo)
@@ -83,8 +89,8 @@ def root(
     """Puts every Pod beside the network hardware that it needs."""
     if context.invoked_subcommand is None:
         raise UsageError(
-            "missing command: want one of webhook, controller, gateway, agent, tenant, crds, certs, explain, sandbox, "
-            "demo; see berth --help"
+            "missing command: want one of webhook, controller, gateway, agent, tenant, crds, certs, explain, doctor, "
+            "health, sandbox, demo; see berth --help"
         )
 
 

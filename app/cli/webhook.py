@@ -30,6 +30,7 @@ SWITCHES = (
     "injectHugepageDownApi",
     "honor-resources",
     "confine-tenants",
+    "events",
     "logtostderr",
     "alsologtostderr",
 )
@@ -170,6 +171,10 @@ def webhook(
         ),
     ] = ABSENT,
     admin_names: RefusedNames = ABSENT,
+    events: Annotated[
+        bool | None,
+        option("--events/--no-events", panel=SERVING, text="Tell the owner of a denied Pod by an Event (default: on)"),
+    ] = ABSENT,
     log_level: LogLevel = ABSENT,
     verbosity: Annotated[
         int | None, option("-v", "--v", panel=LOGS, text="4 and more mean --log-level debug")

@@ -1,7 +1,9 @@
 """Leader election by a Lease: of several replicas, one works.
 
 Owns one Lease object and the task that works while it is held. Time is monotonic; the clocks of other machines are
-never compared. The holder stops working, and waits until its work has stopped, before a rival may start.
+never compared. The holder stops working, and waits until its work has stopped, before a rival may start; a process
+that slept through that time finds its fence shut. A request that is on its way when the term ends can be cut, not
+called back: so every write has to be harmless if it comes late (it names a uid, a version, or what must not exist).
 """
 
 from __future__ import annotations
@@ -19,10 +21,19 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.fencing import Fence
 from app.kube.resources import LEASES
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
+
+
+def steady_clock() -> float:
+    """Seconds that go on while the process is stopped, and while the machine is suspended where the system can tell."""
+    return time.clock_gettime(_CLOCK)
+
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +64,7 @@ class LeaderElector:
         identity: str,
         timing: LeaseTiming | None = None,
         on_change: Callable[[bool], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = steady_clock,
         wall_clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
         random: Callable[[], float] = _random.random,
     ) -> None:
@@ -69,7 +80,9 @@ class LeaderElector:
         self._lease: JSON | None = None
         self._seen: tuple[object, ...] = ()
         self._seen_at = 0.0
+        self._vacant_at = 0.0
         self._renewed_at = 0.0
+        self._fence = Fence(lambda: False)
         self._leading = False
         self.problem = "not looked at yet"
         """Why the last attempt to read or write the Lease failed; "" where the API answered, whoever holds it."""
@@ -78,23 +91,34 @@ class LeaderElector:
     def leading(self) -> bool:
         return self._leading
 
+    @property
+    def fence(self) -> Fence:
+        """That of the present term, or of the last one: what is written through it is not written after the term."""
+        return self._fence
+
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Contends for the Lease and runs `work` while holding it, again and again until cancelled.
 
-        Ends early only if `work` ends by itself, with its exception if it raised one. The Lease is released in
-        every case but a lost one.
+        Ends early only if `work` ends by itself, with its exception if it raised one. The Lease is released
+        wherever no rival can have taken it yet.
         """
         while True:
             await self._acquire()
+            self._fence = Fence(lambda: self._left() > 0)
             self._set_leading(leading=True)
             task = asyncio.ensure_future(work())
             try:
                 lost = await self._hold(task)
+                if lost:
+                    # Before the work is told: it would go on for a while with what it has begun.
+                    self._fence.close()
             finally:
                 await _stop(task)
+                self._fence.close()
                 self._set_leading(leading=False)
                 if self._clock() - self._renewed_at < self._timing.duration:
                     await self._release()
+                self._doubt()
             if not lost:
                 return task.result()
 
@@ -108,7 +132,7 @@ class LeaderElector:
             await asyncio.wait({task}, timeout=self._until_next_try())
             if task.done():
                 return False
-            left = self._renewed_at + self._timing.renew_deadline - self._clock()
+            left = self._left()
             if left <= 0:
                 log.warning("lease lost: not renewed in time", lease=self._name)
                 return True
@@ -124,9 +148,12 @@ class LeaderElector:
                 log.warning("lease lost: taken", lease=self._name, holder=self._holder())
                 return True
 
+    def _left(self) -> float:
+        """Seconds for which this process may go on without another renewal."""
+        return self._renewed_at + self._timing.renew_deadline - self._clock()
+
     def _until_next_try(self) -> float:
-        deadline = self._renewed_at + self._timing.renew_deadline - self._clock()
-        return max(0.0, min(self._timing.retry_period, deadline))
+        return max(0.0, min(self._timing.retry_period, self._left()))
 
     async def _rest(self) -> None:
         # A little jitter keeps rivals that started together from colliding at every step.
@@ -137,7 +164,7 @@ class LeaderElector:
         try:
             if self._lease is None or self._holder() != self._identity:
                 await self._read()
-            if self._lease is not None and not self._free():
+            if not self._free():
                 self.problem = ""
                 return False
             # Counted from before the request: the server's own record is never older than ours.
@@ -145,14 +172,21 @@ class LeaderElector:
             await self._write()
         except ApiError as error:
             # A conflict says that what we know is old; a 404 that the Lease is gone. Read again next time.
-            if error.status in (404, 409):
+            if error.not_found:
                 self._lease = None
+            elif error.conflict:
+                self._doubt()
             self.problem = "" if error.conflict else str(error)
             log.info("lease attempt failed", lease=self._name, error=str(error))
             return False
         self.problem = ""
-        self._renewed_at = began
+        self._renewed_at, self._vacant_at = began, 0.0
         return True
+
+    def _doubt(self) -> None:
+        """Whose the Lease is now is not known; where it is gone, it may have been somebody's since our last look."""
+        self._lease = None
+        self._vacant_at = self._clock() + math.ceil(self._timing.duration)
 
     async def _read(self) -> None:
         try:
@@ -160,18 +194,25 @@ class LeaderElector:
         except ApiError as error:
             if not error.not_found:
                 raise
-            self._lease = None
+            if self._lease is not None:
+                self._doubt()
         seen = (self._holder(), self._spec().get("renewTime"), self._spec().get("leaseTransitions"))
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
+        if self._lease is not None:
+            seconds = self._spec().get("leaseDurationSeconds")
+            duration = seconds if isinstance(seconds, int) else math.ceil(self._timing.duration)
+            rival = self._holder() not in ("", self._identity)
+            self._vacant_at = self._seen_at + duration if rival else 0.0
 
     def _free(self) -> bool:
-        """Ours, nobody's, or unchanged for its whole duration by our own clock."""
-        if self._holder() in ("", self._identity):
+        """Ours, nobody's, or unchanged for its whole duration by our own clock.
+
+        One that is gone counts as held for another duration: whoever holds it goes on, and makes it anew.
+        """
+        if self._lease is not None and self._holder() in ("", self._identity):
             return True
-        seconds = self._spec().get("leaseDurationSeconds")
-        duration = seconds if isinstance(seconds, int) else math.ceil(self._timing.duration)
-        return self._clock() - self._seen_at > duration
+        return self._clock() > self._vacant_at
 
     async def _write(self) -> None:
         now = self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -20,11 +20,13 @@ import aiohttp
 import msgspec
 import structlog
 from kubernetes.aio.client import ApiClient
+from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from app.errors import ApiError, UsageError
 from app.kube.answers import cut, error_of_answer, error_of_transport
 from app.kube.credentials import Credentials
+from app.kube.fencing import FencedConnector
 from app.kube.impersonation import Impersonation
 from app.wire import JSON, decode_json
 
@@ -238,6 +240,13 @@ def _tls_identity(configuration: Any) -> tuple[object, ...]:
     return (*values, *stamps)
 
 
+class _Rest(RESTClientObject):
+    """The library's way of sending, over connections that a fence can refuse."""
+
+    def _create_connector(self) -> aiohttp.TCPConnector:
+        return FencedConnector(limit=self.maxsize, ssl=self.ssl_context)
+
+
 def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
     # By default the library reads ~/.netrc (in a thread) and the environment's proxies anew for every request, which
     # is a fifth of its cost; where the environment names no proxy there is nothing that we want of it.
@@ -246,6 +255,8 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
         "headers": acting_as.headers if acting_as is not None else (),
     }
     try:
-        return ApiClient(configuration=configuration)
+        api = ApiClient(configuration=configuration)
+        api.rest_client = _Rest(configuration)
     except (OSError, ValueError) as error:  # unreadable or malformed certificates
         raise UsageError(cut(f"TLS files of {configuration.host}: {error}")) from error
+    return api

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, audit_text
 from app.kube import quantity
 from app.networks.model import Container, Pod, Quantity
 from app.networks.naming import shown
@@ -22,18 +22,20 @@ def plan_hugepages(pod: Pod, plan: Plan) -> list[JSON]:
     the user is warned.
     """
     files: list[JSON] = []
-    planned = 0
+    planned: list[str] = []
     for index, container in enumerate(pod.spec.containers):
         own = _files(container)
         if own:
             files += own
             planned += _plan_name(index, container, plan)
     if planned:
-        plan.count("env", planned)
+        plan.count("env", len(planned))
+        plan.audit["env"] = audit_text(f"{CONTAINER_NAME} for huge pages of container {name}" for name in planned)
     return files
 
 
-def _plan_name(index: int, container: Container, plan: Plan) -> int:
+def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
+    """The container's name where its variable was planned."""
     for env in container.env:
         if env.name == CONTAINER_NAME:
             if env.value != container.name:
@@ -41,12 +43,12 @@ def _plan_name(index: int, container: Container, plan: Plan) -> int:
                     f"container {shown(container.name)} sets {CONTAINER_NAME} itself: it stays, "
                     "although the names of its huge page files end in the container's name"
                 )
-            return 0
+            return []
     reason = f"huge pages of container {shown(container.name)}"
     path = f"/spec/containers/{index}/env"
     plan.patch.ensure(path, [], present=bool(container.env), reason=reason)
     plan.patch.add(f"{path}/-", {"name": CONTAINER_NAME, "value": container.name}, reason=reason)
-    return 1
+    return [shown(container.name)]
 
 
 def _files(container: Container) -> list[JSON]:

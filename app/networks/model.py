@@ -15,13 +15,24 @@ from app.errors import Denied
 from app.wire import JSON, decode_json
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
+"""Annotation on a Pod, by its author: the attachments that it wants, as a comma list of names or a JSON list."""
 DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
+"""Annotation on a Pod, by its author: the attachment that it wants in place of the cluster's own network."""
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+"""Annotation on an attachment, by its author: the resource that each selection of it needs one of.
+
+--network-resource-name-keys names others.
+"""
 NODE_SELECTOR = "k8s.v1.cni.cncf.io/nodeSelector"
+"""Annotation on an attachment, by its author: `key=value` of the nodes that have it, which Pods then select."""
 MIRROR = "kubernetes.io/config.mirror"
+"""Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left alone."""
 INJECT = "berth.dev/inject"
+"""Label or annotation on a Pod, by its author: "false" turns injection off for it."""
 RESOURCES_CONTAINER = "berth.dev/resources-container"
+"""Annotation on a Pod, by its author: the container that gets the resources; the first without it."""
 INJECTED_RESOURCES = "berth.dev/injected-resources"
+"""Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
 
 Quantity = str | int | float
 

@@ -6,22 +6,21 @@ sorted within each, so that equal input gives an equal patch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, audit_text
 from app.admission.patch import pointer
 from app.errors import Denied
 from app.networks.hugepages import plan_hugepages
 from app.networks.model import Attachment, Pod
 from app.networks.nodeselector import plan_node_selector, wanted_labels
-from app.networks.podnetinfo import find_volume, is_foreign, plan_podnetinfo
+from app.networks.podnetinfo import MOUNT_PATH, VOLUME, find_volume, is_foreign, plan_podnetinfo
 from app.networks.resources import Mode, Need, count_needs, plan_resources
 from app.networks.userdefined import Merged
 
-_AUDIT_LENGTH = 256
 _CACHED_NETWORKS = 16
 _CACHED_SELECTOR = 512
 
@@ -44,7 +43,7 @@ class Demand(msgspec.Struct, frozen=True):
     """What networks ask of any Pod. Shared between plans, so nobody changes what is in it.
 
     `first` is the reason of the first need, which stands for all where network information is mounted; `audit` is
-    the line about resources for a Pod that gets all of them.
+    the line about resources for a Pod that gets all of them, `volume` the one about that information.
     """
 
     needs: dict[str, Need]
@@ -52,6 +51,7 @@ class Demand(msgspec.Struct, frozen=True):
     counts: dict[str, int]
     first: str
     audit: str
+    volume: str
 
 
 def demand(networks: Networks) -> Demand:
@@ -73,7 +73,8 @@ def _demand(networks: Networks) -> Demand:
     needs = count_needs(networks)
     counts = {resource: need.count for resource, need in needs.items()}
     first = next(iter(needs.values())).reason if needs else ""
-    return Demand(needs, labels, counts, first, _audit(_added_lines(counts, needs)))
+    volume = audit_text([f"{VOLUME} at {MOUNT_PATH} for {','.join(needs)}"])
+    return Demand(needs, labels, counts, first, audit_text(_added_lines(counts, needs)), volume)
 
 
 _demand_cached = lru_cache(maxsize=512)(_demand)
@@ -89,11 +90,12 @@ def plan(inputs: Inputs, plan: Plan) -> None:
         raise Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
     _plan_annotations(inputs, plan)
     added: dict[str, int] = {}
+    mounted = 0
     if needs:
         added = plan_resources(pod, needs, plan, mode=inputs.mode, annotations=inputs.annotations.annotations)
         found = find_volume(pod)
         files = plan_hugepages(pod, plan) if inputs.hugepages and not is_foreign(found) else []
-        plan_podnetinfo(pod, found, files, plan, reason=wanted.first)
+        mounted = plan_podnetinfo(pod, found, files, plan, reason=wanted.first)
     selectors = plan_node_selector(pod, labels, plan, conflict=inputs.node_selector_conflict) if labels else []
     plan.warnings.extend(inputs.annotations.warnings)
     if len(plan.patch.operations) == before:
@@ -102,11 +104,15 @@ def plan(inputs: Inputs, plan: Plan) -> None:
     plan.reason = plan.reason or "Injected"
     plan.audit["decision"] = plan.reason
     if added:
-        plan.audit["resources"] = wanted.audit if added == wanted.counts else _audit(_added_lines(added, needs))
+        plan.audit["resources"] = wanted.audit if added == wanted.counts else audit_text(_added_lines(added, needs))
+    elif "resource" in plan.injected:
+        plan.audit["resources"] = audit_text([f"requests and limits made equal for {','.join(needs)}"])
+    if mounted:
+        plan.audit["volume"] = wanted.volume
     if selectors:
-        plan.audit["node-selector"] = _audit(selectors)
+        plan.audit["node-selector"] = audit_text(selectors)
     if inputs.annotations.sources:
-        plan.audit["injections"] = _audit(sorted(set(inputs.annotations.sources.values())))
+        plan.audit["annotations"] = audit_text(_annotation_lines(inputs))
 
 
 def _plan_annotations(inputs: Inputs, plan: Plan) -> None:
@@ -119,11 +125,11 @@ def _plan_annotations(inputs: Inputs, plan: Plan) -> None:
         plan.count("annotation", len(sources))
 
 
+def _annotation_lines(inputs: Inputs) -> Iterator[str]:
+    for key, label in sorted(inputs.annotations.sources.items()):
+        yield f"{key} for label {label}"
+
+
 def _added_lines(added: dict[str, int], needs: dict[str, Need]) -> Iterator[str]:
     for resource, amount in added.items():
         yield f"{resource}={amount} for {','.join(needs[resource].attachments)}"
-
-
-def _audit(parts: Iterable[str]) -> str:
-    text = "; ".join(parts)
-    return text if len(text) <= _AUDIT_LENGTH else text[: _AUDIT_LENGTH - 1] + "…"

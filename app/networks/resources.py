@@ -129,6 +129,7 @@ def plan_resources(
         path = pointer("metadata", "annotations", INJECTED_RESOURCES)
         plan.patch.add(path, encode_json({name: record[name] for name in sorted(record)}).decode(), reason=reason)
         plan.count("annotation")
+        plan.audit["record"] = f"{INJECTED_RESOURCES} for resources that were added"
     if changed:
         plan.count("resource", changed)
     return added

@@ -9,16 +9,19 @@ from typing import Any
 import msgspec
 
 HOST_LABEL = "provisioning.dpu.nvidia.com/host"
-"""On an infra node (a DPU): the name of the host that it sits in, as DPF labels it."""
+"""Label on an infra node (a DPU), by DPF: the name of the host that it sits in. --host-label names another."""
 
 TENANT_LABEL = "berth.dev/tenant"
-"""On a namespace of the infra cluster: the tenant whose it is. By default the same key marks the tenant's DPUs."""
+"""Label on a tenant's namespace and DPUs in the infra cluster, by the controller: the tenant whose they are.
+
+--tenant-node-label names another for the DPUs.
+"""
 
 TENANT_NAMESPACE_PREFIX = "tenant-"
 """How the names of tenants' namespaces begin in the infra cluster; nobody else's may."""
 
 DPU_OF_HOST = "berth.dev/dpu-of-host"
-"""Annotation on a Pod: it must run on a DPU of this host."""
+"""Annotation on a Pod, by its author: it must run on a DPU of this host."""
 
 
 @dataclass(frozen=True, slots=True)

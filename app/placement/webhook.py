@@ -11,7 +11,7 @@ from typing import Protocol
 
 import msgspec
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, audit_text
 from app.admission.review import Request
 from app.errors import Denied
 from app.kube.names import check_dns_label
@@ -21,9 +21,9 @@ from app.placement.patching import plan_affinity
 from app.placement.plan import requirements
 
 INJECT = "berth.dev/inject"
-"""Label or annotation: "false" gives up what the Pod itself asks for."""
+"""Label or annotation on a Pod, by its author: "false" gives up what the Pod itself asks for, such as a host's DPU."""
 MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of the Pod by which a kubelet shows a static Pod: that one runs already."""
+"""Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left where it is."""
 NODES_GROUP = "system:nodes"
 _LINES = 10
 
@@ -115,7 +115,7 @@ class PlacementInjector:
             plan.reason, plan.message = "Injected", ""
         plan.count("affinity", len(added))
         plan.audit["decision"] = plan.reason
-        plan.audit["affinity"] = "; ".join(f"{one.key}={one.value}" for one in added)
+        plan.audit["affinity"] = audit_text(f"{one.key}={one.value} ({wanted[one]})" for one in added)
 
     def _wanted(self, host: str | None, home: tuple[str, str] | None) -> dict[Requirement, str]:
         """The requirements, each with its reason."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from cryptography import x509
 
+from app import logs
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.transport import connect
@@ -15,11 +16,14 @@ from app.metrics import agent as agent_metrics
 from app.metrics import certificates, controllers, watches
 from app.metrics.agent import AgentMetrics
 from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import AgingWatchMetrics, WatchMetrics
+from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
+from app.runtime.recording import Recorded, recorder
 from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.agent import AgentSettings
 from app.tenancy.agent.agent import Agent
+from app.tenancy.callspans import CallSpans
+from app.tracing.opening import opened_spans
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 
 LEASE = "berth-agent"
@@ -29,50 +33,39 @@ _WATCHED = (PODS, CONFIG_MAPS, WORKLOAD_RULES, *UVS_RESOURCES)
 
 def run_agent(settings: AgentSettings) -> int:
     """Run until a signal and return the exit status."""
-    part = Together(agent_part(settings, alone=True), CertificateDate(settings.options.cert_file))
-    return run_background(part, settings, role="agent")
+    logs.configure(settings.log_level)
+    with opened_spans("agent") as spans:
+        part = Together(agent_part(settings, spans=spans), CertificateDate(settings.options.cert_file))
+        return run_background(part, settings, role="agent")
 
 
-def agent_part(settings: AgentSettings, *, alone: bool = False) -> Part:
-    """The agent of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
+def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Part:
+    """The agent of these settings, to be run in a loop."""
     agent_metrics.create_series()
-    controllers.create_series(_CONTROLLERS, lease=LEASE)
+    controllers.create_series(_CONTROLLERS, lease=LEASE if settings.leader_elect else "")
     watches.create_series(tuple(resource.kind for resource in _WATCHED))
     options = settings.options
 
     def build(client: KubeClient) -> Part:
-        def agent() -> Part:
-            watching = AgingWatchMetrics() if alone else WatchMetrics()
-            made = Agent(
+        events = recorder("agent", lambda: client)
+
+        def agent(client: KubeClient) -> Part:
+            return Agent(
                 client,
                 options=options,
                 observer=AgentMetrics(),
-                watch_observer=watching,
+                watch_observer=WatchMetrics(),
                 controller_observer=ControllerMetrics(),
+                events=events,
+                calls=spans,
             )
-            return _Aged(made, watching) if isinstance(watching, AgingWatchMetrics) else made
 
         if not settings.leader_elect:
-            return agent()
-        return Led(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+            return Recorded(agent(client), events)
+        led = Led(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+        return Recorded(led, events)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
-
-
-class _Aged:
-    """A part whose caches, and with them their ages, end when it does: a replica that leads no more has none."""
-
-    def __init__(self, part: Part, metrics: AgingWatchMetrics) -> None:
-        self._part, self._metrics = part, metrics
-
-    def waiting(self) -> list[str]:
-        return self._part.waiting()
-
-    async def run(self) -> None:
-        try:
-            await self._part.run()
-        finally:
-            self._metrics.forget()
 
 
 class CertificateDate:

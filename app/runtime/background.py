@@ -12,6 +12,8 @@ import structlog
 import uvloop
 
 from app import logs
+from app.metrics import process
+from app.runtime.descriptors import raise_limit
 from app.runtime.listening import address, listen
 from app.runtime.standing import Part, Standing
 from app.runtime.stopping import until_signal
@@ -23,6 +25,8 @@ _log = structlog.get_logger(__name__)
 def run_background(part: Part, settings: RoleSettings, *, role: str) -> int:
     """Run the part until a signal and return the exit status. Raises UsageError for what a user can mend."""
     logs.configure(settings.log_level)
+    raise_limit()
+    process.describe(role)
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
     _log.info("listening", role=role, health=address(health, "http"))
     try:

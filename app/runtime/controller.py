@@ -5,12 +5,14 @@ from __future__ import annotations
 from itertools import chain
 
 from app.kube.client import KubeClient
+from app.kube.events import Events
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.transport import connect
 from app.metrics import controllers, watches
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
+from app.runtime.recording import Recorded, recorder
 from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.controller import ControllerSettings
 from app.tenancy.control.controller import TenantsController, TenantsOptions
@@ -28,34 +30,44 @@ def run_controller(settings: ControllerSettings) -> int:
 def controller_part(settings: ControllerSettings) -> Part:
     """The controllers of these settings, to be run in a loop."""
     names, watched = zip(*(_SERIES[name] for name in settings.controllers), strict=True)
-    controllers.create_series(tuple(chain(*names)), lease=LEASE)
+    controllers.create_series(tuple(chain(*names)), lease=LEASE if settings.leader_elect else "")
     watches.create_series(tuple(resource.kind for resource in chain(*watched)))
 
     def build(client: KubeClient) -> Part:
-        def chosen() -> Part:
-            return Together(*(_BUILDERS[name](client, settings) for name in settings.controllers))
+        events = recorder("controller", lambda: client)
+
+        def chosen(client: KubeClient) -> Part:
+            return Together(*(_BUILDERS[name](client, settings, events) for name in settings.controllers))
 
         if not settings.leader_elect:
-            return chosen()
-        return Led(chosen, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+            return Recorded(chosen(client), events)
+        led = Led(chosen, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+        return Recorded(led, events)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
 
 
-def _workloads(client: KubeClient, settings: ControllerSettings) -> Part:
+def _workloads(client: KubeClient, settings: ControllerSettings, events: Events) -> Part:
     options = ControllerOptions(
         placement=settings.placement,
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
     )
     return WorkloadsController(
-        client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()
+        client,
+        options=options,
+        watch_observer=WatchMetrics(),
+        controller_observer=ControllerMetrics(),
+        events=events,
     )
 
 
-def _tenants(client: KubeClient, settings: ControllerSettings) -> Part:
+def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) -> Part:
     options = TenantsOptions(
-        placement=settings.placement, admin_names=settings.admin_names, resync=settings.resync_seconds
+        placement=settings.placement,
+        admin_names=settings.admin_names,
+        grants=settings.grants,
+        resync=settings.resync_seconds,
     )
     return TenantsController(
         client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()

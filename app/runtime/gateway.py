@@ -5,36 +5,46 @@ from __future__ import annotations
 import asyncio
 from typing import get_args
 
+from app import logs
 from app.kube.client import KubeClient
 from app.kube.transport import connect
 from app.metrics import certificates, watches
 from app.metrics import gateway as gateway_metrics
 from app.metrics.gateway import GatewayMetrics
-from app.metrics.watches import AgingWatchMetrics, WatchMetrics
+from app.metrics.watches import WatchMetrics
 from app.runtime.background import run_background
 from app.runtime.listening import listen
 from app.runtime.standing import Connected, Part
 from app.settings.gateway import GatewaySettings
+from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason
-from app.tenancy.gateway.server import AUDIENCES, Gateway
+from app.tenancy.gateway.server import Gateway, methods
 from app.tenancy.gateway.sources import WATCHED
+from app.tracing.opening import opened_spans
 
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
     # gRPC binds its port itself, later, and does not say what is wrong with it.
     listen("--port", settings.bind_address, settings.port).close()
-    return run_background(gateway_part(settings, alone=True), settings, role="gateway")
+    logs.configure(settings.log_level)
+    with opened_spans("gateway") as spans:
+        return run_background(gateway_part(settings, alone=True, spans=spans), settings, role="gateway")
 
 
-def gateway_part(settings: GatewaySettings, *, alone: bool = False) -> Part:
+def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: ServedSpans | None = None) -> Part:
     """The gateway of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
-    gateway_metrics.create_series(AUDIENCES, get_args(Reason))
+    gateway_metrics.create_series(methods(), get_args(Reason))
     watches.create_series(WATCHED)
 
     def build(client: KubeClient) -> Part:
-        watching = AgingWatchMetrics() if alone else WatchMetrics()
-        gateway = Gateway(client, options=settings.options, observer=GatewayMetrics(), watch_observer=watching)
+        gateway = Gateway(
+            client,
+            options=settings.options,
+            observer=GatewayMetrics(),
+            watch_observer=WatchMetrics(),
+            spans=spans,
+        )
         if alone:
             certificates.follow(lambda: gateway.not_after)
         return Serving(gateway)

@@ -5,29 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections.abc import Callable
+from typing import Protocol
 
 import msgspec
 
 from app.admission.endpoint import Outcome
-from app.admission.review import Request
+from app.admission.naming import object_name
 from app.logs import LEVELS, Clock, write_lines
 from app.metrics.admission import AdmissionMetrics, decision_word
 from app.metrics.process import EVENT_LOOP_LAG
+from app.tracing.context import TraceContext, of_headers
 from app.wire import encode_json
 
 _SHOWN = 253
 """Characters; no name of Kubernetes is longer."""
-
-
-class _Metadata(msgspec.Struct, rename="camel"):
-    generate_name: str = ""
-
-
-class _Named(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_decode_named = msgspec.json.Decoder(_Named).decode
 
 
 class _Line(msgspec.Struct, omit_defaults=True):
@@ -46,10 +38,19 @@ class _Line(msgspec.Struct, omit_defaults=True):
     kind: str | msgspec.UnsetType = msgspec.UNSET
     namespace: str | msgspec.UnsetType = msgspec.UNSET
     name: str | msgspec.UnsetType = msgspec.UNSET
+    generate_name: str | msgspec.UnsetType = msgspec.UNSET
     dry_run: bool | msgspec.UnsetType = msgspec.UNSET
     message: str | msgspec.UnsetType = msgspec.UNSET
     error: str | msgspec.UnsetType = msgspec.UNSET
     traceback: list[str] | msgspec.UnsetType = msgspec.UNSET
+    trace_id: str | msgspec.UnsetType = msgspec.UNSET
+    span_id: str | msgspec.UnsetType = msgspec.UNSET
+
+
+class ReviewSpans(Protocol):
+    """Makes the spans of reviews; see `app.tracing.spans.Spans`."""
+
+    def reviewed(self, outcome: Outcome, word: str, ended: float) -> TraceContext: ...
 
 
 class ReviewObserver:
@@ -57,18 +58,29 @@ class ReviewObserver:
 
     Both happen a moment later and for many reviews together, which costs each of them less than one by one, and the
     client has its answer by then. What is not allowed is reported at once. A process that is killed without warning
-    loses at most the last `SECONDS`; one that stops calls `flush`.
+    loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is told of each denial, once.
     """
 
     SECONDS = 0.01
     LIMIT = 128
     """Reviews; more at a time would be felt as a pause of the event loop."""
+    SPANS_LIMIT = 16
+    """The same where each of them gets a span."""
 
-    def __init__(self, webhooks: tuple[str, ...], *, level: str = "info") -> None:
+    def __init__(
+        self,
+        webhooks: tuple[str, ...],
+        *,
+        level: str = "info",
+        denied: Callable[[Outcome], None] | None = None,
+        spans: ReviewSpans | None = None,
+    ) -> None:
         self._metrics = AdmissionMetrics(webhooks)
         self._clock = Clock()
         # Allowed reviews are "info", errors of ours "error", the rest in between.
         self._levels = LEVELS[LEVELS.index(level) :]
+        self._denied, self._spans = denied, spans
+        self._limit = self.LIMIT if spans is None else self.SPANS_LIMIT
         self._finished: list[tuple[float, Outcome]] = []
         self._timer: asyncio.TimerHandle | None = None
 
@@ -78,8 +90,10 @@ class ReviewObserver:
     def finished(self, outcome: Outcome) -> None:
         finished = self._finished
         finished.append((time.time(), outcome))
-        if not outcome.decision.allowed or len(finished) >= self.LIMIT:
+        if not outcome.decision.allowed or len(finished) >= self._limit:
             self.flush()
+            if outcome.status == 200 and not outcome.decision.allowed and self._denied is not None:
+                self._denied(outcome)
         elif self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self.SECONDS, self.flush)
 
@@ -94,8 +108,14 @@ class ReviewObserver:
         for at, outcome in finished:
             word = decision_word(outcome)
             level = _level(word, outcome)
+            trace = self._spans.reviewed(outcome, word, at) if self._spans is not None else None
             if level in self._levels:
-                lines.append(encode_json(_line(self._clock(at), level, word, outcome)))
+                line = _line(self._clock(at), level, word, outcome)
+                if trace is None:
+                    trace = of_headers(outcome.headers)
+                if trace is not None:
+                    line.trace_id, line.span_id = trace.trace_id, trace.span_id
+                lines.append(encode_json(line))
         if lines:
             write_lines(lines)
 
@@ -109,8 +129,14 @@ def _line(at: str, level: str, word: str, outcome: Outcome) -> _Line:
         line.operation = request.operation
         line.kind = request.kind.kind[:_SHOWN]
         line.namespace = request.namespace[:_SHOWN]
-        line.name = (request.name or _generate_name(request))[:_SHOWN]
+        name, generate_name = object_name(request)
+        if generate_name:
+            line.generate_name = generate_name[:_SHOWN]
+        else:
+            line.name = name[:_SHOWN]
         line.dry_run = bool(request.dry_run)
+    elif outcome.uid:
+        line.uid = outcome.uid[:_SHOWN]
     if word != "allowed":
         line.message = decision.message[:512]
     if level == "error" and outcome.error is not None:
@@ -122,14 +148,6 @@ def _level(word: str, outcome: Outcome) -> str:
     if word != "error":
         return "info"
     return "error" if outcome.decision.reason == "InternalError" else "warning"
-
-
-def _generate_name(request: Request) -> str:
-    """The beginning of the name that the API server has yet to make."""
-    try:
-        return _decode_named(request.object).metadata.generate_name
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return ""
 
 
 def _fault(error: BaseException) -> tuple[str, list[str]]:

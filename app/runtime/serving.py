@@ -11,6 +11,7 @@ import gc
 import math
 import socket
 import ssl
+import time
 from collections.abc import Callable
 
 import structlog
@@ -20,15 +21,16 @@ from app.admission.chain import Chain
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.server import ReviewApp, health_app, make_server
 from app.errors import BerthError
-from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.metrics import admission, certificates, process, watches
+from app.metrics.publishing import publish
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
 from app.networks.webhook import NetworksInjector
 from app.placement.namespaces import Namespaces
 from app.placement.webhook import PlacementInjector
 from app.runtime.failures import first_of
-from app.runtime.observing import ReviewObserver, measure_lag
+from app.runtime.observing import ReviewObserver, ReviewSpans, measure_lag
+from app.runtime.recording import Denials, finish, recorder
 from app.runtime.sources import Sources
 from app.settings.webhook import WebhookSettings
 from app.tenancy.webhook import TenantCheck
@@ -39,6 +41,9 @@ from app.workloads.webhook import RuleCheck
 _log = structlog.get_logger(__name__)
 
 WEBHOOKS = ("mutate", "validate")
+_QUEUE_SECONDS = 5.0
+"""Longer would help nobody: an API server waits for ten seconds at most, unless it is told otherwise."""
+_LOOK_SECONDS = 0.05
 
 
 class Serving:
@@ -51,6 +56,7 @@ class Serving:
         listener: socket.socket,
         health: socket.socket | None,
         report: Callable[[list[str]], None] = lambda _waiting: None,
+        spans: ReviewSpans | None = None,
     ) -> None:
         self._settings = settings
         self._listener, self._health = listener, health
@@ -58,9 +64,18 @@ class Serving:
         self._stopping = False
         self._certificate = serving_certificate(settings)
         self._sources = Sources(settings)
-        self._observer = ReviewObserver(WEBHOOKS, level=settings.log_level)
+        # Manifests are no cluster: there is nobody to tell.
+        wanted = settings.events and settings.manifests is None
+        self._events = recorder("webhook", lambda: self._sources.client) if wanted else None
+        self._observer = ReviewObserver(
+            WEBHOOKS,
+            level=settings.log_level,
+            denied=Denials(self._events) if self._events is not None else None,
+            spans=spans,
+        )
         admission.create_series(WEBHOOKS)
-        watches.create_series((NETWORK_ATTACHMENTS.kind, CONFIG_MAPS.kind))
+        watches.create_series(self._sources.kinds())
+        process.describe("webhook")
         self._reviews = make_server(
             ReviewApp(self._endpoints()),
             context=self._certificate.context,
@@ -87,11 +102,15 @@ class Serving:
                     tasks.create_task(self._report_readiness()),
                     tasks.create_task(measure_lag()),
                 ]
+                events = self._events
+                writing = tasks.create_task(events.run()) if events is not None else None
                 if health is not None and self._health is not None:
                     tasks.create_task(health.serve(sockets=[self._health]))
-                reviews = tasks.create_task(self._reviews.serve(sockets=[self._listener]))
+                reviews = tasks.create_task(self._serve_reviews())
                 await stop.wait()
                 await self._drain(reviews)
+                if events is not None and writing is not None:
+                    await finish(events, writing)
                 for task in background:
                     task.cancel()
                 if health is not None:
@@ -100,6 +119,13 @@ class Serving:
             raise first_of(group) from None
         finally:
             self._observer.flush()
+
+    async def _serve_reviews(self) -> None:
+        """A worker lets those wait, for a while, who queued at the one whose place it takes."""
+        end = time.monotonic() + (_QUEUE_SECONDS if self._health is None else 0.0)
+        while self._sources.waiting() and not self._stopping and time.monotonic() < end:  # noqa: ASYNC110  caches tell nobody
+            await asyncio.sleep(_LOOK_SECONDS)
+        await self._reviews.serve(sockets=[self._listener])
 
     async def _drain(self, reviews: asyncio.Task[None]) -> None:
         self._stopping = True
@@ -122,7 +148,7 @@ class Serving:
                 known = waiting
             self._report(waiting)
             self._observer.flush()
-            watches.refresh(self._sources.ages())
+            publish()
             certificates.refresh(self._certificate.not_after)
             await asyncio.sleep(0.25)
 

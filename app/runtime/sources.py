@@ -56,15 +56,10 @@ class Sources:
         """What readiness waits for, one line each."""
         return self._problems()
 
-    def ages(self) -> dict[str, float]:
-        """When each source was last heard of, in monotonic seconds, by kind."""
-        stores: dict[str, Store[Attachment] | Store[str]] = {
-            NETWORK_ATTACHMENTS.kind: self.attachments,
-            CONFIG_MAPS.kind: self.config_maps,
-        }
-        if self.namespaces is not None:
-            stores[NAMESPACES.kind] = self.namespaces
-        return {kind: store.last_contact for kind, store in stores.items() if store.last_contact is not None}
+    def kinds(self) -> tuple[str, ...]:
+        """What is cached."""
+        tenants = (NAMESPACES.kind,) if self.namespaces is not None else ()
+        return (NETWORK_ATTACHMENTS.kind, CONFIG_MAPS.kind, *tenants)
 
     async def run(self) -> None:
         """Fill the stores and follow every change until cancelled."""

@@ -16,6 +16,7 @@ import structlog
 from app.admission.server import health_app, make_server
 from app.errors import BerthError
 from app.kube.client import KubeClient
+from app.kube.fencing import FencedClient
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.transport import AioKubeClient
 from app.metrics import process
@@ -88,12 +89,13 @@ class Standing:
 class Led:
     """A part that only the holder of a Lease runs; a replica that stands by is ready, for it can take over.
 
-    `build` makes the part anew for each term: what is cached in one term is not trusted in the next.
+    `build` makes the part anew for each term: what is cached in one term is not trusted in the next. It gets a client
+    that writes nothing once the term is over, whatever the part still has under way.
     """
 
     def __init__(
         self,
-        build: Callable[[], Part],
+        build: Callable[[KubeClient], Part],
         *,
         client: KubeClient,
         namespace: str,
@@ -101,7 +103,7 @@ class Led:
         identity: str,
         timing: LeaseTiming | None = None,
     ) -> None:
-        self._build, self._lease = build, lease
+        self._build, self._client, self._lease = build, client, lease
         self._part: Part | None = None
         self._elector = LeaderElector(
             client,
@@ -128,7 +130,7 @@ class Led:
         await self._elector.run(self._term)
 
     async def _term(self) -> None:
-        self._part = self._build()
+        self._part = self._build(FencedClient(self._client, self._elector.fence))
         try:
             await lasting(self._part)
         finally:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 
 import structlog
 import uvloop
 
 from app import logs
+from app.runtime.descriptors import raise_limit
 from app.runtime.listening import address, listen
 from app.runtime.stopping import until_signal
 from app.settings.webhook import WebhookSettings
 from app.tls_options import server_context
+from app.tracing.opening import opened_spans
 
 _log = structlog.get_logger(__name__)
 
@@ -20,6 +23,7 @@ _log = structlog.get_logger(__name__)
 def run_webhook(settings: WebhookSettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
     logs.configure(settings.log_level)
+    raise_limit()
     _warn(settings)
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
     listeners = [listen("--port", settings.bind_address, settings.port, shared=settings.workers > 1)]
@@ -34,9 +38,7 @@ def run_webhook(settings: WebhookSettings) -> int:
     )
     try:
         if settings.workers == 1:
-            from app.runtime.serving import Serving  # noqa: PLC0415
-
-            uvloop.run(until_signal(Serving(settings, listener=listeners[0], health=health).run))
+            _serve(settings, listener=listeners[0], health=health)
         else:
             from app.runtime.workers import supervise  # noqa: PLC0415
 
@@ -49,6 +51,14 @@ def run_webhook(settings: WebhookSettings) -> int:
     finally:
         sys.stderr.flush()
     return 0
+
+
+def _serve(settings: WebhookSettings, *, listener: socket.socket, health: socket.socket) -> None:
+    """Serve in this process."""
+    from app.runtime.serving import Serving  # noqa: PLC0415
+
+    with opened_spans("webhook") as spans:
+        uvloop.run(until_signal(Serving(settings, listener=listener, health=health, spans=spans).run))
 
 
 def _warn(settings: WebhookSettings) -> None:

@@ -25,7 +25,9 @@ from app import logs
 from app.admission.server import health_app, make_server
 from app.errors import BerthError, UsageError
 from app.runtime.stopping import on_stop, until_signal
+from app.runtime.totals import WorkerTotals
 from app.settings.webhook import WebhookSettings
+from app.tracing.opening import opened_spans
 
 _log = structlog.get_logger(__name__)
 _SPAWN = multiprocessing.get_context("spawn")
@@ -40,7 +42,8 @@ class Worker:
         self.number = number
         self._settings, self._listener = settings, listener
         self.waiting = [f"worker {number}: not started"]
-        self._process: SpawnProcess | None = None
+        self.process: SpawnProcess | None = None
+        self.restarts = 0
         self._served = False
         self._mistake = ""
 
@@ -52,19 +55,21 @@ class Worker:
         failures = 0
         while not stop.is_set():
             receiver, sender = _SPAWN.Pipe(duplex=False)
-            self._process = _SPAWN.Process(
+            self.process = _SPAWN.Process(
                 target=_worker, args=(self._settings, self._listener, sender), name=f"berth-worker-{self.number}"
             )
-            _start_deaf_to_interrupts(self._process)
+            _start_deaf_to_interrupts(self.process)
             sender.close()
             was_ready = await self._follow(receiver)
-            status = await asyncio.to_thread(_join, self._process)
-            _mark_dead(self._process.pid)
+            status = await asyncio.to_thread(_join, self.process)
+            _mark_dead(self.process.pid)
+            self.process = None
             if stop.is_set():
                 return
             if self._mistake and not self._served:
                 raise UsageError(self._mistake)
             failures = 1 if was_ready else failures + 1
+            self.restarts += 1
             pause = _RESTART_SECONDS[min(failures, len(_RESTART_SECONDS)) - 1]
             self.waiting = [f"worker {self.number}: ended with status {status}"]
             _log.error("worker ended; starting another", worker=self.number, status=status, pause_seconds=pause)
@@ -72,8 +77,8 @@ class Worker:
                 await asyncio.wait_for(stop.wait(), pause)
 
     def terminate(self) -> None:
-        if self._process is not None and self._process.is_alive():
-            self._process.terminate()
+        if self.process is not None and self.process.is_alive():
+            self.process.terminate()
 
     async def _follow(self, receiver: Connection) -> bool:
         """Take the worker's reports until it ends; True if it was ready at some time."""
@@ -122,7 +127,11 @@ async def supervise(settings: WebhookSettings, *, listeners: list[socket.socket]
     def waiting() -> list[str]:
         return ["stopping"] if stop.is_set() else [item for worker in workers for item in worker.waiting]
 
-    server = make_server(health_app(readiness=waiting, metrics=exposition), grace_seconds=1)
+    totals = WorkerTotals(
+        lambda: [worker.process for worker in workers if worker.process is not None],
+        lambda: sum(worker.restarts for worker in workers),
+    )
+    server = make_server(health_app(readiness=waiting, metrics=lambda: exposition(totals)), grace_seconds=1)
     with metrics_directory() as directory:
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
         try:
@@ -157,12 +166,13 @@ def metrics_directory() -> tempfile.TemporaryDirectory[str]:
     raise UsageError("--workers: no directory for temporary files can be written; mount one at /tmp or set TMPDIR")
 
 
-def exposition() -> tuple[bytes, str]:
+def exposition(totals: WorkerTotals) -> tuple[bytes, str]:
     """The text exposition over all workers, the dead ones' counters included, and its content type.
 
     The parent must not import `app.metrics`: its own gauges, at zero, would count among the workers'.
     """
     registry = CollectorRegistry()
+    registry.register(totals)
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
     return generate_latest(registry), CONTENT_TYPE_LATEST
 
@@ -192,8 +202,9 @@ def _worker(settings: WebhookSettings, listener: socket.socket, reports: Connect
 
     logs.configure(settings.log_level)
     try:
-        serving = Serving(settings, listener=listener, health=None, report=_Reports(reports))
-        uvloop.run(until_signal(serving.run))
+        with opened_spans("webhook") as spans:
+            serving = Serving(settings, listener=listener, health=None, report=_Reports(reports), spans=spans)
+            uvloop.run(until_signal(serving.run))
     except UsageError as error:
         reports.send(str(error))
         raise SystemExit(2) from error

@@ -49,6 +49,7 @@ class WebhookSettings(PlacementSettings):
     default_network_namespace: str = "kube-system"
 
     confine_tenants: bool = False
+    events: bool = True
 
     workers: int = Field(default=1, ge=1, le=64)
     deadline_seconds: float = Field(default=8.0, gt=0, le=30)

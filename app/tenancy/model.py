@@ -12,7 +12,7 @@ GATEWAY_NAME = "api-gateway.local"
 CLUSTER_KEY = "berth-cluster"
 """Metadata of an agent's calls: the UID of namespace kube-system of its cluster, which no two clusters share."""
 CLUSTER = "berth.dev/cluster"
-"""Annotation of a Tenant: the cluster that its agent was first seen in; calls from another one are refused."""
+"""Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
 
 
 @dataclass(frozen=True, slots=True)

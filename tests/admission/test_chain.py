@@ -67,7 +67,7 @@ async def test_a_denial_ends_the_chain_and_drops_the_patch_but_not_the_warnings(
     assert decision.message == "first says no"
     assert not decision.operations
     assert decision.warnings == ["warned by a"]
-    assert decision.audit_annotations == {"decision": "Refused"}
+    assert decision.audit_annotations == {"decision": "Refused", "message": "first says no"}
 
 
 async def test_a_denying_injector_stops_the_ones_after_it() -> None:

@@ -252,6 +252,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     for _ in range(30):
         assert server.post(review("plain"))[0] == 200
     server.until(lambda: server.metrics()[count] == 60, "the dead worker's count is kept")
+    assert server.metrics()["worker_restarts_total"] == 1
     server.signal()
     assert server.wait() == 0
 

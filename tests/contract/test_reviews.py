@@ -142,13 +142,20 @@ def test_one_json_line_for_each_decision_with_its_keys_and_no_content(server, re
     denied["request"]["object"]["metadata"]["generateName"] = "web-"
     denied["request"]["object"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] = "nowhere"
     server.post(denied)
+    asked["request"]["uid"] = "logged-3"
     server.post(json.dumps(asked).encode()[:-1])
+    asked["request"]["uid"] = "logged-4"
+    assert server.post(asked, content_type="text/plain")[0] == 415
+    asked["request"] |= {"uid": "logged-5", "namespace": "x" * (8 << 20)}
+    assert server.post(asked)[0] == 413
 
     def lines(uid: str) -> list[dict[str, object]]:
         return [event for event in server.events("review") if event.get("uid") == uid]
 
-    server.until(lambda: lines("logged-1") and lines("logged-2"), "logged")
-    (allowed,), (refused,) = lines("logged-1"), lines("logged-2")
+    uids = [f"logged-{number}" for number in range(1, 6)]
+    server.until(lambda: all(map(lines, uids)), "logged")
+    (allowed,), (refused,), *others = map(lines, uids)
+    assert [[line["reason"] for line in found] for found in others] == [["BadReview"]] * 3
     assert allowed["duration_ms"] > 0  # type: ignore[operator]  # a number
     picked = {key: allowed[key] for key in ("namespace", "name", "decision", "reason", "operation", "kind", "level")}
     assert picked == {
@@ -160,7 +167,13 @@ def test_one_json_line_for_each_decision_with_its_keys_and_no_content(server, re
         "kind": "Pod",
         "level": "info",
     }
-    assert (refused["decision"], refused["reason"], refused["name"]) == ("denied", "AttachmentNotFound", "web-")
+    assert (refused["decision"], refused["reason"], refused["generate_name"]) == (
+        "denied",
+        "AttachmentNotFound",
+        "web-",
+    )
+    assert "name" not in refused
+    assert "generate_name" not in allowed
     assert secret not in "".join(server.lines)
 
 

@@ -162,7 +162,7 @@ async def test_while_work_drains_after_a_stop_it_may_still_write(server: ApiServ
     assert server.objects["leases", "berth", "berth"]["spec"]["holderIdentity"] == ""
 
 
-@pytest.mark.parametrize("moment", ["standing by", "just deposed"])
+@pytest.mark.parametrize("moment", ["standing by", "just deposed", "taken over unseen"])
 async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
     server: ApiServer, client: AioKubeClient, moment: str
 ) -> None:
@@ -173,6 +173,14 @@ async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
     if moment == "standing by":
         server.put(held, plural="leases")
         assert not await rival._try()
+    elif moment == "taken over unseen":
+        now = [100.0]
+        rival = LeaderElector(
+            client, namespace="berth", name="berth", identity="rival", timing=FAST, clock=lambda: now[0]
+        )
+        server.put(held, plural="leases")
+        assert not await rival._try()
+        now[0] += 5.0  # it has run out since, and somebody else was quicker
     else:
         assert await rival._try()
         server.put(held, plural="leases")
@@ -180,6 +188,8 @@ async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
     server.remove("berth", namespace="berth", plural="leases")
     assert not await rival._try()
     assert ("leases", "berth", "berth") not in server.objects
+    if moment == "taken over unseen":
+        now[0] += 5.0
     async with running(rival.run(lambda: asyncio.sleep(60))):
         await eventually(lambda: rival.leading)
     assert (await client.get(LEASES, "berth", namespace="berth"))["spec"]["leaseDurationSeconds"] == 1

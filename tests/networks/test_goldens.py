@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from app.admission.chain import AUDIT_LIMIT
+from app.kube.names import check_qualified_name
 from app.networks.switches import Switches, parse_switches
 from app.networks.webhook import NetworksOptions
 
@@ -76,6 +78,35 @@ async def test_every_operation_has_a_reason_that_names_its_cause(injection: Any,
     assert len(patch.reasons) == len(patch.operations)
     for reason in patch.reasons:
         assert any(words in reason for words in ("annotation ", "label ", "container ", "second injection"))
+
+
+NOTES = {
+    "resource": {"resources"},
+    "node-selector": {"node-selector"},
+    "volume": {"volume"},
+    "env": {"env"},
+    "annotation": {"annotations", "record"},
+}
+"""Which audit annotations speak of what the metric counts."""
+
+
+@pytest.mark.parametrize("case", CASES)
+async def test_the_audit_log_is_told_of_everything_that_is_injected(injection: Any, case: str) -> None:
+    """Every kind with what asked for it; of a denial the reason and the message. Short, and under keys that can be."""
+    configure(injection, case)
+    run = await injection.run(load(case, "input"))
+    audit = run.decision.audit_annotations
+    assert audit["decision"] == run.decision.reason
+    for key, text in audit.items():
+        assert check_qualified_name(key) == key
+        assert 0 < len(text) <= AUDIT_LIMIT
+    if not run.decision.allowed:
+        assert audit["message"] == run.decision.message
+        return
+    for kind in run.plan.injected:
+        assert NOTES[kind] & audit.keys(), kind
+        assert all(" for " in audit[key] for key in NOTES[kind] & audit.keys())
+    assert audit.keys() - {"decision"} <= {key for kind in run.plan.injected for key in NOTES[kind]}
 
 
 async def test_the_same_input_gives_the_same_bytes(injection: Any) -> None:

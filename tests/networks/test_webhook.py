@@ -10,7 +10,7 @@ import jsonpatch
 import msgspec
 import pytest
 
-from app.admission.chain import Plan
+from app.admission.chain import AUDIT_LIMIT, Plan
 from app.admission.review import GroupVersionKind, GroupVersionResource, decode
 from app.errors import Denied, Transient
 from app.networks.model import NETWORKS
@@ -124,8 +124,9 @@ async def test_what_was_injected_is_counted_and_audited(injection: Any) -> None:
     assert run.decision.audit_annotations == {
         "decision": "Injected",
         "resources": "example.com/foo=1 for default/foo",
+        "volume": "podnetinfo at /etc/podnetinfo for example.com/foo",
         "node-selector": "a=b for default/foo",
-        "injections": "x",
+        "annotations": "note for label x",
     }
 
 
@@ -137,7 +138,7 @@ async def test_audit_stays_short(injection: Any) -> None:
     pod["metadata"]["annotations"][NETWORKS] = ",".join(names)
     run = await injection.run(pod)
     assert run.pod["spec"]["containers"][0]["resources"]["limits"] == {"example.com/foo": "100"}
-    assert len(run.decision.audit_annotations["resources"]) <= 256
+    assert len(run.decision.audit_annotations["resources"]) == AUDIT_LIMIT
 
 
 @pytest.mark.parametrize(

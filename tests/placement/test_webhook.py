@@ -100,14 +100,17 @@ async def test_the_annotation_confines_to_the_dpus_of_the_host() -> None:
     assert result.decision.reason == "Injected"
     assert result.plan.injected == {"affinity": 1}
     assert set(result.plan.patch.reasons) == {HOST_REASON}
-    assert result.decision.audit_annotations == {"decision": "Injected", "affinity": f"{HOST_LABEL}=host-a"}
+    assert result.decision.audit_annotations == {
+        "decision": "Injected",
+        "affinity": f"{HOST_LABEL}=host-a ({HOST_REASON})",
+    }
 
 
 async def test_the_namespace_confines_to_the_dpus_of_its_tenant() -> None:
     result = await run(pod(), lookup=Tenants(), namespace="tenant-t1")
     assert terms_of(result.pod["spec"]) == [term(IN_TENANT)]
     assert set(result.plan.patch.reasons) == {TENANT_REASON}
-    assert result.decision.audit_annotations["affinity"] == f"{TENANT_LABEL}=t1"
+    assert result.decision.audit_annotations["affinity"] == f"{TENANT_LABEL}=t1 ({TENANT_REASON})"
 
 
 async def test_both_come_together_and_equal_what_the_planner_places() -> None:

@@ -16,6 +16,9 @@ log.info("odd", error=ValueError("x"), text=chr(0xD800), many={1, 2}, line="a\\n
 log.debug("not at info")
 logging.getLogger("aiohttp.client").warning("foreign %s", "text")
 logging.getLogger("uvicorn.error").info("what nobody asked about")
+for attempt in range(3):
+    logging.getLogger("opentelemetry.exporter").warning("not sent: %s", attempt)
+    logging.getLogger("asyncio").warning("odd %s", attempt)
 try:
     1 / 0
 except ZeroDivisionError:
@@ -26,9 +29,17 @@ except ZeroDivisionError:
 def test_every_line_is_an_object_with_level_time_and_message() -> None:
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
     events = [json.loads(line) for line in done.stderr.splitlines()]
-    assert [event["msg"] for event in events] == ["odd", "foreign text", "broken"]
+    assert [event["msg"] for event in events] == [
+        "odd",
+        "foreign text",
+        "not sent: 0",
+        "odd 0",
+        "odd 1",
+        "odd 2",
+        "broken",
+    ]
     assert events[0]["line"] == "a\nb"
-    assert "ZeroDivisionError" in events[2]["exception"]
+    assert "ZeroDivisionError" in events[-1]["exception"]
     assert all({"level", "time"} <= event.keys() for event in events)
     assert done.stdout == ""
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
-from app.admission.endpoint import Outcome
+from app.admission.chain import Chain, Plan
+from app.admission.endpoint import Outcome, ReviewEndpoint
 from app.admission.review import Decision, Request
 from app.metrics import admission, watches
 from app.runtime.observing import ReviewObserver
@@ -51,16 +54,6 @@ async def test_a_bug_is_logged_with_its_place_and_without_its_text(report) -> No
     assert "hunter2" not in line
 
 
-def test_ages_of_caches_end_with_the_caches() -> None:
-    told = watches.AgingWatchMetrics()
-    told.objects("Aged", 3)
-    age = REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"})
-    assert age is not None
-    assert (REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"}) or 0) > age
-    told.forget()
-    assert REGISTRY.get_sample_value("cache_age_seconds", {"kind": "Aged"}) is None
-
-
 async def test_long_names_are_cut_in_the_log(report) -> None:
     line, _ = report(outcome(request=Request(uid="u" * 9999, name="n" * 9999, namespace="s" * 9999)))
     assert len(line) < 2000
@@ -95,3 +88,68 @@ async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> 
     assert REGISTRY.get_sample_value("admission_in_flight", labels) == 3
     first.finished(outcome(webhook="shared"))
     assert REGISTRY.get_sample_value("admission_in_flight", labels) == 2
+
+
+async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) -> None:
+    """The endpoint is cancelled while it waits for an attachment."""
+    told: list[Outcome] = []
+
+    class Waits:
+        name = "waits"
+
+        async def inject(self, _request: Request, _plan: Plan) -> None:
+            await asyncio.Event().wait()
+
+    class Keeps:
+        def started(self, webhook: str) -> None: ...
+
+        def finished(self, outcome: Outcome) -> None:
+            told.append(outcome)
+
+    body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-9","object":{}}}'
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    endpoint = ReviewEndpoint("observed", Chain(injectors=[Waits()]), observer=Keeps())
+    scope = {"method": "POST", "headers": [(b"content-type", b"application/json")], "query_string": b""}
+    task = asyncio.create_task(endpoint(scope, receive, send))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    _, event = report(told.pop())
+    assert (event["uid"], event["decision"], event["reason"]) == ("u-9", "error", "Canceled")
+    assert not told
+
+
+async def test_only_denials_are_told_to_whoever_wants_to_know() -> None:
+    told: list[Outcome] = []
+    observer = ReviewObserver(("observed",), denied=told.append)
+    denied = outcome(status=200, decision=Decision(allowed=False, reason="Refused"))
+    for one in (denied, outcome(), outcome(status=400), outcome(status=200, decision=Decision(True, "Allowed"))):
+        observer.started("observed")
+        observer.finished(one)
+    observer.flush()
+    assert told == [denied]
+
+
+async def test_a_trace_of_the_caller_is_in_the_line(report) -> None:
+    value = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    _, event = report(outcome(headers=[(b"traceparent", value)]))
+    assert (event["trace_id"], event["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+    _, event = report(outcome(headers=[(b"traceparent", value + b"\n")], uid="u-8"))
+    assert "trace_id" not in event
+    assert event["uid"] == "u-8"
+
+
+async def test_the_name_and_the_beginning_of_one_stand_apart(report) -> None:
+    obj = msgspec.Raw(b'{"metadata": {"generateName": "web-"}}')
+    _, event = report(outcome(request=Request(uid="u", object=obj)))
+    assert event["generate_name"] == "web-"
+    assert "name" not in event
+    _, event = report(outcome(request=Request(uid="u", name="web-1", object=obj)))
+    assert event["name"] == "web-1"
+    assert "generate_name" not in event

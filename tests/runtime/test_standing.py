@@ -15,6 +15,7 @@ import pytest
 import pytest_asyncio
 
 from app.errors import ApiError, BerthError, UsageError
+from app.kube.client import KubeClient
 from app.kube.lease import LeaseTiming
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
@@ -234,7 +235,7 @@ class Replicas:
     def led(self, name: str) -> Led:
         made = self.parts.setdefault(name, [])
 
-        def build() -> Part:
+        def build(_client: KubeClient) -> Part:
             assert not any(
                 part.started.is_set() and not part.ended.is_set() for all_ in self.parts.values() for part in all_
             )

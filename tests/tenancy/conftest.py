@@ -136,6 +136,13 @@ class Seen:
     events: list[tuple[str, str]] = field(default_factory=list)
     dropped: list[tuple[str, str]] = field(default_factory=list)
     writes: list[tuple[str, str, str]] = field(default_factory=list)
+    tenants: set[str] = field(default_factory=set)
+
+    def tenant_came(self, tenant: str) -> None:
+        self.tenants.add(tenant)
+
+    def tenant_gone(self, tenant: str) -> None:
+        self.tenants.remove(tenant)
 
     def called(self, service: str, method: str, code: str, seconds: float) -> None:
         self.calls.append((service, method, code))

@@ -10,6 +10,7 @@ import asyncio
 
 from app.kube.client import KubeClient
 from app.kube.controller import ControllerObserver
+from app.kube.events import Events
 from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.store import Store
@@ -25,6 +26,7 @@ from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.agent.watches import PodWatch, RuleWatch
 from app.tenancy.agent.workloads import WorkloadSender
+from app.tenancy.callspans import CallSpans
 from app.workloads.model import UVS_PODS, WORKLOAD_RULES
 
 
@@ -32,7 +34,8 @@ class Agent:
     """`run()` works until cancelled and may be called again; `waiting()` says what readiness waits for.
 
     `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
-    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`.
+    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`. `events` is
+    told when one of these meets an error or is well again, `calls` of each call of the gateway.
     """
 
     def __init__(
@@ -43,12 +46,15 @@ class Agent:
         observer: AgentObserver,
         watch_observer: WatchObserver | None = None,
         controller_observer: ControllerObserver | None = None,
+        events: Events | None = None,
+        calls: CallSpans | None = None,
     ) -> None:
         self._client = client
         self._options = options
         self._observer = observer
         self._watch_observer = watch_observer
         self._controller_observer = controller_observer
+        self._events, self._calls = events, calls
         self._running: _Running | None = None
 
     def waiting(self) -> list[str]:
@@ -58,7 +64,13 @@ class Agent:
     async def run(self) -> None:
         """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
         self._running = _Running(
-            self._client, self._options, self._observer, self._watch_observer, self._controller_observer
+            self._client,
+            self._options,
+            self._observer,
+            self._watch_observer,
+            self._controller_observer,
+            self._events,
+            self._calls,
         )
         try:
             await self._running.run()
@@ -76,10 +88,12 @@ class _Running:
         observer: AgentObserver,
         watching: WatchObserver | None,
         controlling: ControllerObserver | None,
+        events: Events | None,
+        calls: CallSpans | None,
     ) -> None:
         namespace = options.namespace
         self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
-        self._connection = connection = Connection(options, observer, cluster=self._cluster)
+        self._connection = connection = Connection(options, observer, cluster=self._cluster, calls=calls)
         self._namespaces = Namespaces(options)
         pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=options.keep_finished))
         rules: Store[ObjectView] = Store(project_object)
@@ -103,7 +117,13 @@ class _Running:
         self._sender = WorkloadSender(pods, self._namespaces, options=options, observer=observer)
         self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
         self._rules = RuleSync(
-            client, rules, self._rule_watch.remote, connection=connection, options=options, observer=controlling
+            client,
+            rules,
+            self._rule_watch.remote,
+            connection=connection,
+            options=options,
+            observer=controlling,
+            events=events,
         )
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
@@ -118,6 +138,7 @@ class _Running:
                 options=options,
                 is_mirror=self._mirrors.is_mirror,
                 observer=controlling,
+                events=events,
             )
             for target in TARGETS
         ]

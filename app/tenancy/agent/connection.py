@@ -20,6 +20,7 @@ from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.credentials import Material
 from app.tenancy.agent.faults import GatewayUnavailable, fault, word
 from app.tenancy.agent.options import AgentObserver, AgentOptions, Stream
+from app.tenancy.callspans import CallSpans
 from app.tenancy.model import CLUSTER_KEY
 
 log = structlog.get_logger(__name__)
@@ -53,10 +54,18 @@ class Connection:
     Streams and calls say which `cluster` they come from; until that is known there are none.
     """
 
-    def __init__(self, options: AgentOptions, observer: AgentObserver, *, cluster: ClusterIdentity) -> None:
+    def __init__(
+        self,
+        options: AgentOptions,
+        observer: AgentObserver,
+        *,
+        cluster: ClusterIdentity,
+        calls: CallSpans | None = None,
+    ) -> None:
         self._options = options
         self._observer = observer
         self._cluster = cluster
+        self._calls = calls
         self._channel: grpc.aio.Channel | None = None
         self._opened = asyncio.Event()
         self._renewed = asyncio.Event()
@@ -135,11 +144,17 @@ class Connection:
             raise GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
         if stub not in self._stubs:
             self._stubs[stub] = stub(self._channel)
+        # A stub is named after its service.
+        span = self._calls.calling(stub.__name__.removesuffix("Stub"), method) if self._calls is not None else None
+        metadata = self._metadata() + (span.metadata if span is not None else ())
+        code = "CANCELLED"
         try:
             answer = await getattr(self._stubs[stub], method)(
-                request, timeout=self._options.call_timeout, metadata=self._metadata()
+                request, timeout=self._options.call_timeout, metadata=metadata
             )
+            code = "OK"
         except grpc.aio.AioRpcError as error:
+            code = error.code().name
             self._observer.called(method, word(error.code()))
             raise fault(error) from None
         except asyncio.CancelledError:
@@ -148,6 +163,9 @@ class Connection:
                 raise
             self._observer.called(method, "cancelled")
             raise GatewayUnavailable("gateway: the channel was closed") from None
+        finally:
+            if span is not None:
+                span.end(code)
         self._observer.called(method, "ok")
         return answer
 

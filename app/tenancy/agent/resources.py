@@ -16,6 +16,7 @@ from app.errors import ApiError, BerthError
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, Result
+from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
 from app.tenancy.agent.answers import Answers
@@ -47,6 +48,7 @@ class ResourceSync:
         options: AgentOptions,
         is_mirror: Callable[[ObjectView], bool],
         observer: ControllerObserver | None = None,
+        events: Events | None = None,
     ) -> None:
         self._client = client
         self._target = target
@@ -55,7 +57,7 @@ class ResourceSync:
         self._connection = connection
         self._options = options
         self._is_mirror = is_mirror
-        self._writer = StatusWriter(client, target.resource, namespace=options.namespace)
+        self._writer = StatusWriter(client, target.resource, namespace=options.namespace, events=events)
         self._patience = Patience(options.patience)
         self._answers = Answers(base=options.refusal_pause, cap=options.resync)
         self._asking: set[str] = set()

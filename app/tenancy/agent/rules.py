@@ -15,6 +15,7 @@ import structlog
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, Result
+from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
 from app.tenancy.agent.answers import Answers
@@ -45,13 +46,14 @@ class RuleSync:
         connection: Connection,
         options: AgentOptions,
         observer: ControllerObserver | None = None,
+        events: Events | None = None,
     ) -> None:
         self._client = client
         self._store = store
         self._remote = remote
         self._connection = connection
         self._namespace = options.namespace
-        self._writer = StatusWriter(client, WORKLOAD_RULES, namespace=options.namespace)
+        self._writer = StatusWriter(client, WORKLOAD_RULES, namespace=options.namespace, events=events)
         self._patience = Patience(options.patience)
         self._answers = Answers(base=options.refusal_pause, cap=options.resync)
         self._taken: dict[str, tuple[pb.WorkloadRuleData, pb.WorkloadRuleData]] = {}

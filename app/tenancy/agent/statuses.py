@@ -11,6 +11,8 @@ from typing import Any, Literal
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
+from app.kube.events import Events, Regarding
+from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
@@ -64,7 +66,7 @@ def status_of(report: Report, *, generation: int, previous: JSON, now: str) -> J
 
 
 class StatusWriter:
-    """Writes the statuses of the objects of one resource in one namespace."""
+    """Writes the statuses of the objects of one resource in one namespace, and tells of changes by `events`."""
 
     def __init__(
         self,
@@ -72,11 +74,13 @@ class StatusWriter:
         resource: Resource,
         *,
         namespace: str,
+        events: Events | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._resource = resource
         self._namespace = namespace
+        self._events = ReadyEvents(events)
         self._now = now
 
     async def report(self, view: ObjectView, report: Report) -> None:
@@ -106,6 +110,10 @@ class StatusWriter:
         except ApiError as error:
             if not error.not_found:
                 raise
+            return
+        resource = self._resource
+        regarding = Regarding(resource.api_version, resource.kind, view.name, self._namespace, view.uid)
+        self._events.changed(regarding, before=view.decoded_status(), after=status)
 
 
 def in_terms_of_the_object(message: str) -> str:

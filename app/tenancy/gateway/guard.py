@@ -19,6 +19,7 @@ import grpc.aio
 import structlog
 
 from app.errors import ApiError
+from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Rate, Slots
@@ -88,8 +89,10 @@ class Guard(grpc.aio.ServerInterceptor):
         receiving: Receiving,
         observer: GatewayObserver,
         lines: SparingLog,
+        spans: ServedSpans | None = None,
     ) -> None:
         self._decide = decide
+        self._spans = spans
         self._claim = claim
         self._audiences = audiences
         self._waiting = waiting
@@ -167,7 +170,11 @@ class Guard(grpc.aio.ServerInterceptor):
                 code = "INTERNAL"
                 await context.abort(Code.INTERNAL, "internal error of the gateway")
             finally:
-                self._observer.called(service, method, code, time.monotonic() - started)
+                seconds = time.monotonic() - started
+                self._observer.called(service, method, code, seconds)
+                if self._spans is not None and not streaming and self._audiences.get(service) != "anyone":
+                    metadata = tuple(context.invocation_metadata() or ())
+                    self._spans.served(service, method, code, seconds=seconds, metadata=metadata)
 
         return guarded
 

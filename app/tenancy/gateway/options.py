@@ -28,6 +28,8 @@ class Limits:
 
     message_bytes: int = 4 * 1024 * 1024
     """The largest message that is read."""
+    connections: int = 4096
+    """Open at a time, those whose handshake is not over among them; the newest is refused. Each costs some 50 KiB."""
     streams_per_connection: int = 100
     streams_per_tenant: int = 8
     calls_per_second: float = 50.0
@@ -67,7 +69,8 @@ class GatewayOptions:
     `give_up` is how long the API server may fail before a workload stream is ended, so that its agent sends
     everything again. `drain` is what calls under way get at the end; `tick` how often what depends on the clock is
     looked at: certificates and pins that end, files that change, health. A connection that has been silent for
-    `keepalive` is pinged; one that does not answer within two fifths of that is closed, its streams with it.
+    `keepalive` is pinged; one that does not answer within two fifths of that is closed, its streams with it. One whose
+    handshake takes longer than `handshake`, or that had no call for `idle`, is closed: agents have streams all the time.
     """
 
     tls: TlsFiles
@@ -80,3 +83,5 @@ class GatewayOptions:
     drain: float = 5.0
     tick: float = 1.0
     keepalive: float = 25.0
+    handshake: float = 10.0
+    idle: float = 300.0

@@ -8,12 +8,15 @@ from typing import Any
 
 import grpc.aio
 import structlog
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.reflector import WatchObserver
+from app.kube.store import EventType, Key
+from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
@@ -29,6 +32,7 @@ from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleServ
 from app.tenancy.gateway.sources import Sources
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.workloads import WorkloadService
+from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
@@ -62,6 +66,7 @@ class Gateway:
         options: GatewayOptions,
         observer: GatewayObserver,
         watch_observer: WatchObserver | None = None,
+        spans: ServedSpans | None = None,
     ) -> None:
         self._client = client
         self._options = options
@@ -79,8 +84,9 @@ class Gateway:
             receiving=Receiving(options.limits, self._readers),
             observer=observer,
             lines=self._lines,
+            spans=spans,
         )
-        self._sources.tenants.subscribe(lambda *_: self._guard.review())
+        self._sources.tenants.subscribe(self._tenant_changed)
         self._health = health.aio.HealthServicer()
         self._serving = False
         self.started = asyncio.Event()
@@ -92,6 +98,13 @@ class Gateway:
         if problem := self._credentials.problem():
             found.append(problem)
         return found + self._sources.waiting()
+
+    def _tenant_changed(self, event: EventType, _: Key, old: Tenant | None, new: Tenant | None) -> None:
+        self._guard.review()
+        if event == "ADDED" and new is not None:
+            self._observer.tenant_came(new.name)
+        elif event == "DELETED" and old is not None:
+            self._observer.tenant_gone(old.name)
 
     @property
     def not_after(self) -> datetime:
@@ -185,12 +198,22 @@ class Gateway:
         return server
 
 
+def methods() -> dict[str, tuple[str, ...]]:
+    """The methods of each service."""
+    pool = descriptor_pool.Default()
+    return {name: tuple(method.name for method in pool.FindServiceByName(name).methods) for name in AUDIENCES}
+
+
 def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
     limits = options.limits
     keepalive, patience = int(options.keepalive * 1000), int(options.keepalive * 400)
     return [
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
+        # A connection costs memory before it has shown a certificate: how many there are and how long that takes is bound.
+        ("grpc.max_allowed_incoming_connections", limits.connections),
+        ("grpc.server_handshake_timeout_ms", int(options.handshake * 1000)),
+        ("grpc.max_connection_idle_ms", int(options.idle * 1000)),
         ("grpc.max_concurrent_streams", limits.streams_per_connection),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
         ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared

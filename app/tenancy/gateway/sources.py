@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from typing import Protocol
+from typing import Any, Protocol
 
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector, WatchObserver
@@ -83,11 +83,14 @@ class _Renamed:
     def __init__(self, word: str, observer: WatchObserver) -> None:
         self._word, self._observer = word, observer
 
-    def restart(self, kind: str, reason: str) -> None:  # noqa: ARG002 - the word stands for it
-        self._observer.restart(self._word, reason)
+    def began(self, kind: str, cache: Store[Any]) -> None:  # noqa: ARG002 - the word stands for it
+        self._observer.began(self._word, cache)
 
-    def objects(self, kind: str, count: int) -> None:  # noqa: ARG002
-        self._observer.objects(self._word, count)
+    def ended(self, kind: str, cache: Store[Any]) -> None:  # noqa: ARG002
+        self._observer.ended(self._word, cache)
+
+    def restart(self, kind: str, reason: str) -> None:  # noqa: ARG002
+        self._observer.restart(self._word, reason)
 
     def poison(self, kind: str) -> None:  # noqa: ARG002
         self._observer.poison(self._word)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from app.wire import JSON
 
 STREAM = "berth.dev/stream"
-"""Annotation of a Workload: the id of the stream that last wrote it; absent on one made by hand."""
+"""Annotation on a Workload, by the gateway: the id of the stream that last wrote it; absent on one made by hand."""
 
 _DIGITS = 15
 _ID = re.compile(rf"0[0-9]{{{_DIGITS - 1}}}-[0-9a-f]{{8}}")

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver
+from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import PODS
@@ -55,6 +56,7 @@ class WorkloadsController:
         options: ControllerOptions,
         watch_observer: WatchObserver | None = None,
         controller_observer: ControllerObserver | None = None,
+        events: Events | None = None,
     ) -> None:
         self._caches = caches = Caches(CompanionOptions(options.system_namespace, options.placement))
         findings = Findings()
@@ -76,7 +78,13 @@ class WorkloadsController:
             client, caches, findings, quiet, workers=options.status_workers, observer=controller_observer
         )
         self._rule_statuses = RuleStatuses(
-            client, caches, findings, quiet, interval=options.status_interval, observer=controller_observer
+            client,
+            caches,
+            findings,
+            quiet,
+            interval=options.status_interval,
+            observer=controller_observer,
+            events=events,
         )
         caches.listeners = Listeners(
             workload=self._companions.enqueue,

@@ -15,6 +15,8 @@ from typing import Generic, TypeVar
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
+from app.kube.events import Events, Regarding
+from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.wire import JSON
 from app.workloads.control.caches import Caches, StoredWorkload, status_digest
@@ -139,7 +141,10 @@ class WorkloadStatuses:
 
 
 class RuleStatuses:
-    """Keeps the status of rules, each written at most once in `interval` seconds, however many workloads it matches."""
+    """Keeps the status of rules, and tells of its changes by `events`.
+
+    Each is written at most once in `interval` seconds, however many workloads the rule matches.
+    """
 
     def __init__(
         self,
@@ -150,6 +155,7 @@ class RuleStatuses:
         *,
         interval: float,
         observer: ControllerObserver | None,
+        events: Events | None = None,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -159,6 +165,7 @@ class RuleStatuses:
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
         self._sent: Sent[JSON] = Sent()
+        self._events = ReadyEvents(events)
         self.controller: Controller[ObjectKey] = Controller(
             "rule-status", self._reconcile, stores=caches.stores, workers=1, resync=None, observer=observer
         )
@@ -196,17 +203,23 @@ class RuleStatuses:
         complete = timed(status, latest, now=now)
         if complete is not None:
             self._written[key] = time.monotonic()
-            await _patch(self._client, TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES, key, complete)
+            resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
+            written = await _patch(self._client, resource, key, complete)
             self._sent.note(key, seen=stored.status, written=complete)
+            if written is not None:
+                regarding = Regarding(resource.api_version, resource.kind, key[1], key[0], written["metadata"]["uid"])
+                self._events.changed(regarding, before=latest, after=complete)
         return Done()
 
 
-async def _patch(client: KubeClient, resource: Resource, key: ObjectKey, status: JSON) -> None:
+async def _patch(client: KubeClient, resource: Resource, key: ObjectKey, status: JSON) -> JSON | None:
+    """The object as it is then; None where it is gone."""
     namespace, name = key
     try:
-        await client.patch(
+        return await client.patch(
             resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
         )
     except ApiError as error:
         if not error.not_found:
             raise
+        return None

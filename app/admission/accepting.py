@@ -1,0 +1,191 @@
+"""Accepts the connections of one port, and bounds how many are open: TLS that was never begun counts as well.
+
+Each connection costs memory and a descriptor before it has said anything. Where all places are taken, the oldest
+connection that carries nothing gives way to the newest: first those that never brought a whole request, then those
+that wait for the next one. A request under way is never cut off; where all places carry one, the newest is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import socket
+import ssl
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+import structlog
+
+CONNECTIONS = 2048
+"""On one port of one process. An idle one costs about 50 KiB under TLS, and an API server keeps a few dozen."""
+
+HANDSHAKE_SECONDS = 10.0
+
+_RESERVED = 256
+"""Descriptors that are left for files, watches and clients of ours."""
+_AT_ONCE = 64
+"""Connections accepted between two turns of the loop."""
+_PAUSE_SECONDS = 0.1
+_SAID_AGAIN_SECONDS = 60.0
+
+_log = structlog.get_logger(__name__)
+
+
+def allowed_connections() -> int:
+    """`CONNECTIONS`, or less where this process may not open so many descriptors: it has two ports."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS if limit == resource.RLIM_INFINITY else max(16, min(CONNECTIONS, (limit - _RESERVED) // 2))
+
+
+class Place:
+    """The place of one connection; `close` ends that connection at once."""
+
+    __slots__ = ("_room", "close")
+
+    def __init__(self, room: Room) -> None:
+        self._room = room
+        self.close: Callable[[], object] = lambda: None
+
+    def busy(self) -> None:
+        """It carries a request from now on."""
+        self._room.fresh.pop(self, None)
+        self._room.idle.pop(self, None)
+
+    def rest(self) -> None:
+        """Its request was answered."""
+        if self in self._room.taken:
+            self._room.idle[self] = None
+
+    def leave(self) -> None:
+        """It is closed."""
+        self.busy()
+        self._room.taken.discard(self)
+
+
+class Room:
+    """The places of one port; `fresh` and `idle` have those that may be asked for theirs, the oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.taken: set[Place] = set()
+        self.fresh: OrderedDict[Place, None] = OrderedDict()
+        self.idle: OrderedDict[Place, None] = OrderedDict()
+
+    def enter(self) -> Place | None:
+        """A place, if need be that of another; None where all of them carry requests."""
+        if len(self.taken) >= self.limit and not self.make_room():
+            return None
+        place = Place(self)
+        self.taken.add(place)
+        self.fresh[place] = None
+        return place
+
+    def make_room(self) -> bool:
+        """Close the connection that is needed least; False where every one is needed."""
+        for kind in (self.fresh, self.idle):
+            if kind:
+                place = next(iter(kind))
+                place.leave()
+                place.close()
+                return True
+        return False
+
+
+class Door:
+    """Accepts on a bound socket from the moment it is made, until `close`; a server as uvicorn knows them.
+
+    `protocol` makes the protocol of a connection that has a place, and must see to it that the place is left.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        room: Room,
+        protocol: Callable[[Place], asyncio.Protocol],
+        *,
+        context: ssl.SSLContext | None,
+        backlog: int,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._listener, self._room, self._protocol = listener, room, protocol
+        self._context = context
+        self._opening: set[asyncio.Task[None]] = set()
+        self._pause: asyncio.TimerHandle | None = None
+        self._said = -_SAID_AGAIN_SECONDS
+        listener.setblocking(False)
+        # What is accepted inherits it; uvloop would set it for each connection.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        listener.listen(backlog)
+        self._loop.add_reader(listener, self._accept)
+
+    def close(self) -> None:
+        """Accept no more."""
+        if self._pause is not None:
+            self._pause.cancel()
+        self._loop.remove_reader(self._listener)
+
+    async def wait_closed(self) -> None:
+        """End the handshakes that are under way still."""
+        for task in tuple(self._opening):
+            task.cancel()
+        if self._opening:
+            await asyncio.wait(tuple(self._opening))
+
+    def _accept(self) -> None:
+        for _ in range(_AT_ONCE):
+            try:
+                connection, _address = self._listener.accept()
+            except (BlockingIOError, InterruptedError):
+                return
+            except ConnectionError:
+                continue  # gone before it was its turn
+            except OSError as error:
+                self._wait_for_descriptors(error)
+                return
+            self._take(connection)
+
+    def _take(self, connection: socket.socket) -> None:
+        if len(self._room.taken) >= self._room.limit:
+            self._say("all connections are taken; the oldest without a request are closed", limit=self._room.limit)
+        place = self._room.enter()
+        if place is None:
+            connection.close()
+            return
+        connection.setblocking(False)
+        task = self._loop.create_task(self._open(connection, place))
+        place.close = task.cancel
+        self._opening.add(task)
+        task.add_done_callback(lambda done: self._opened(done, connection, place))
+
+    async def _open(self, connection: socket.socket, place: Place) -> None:
+        protocol = self._protocol(place)
+        await self._loop.connect_accepted_socket(
+            lambda: protocol,
+            connection,
+            ssl=self._context,
+            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._context is not None else None,
+        )
+
+    def _opened(self, task: asyncio.Task[None], connection: socket.socket, place: Place) -> None:
+        self._opening.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if task.cancelled() or error is not None:
+            # No protocol has heard of this connection, so nobody else leaves the place.
+            place.leave()
+            connection.close()
+        if error is not None and not isinstance(error, OSError):
+            _log.error("a connection could not be opened", error=type(error).__name__)
+
+    def _wait_for_descriptors(self, error: OSError) -> None:
+        """Out of descriptors or memory: give some back, and try again in a moment instead of at once and for ever."""
+        self._say("cannot accept connections", error=error.strerror or str(error))
+        self._room.make_room()
+        self._loop.remove_reader(self._listener)
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._listener, self._accept)
+
+    def _say(self, what: str, **more: object) -> None:
+        """A warning, once a minute: whoever fills the places shall not fill the log."""
+        if time.monotonic() - self._said >= _SAID_AGAIN_SECONDS:
+            self._said = time.monotonic()
+            _log.warning(what, port=self._listener.getsockname()[1], **more)

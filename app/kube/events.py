@@ -1,0 +1,219 @@
+"""Kubernetes Events: what happened to an object, told where its owner looks (`kubectl describe`).
+
+Owns the queue between those who record and the API server. Recording never waits and never fails; memory is bounded;
+what cannot be written is dropped and counted. It knows nothing of why something is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Protocol
+
+import structlog
+
+from app.errors import ApiError
+from app.kube.backoff import Backoff
+from app.kube.budget import Budget
+from app.kube.client import KubeClient
+from app.kube.eventwriting import (
+    MESSAGE_LIMIT,
+    WORD_LIMIT,
+    EventType,
+    EventWriter,
+    Occurrences,
+    Regarding,
+    Told,
+    event_name,
+)
+
+__all__ = ["EventLimits", "EventObserver", "EventRecorder", "EventType", "Events", "Regarding"]
+
+log = structlog.get_logger(__name__)
+
+_PATIENCE = 600.0
+"""Seconds for which one that cannot be written is tried again."""
+_MUTE = 600.0
+"""Seconds for which nobody asks again where Events may not be written."""
+
+
+class Events(Protocol):
+    """Where Events are recorded."""
+
+    def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
+        """Tell it; `reason` is one CamelCase word. Returns at once and never raises."""
+
+
+class EventObserver(Protocol):
+    """What a recorder reports; the metrics module implements it."""
+
+    def recorded(self) -> None:
+        """An Event was created."""
+
+    def aggregated(self) -> None:
+        """The count of one that is there was raised."""
+
+    def dropped(self) -> None:
+        """One was not even tried: too many of its object, a full queue, or we may not write any."""
+
+    def failed(self) -> None:
+        """One was given up: the API server did not take it."""
+
+
+class _Silent:
+    def recorded(self) -> None: ...
+
+    def aggregated(self) -> None: ...
+
+    def dropped(self) -> None: ...
+
+    def failed(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EventLimits:
+    """`burst` Events of an object at once, then one every `seconds`, as client-go has it; at most `waiting` wait.
+
+    A namespace has limits too, so that what goes on in one leaves room for the others.
+    """
+
+    burst: int = 25
+    seconds: float = 300.0
+    namespace_burst: int = 200
+    namespace_seconds: float = 1.0
+    waiting: int = 1000
+
+
+class EventRecorder:
+    """`run` writes until cancelled what `record` was told; `flush` waits for it, for so long as one can wait.
+
+    `client()` may give None for as long as there is no connection. `component` and `instance` say who tells.
+    Belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        client: Callable[[], KubeClient | None],
+        *,
+        component: str,
+        instance: str,
+        observer: EventObserver | None = None,
+        limits: EventLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        limits = limits or EventLimits()
+        self._client = client
+        self._writer = EventWriter(component=component, instance=instance, clock=clock)
+        self._observer = observer if observer is not None else _Silent()
+        self._clock = clock
+        self._limit = limits.waiting
+        self._objects: Budget[Regarding] = Budget(burst=limits.burst, seconds=limits.seconds, clock=clock)
+        self._namespaces: Budget[str] = Budget(
+            burst=limits.namespace_burst, seconds=limits.namespace_seconds, clock=clock
+        )
+        self._waiting: dict[Told, Occurrences] = {}
+        self._backoff = Backoff(base=0.5, cap=30.0)
+        self._wake, self._idle = asyncio.Event(), asyncio.Event()
+        self._idle.set()
+        self._muted_until: float | None = None
+
+    def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
+        """See `Events`."""
+        told = Told(regarding, event, reason[:WORD_LIMIT], _cut(message))
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        waiting = self._waiting.get(told)
+        if waiting is not None:
+            waiting.count += 1
+            waiting.last = now
+        elif self._granted(regarding):
+            self._waiting[told] = Occurrences(event_name(regarding.name), self._clock(), now, now)
+            self._idle.clear()
+            self._wake.set()
+        else:
+            self._observer.dropped()
+
+    async def run(self) -> None:
+        """Writes one after the other, the oldest first; an API server that fails is given growing pauses."""
+        while True:
+            await self._wake.wait()
+            told = next(iter(self._waiting))
+            happened = self._waiting.pop(told)
+            pause = await self._once(told, happened)
+            if pause is not None:
+                self._put_back(told, happened)
+                await asyncio.sleep(pause)
+            if not self._waiting:
+                self._wake.clear()
+                self._idle.set()
+
+    async def flush(self, seconds: float) -> None:
+        """Returns when everything is written or dropped, or after so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._idle.wait()
+        except TimeoutError:
+            log.info("events were not written in time", waiting=len(self._waiting))
+
+    def _granted(self, regarding: Regarding) -> bool:
+        if len(self._waiting) >= self._limit or self._muted():
+            return False
+        return self._objects.take(regarding) and self._namespaces.take(regarding.namespace)
+
+    async def _once(self, told: Told, happened: Occurrences) -> float | None:
+        """Try to write it; the pause in seconds where it is to be tried again, None where it is done with."""
+        client = self._client()
+        if client is None:
+            return self._backoff.next()
+        try:
+            new = await self._writer.write(client, told, happened)
+        except ApiError as error:
+            return self._failed(error, happened)
+        except Exception:  # the wall of a background task: no Event is worth the end of what it tells of
+            log.exception("event failed", reason=told.reason)
+            self._observer.failed()
+            return None
+        self._backoff.reset()
+        if new:
+            self._observer.recorded()
+        else:
+            self._observer.aggregated()
+        return None
+
+    def _failed(self, error: ApiError, happened: Occurrences) -> float | None:
+        if error.status in (0, 401, 408, 429) or error.status >= 500:
+            if self._clock() - happened.at < _PATIENCE:
+                return self._backoff.next(at_least=error.delay)
+        elif error.status == 403 and " cannot " in str(error):
+            # Not a namespace that is full or at its end: the role lacks the permission.
+            self._mute(error)
+        else:
+            log.info("event rejected", error=str(error))
+        self._observer.failed()
+        return None
+
+    def _muted(self) -> bool:
+        return self._muted_until is not None and self._clock() < self._muted_until
+
+    def _mute(self, error: ApiError) -> None:
+        """Whoever may not write Events asks rarely and says so once: that may be how somebody wants it."""
+        if self._muted_until is None:
+            log.info("no events: the role may not write them (create, patch)", error=str(error))
+        self._muted_until = self._clock() + _MUTE
+        for _ in self._waiting:
+            self._observer.dropped()
+        self._waiting.clear()
+
+    def _put_back(self, told: Told, happened: Occurrences) -> None:
+        """First in the line again, with what has come meanwhile."""
+        again = self._waiting.pop(told, None)
+        if again is not None:
+            happened.count += again.count
+            happened.last = again.last
+        self._waiting = {told: happened, **self._waiting}
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

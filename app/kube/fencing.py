@@ -1,0 +1,227 @@
+"""Keeps writes inside a term of leadership: none begins after it, none is waited for after it.
+
+Owns the check and the place where it is made: before a write is begun, and again when it has a connection, which is
+the last moment before its bytes leave. Knows no Lease; what a term is, the elector says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from typing import Any
+
+import aiohttp
+
+from app.errors import ApiError
+from app.kube.client import KubeClient, Page, PatchType
+from app.kube.resources import Resource
+from app.wire import JSON
+
+
+class LeaseLost(ApiError):
+    """The write was not sent, or its answer was not waited for: this process may not lead any more."""
+
+    def __init__(self) -> None:
+        super().__init__("the Lease is not held any more: nothing is written", status=0, reason="LeaseLost")
+
+
+class Fence:
+    """One term. `in_time` says at any moment whether writes may begin; once closed, a fence stays so."""
+
+    def __init__(self, in_time: Callable[[], bool]) -> None:
+        self._in_time = in_time
+        self._closed = False
+        self._under_way: set[_Write] = set()
+
+    def check(self) -> None:
+        """Raises LeaseLost where nothing may be written any more."""
+        if self._closed or not self._in_time():
+            raise LeaseLost
+
+    def close(self) -> None:
+        """The term is over: cut what is under way, with the connections that it went out on."""
+        self._closed = True
+        for write in tuple(self._under_way):
+            write.cut()
+
+    @contextlib.asynccontextmanager
+    async def passing(self) -> AsyncIterator[None]:
+        """Around one write. Raises LeaseLost instead of beginning it, and where the term ends before its answer."""
+        self.check()
+        try:
+            async with asyncio.timeout(None) as timeout:
+                write = _Write(self, timeout)
+                before = _SENDING.set(write)
+                self._under_way.add(write)
+                try:
+                    yield
+                finally:
+                    self._under_way.discard(write)
+                    _SENDING.reset(before)
+        except TimeoutError:
+            if timeout.expired():
+                raise LeaseLost from None
+            raise
+
+
+class _Write:
+    """One write under way, and the connection that it has got."""
+
+    def __init__(self, fence: Fence, timeout: asyncio.Timeout) -> None:
+        self.fence = fence
+        self._timeout = timeout
+        self.transport: asyncio.Transport | None = None
+
+    def cut(self) -> None:
+        self._timeout.reschedule(0.0)
+        if self.transport is not None and not self.transport.is_closing():
+            reset(self.transport)
+
+
+def reset(transport: asyncio.Transport) -> None:
+    """Throw away what the kernel has not got through yet: a plain close would go on sending it, for minutes if need be.
+
+    A server behind a line that was down must not get a request of long ago when the line is up again.
+    """
+    connection = transport.get_extra_info("socket")
+    if connection is not None:
+        with contextlib.suppress(OSError):
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
+_SENDING: ContextVar[_Write | None] = ContextVar("sending", default=None)
+"""The write that the current task is about to send."""
+
+
+class FencedConnector(aiohttp.TCPConnector):
+    """Asks the fence once more when the connection is there: to get one takes time, in which a process may freeze."""
+
+    async def connect(self, *arguments: Any, **options: Any) -> Any:
+        connection = await super().connect(*arguments, **options)
+        write = _SENDING.get()
+        if write is not None:
+            try:
+                write.fence.check()
+            except LeaseLost:
+                connection.release()
+                raise
+            write.transport = connection.transport
+        return connection
+
+
+class FencedClient(KubeClient):
+    """A client whose writes stay inside a fence; reads and watches do no harm and pass."""
+
+    def __init__(self, client: KubeClient, fence: Fence) -> None:
+        self._client, self._fence = client, fence
+
+    async def list_page(
+        self,
+        resource: Resource,
+        *,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = 500,
+        continue_token: str = "",
+    ) -> Page:
+        return await self._client.list_page(
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            limit=limit,
+            continue_token=continue_token,
+        )
+
+    def watch(
+        self,
+        resource: Resource,
+        *,
+        resource_version: str,
+        namespace: str | None = None,
+        label_selector: str = "",
+        field_selector: str = "",
+        timeout_seconds: int = 270,
+    ) -> AsyncIterator[bytes]:
+        return self._client.watch(
+            resource,
+            resource_version=resource_version,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            timeout_seconds=timeout_seconds,
+        )
+
+    async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
+        return await self._client.get(resource, name, namespace=namespace)
+
+    async def create(self, resource: Resource, body: JSON, *, namespace: str | None = None) -> JSON:
+        async with self._fence.passing():
+            return await self._client.create(resource, body, namespace=namespace)
+
+    async def replace(
+        self, resource: Resource, name: str, body: JSON, *, namespace: str | None = None, subresource: str | None = None
+    ) -> JSON:
+        async with self._fence.passing():
+            return await self._client.replace(resource, name, body, namespace=namespace, subresource=subresource)
+
+    async def apply(
+        self,
+        resource: Resource,
+        name: str,
+        body: JSON,
+        *,
+        namespace: str | None = None,
+        field_manager: str = "berth",
+        force: bool = True,
+        subresource: str | None = None,
+    ) -> JSON:
+        async with self._fence.passing():
+            return await self._client.apply(
+                resource,
+                name,
+                body,
+                namespace=namespace,
+                field_manager=field_manager,
+                force=force,
+                subresource=subresource,
+            )
+
+    async def patch(
+        self,
+        resource: Resource,
+        name: str,
+        body: JSON | list[JSON],
+        *,
+        patch_type: PatchType,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> JSON:
+        async with self._fence.passing():
+            return await self._client.patch(
+                resource, name, body, patch_type=patch_type, namespace=namespace, subresource=subresource
+            )
+
+    async def delete(
+        self,
+        resource: Resource,
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        grace_period_seconds: int | None = None,
+    ) -> None:
+        async with self._fence.passing():
+            await self._client.delete(
+                resource, name, namespace=namespace, uid=uid, grace_period_seconds=grace_period_seconds
+            )
+
+    async def post(self, path: str, body: JSON) -> JSON:
+        async with self._fence.passing():
+            return await self._client.post(path, body)
