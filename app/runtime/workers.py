@@ -14,6 +14,7 @@ import os
 import signal
 import socket
 import tempfile
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 
@@ -179,6 +180,8 @@ def exposition(totals: WorkerTotals) -> tuple[bytes, str]:
 
 def _start_deaf_to_interrupts(process: SpawnProcess) -> None:
     """Start a process that Ctrl-C does not reach: a terminal sends it to all of us, and the parent passes it on."""
+    # The first start would start this one too, which ends by letting SIGINT through again, for the worker as well.
+    resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
         process.start()
