@@ -36,6 +36,10 @@ def steady_clock() -> float:
 _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
+LONGEST = 300
+"""Seconds. Whoever holds a Lease renews it within this time, whatever the record says of its duration."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeaseTiming:
     """Seconds. A rival waits `duration` after the last renewal that it saw; the holder gives up after `renew_deadline`.
@@ -201,7 +205,9 @@ class LeaderElector:
             self._seen, self._seen_at = seen, self._clock()
         if self._lease is not None:
             seconds = self._spec().get("leaseDurationSeconds")
-            duration = seconds if isinstance(seconds, int) else math.ceil(self._timing.duration)
+            ours = math.ceil(self._timing.duration)
+            # A record that was written by hand, or damaged, must not lock everybody out for a day.
+            duration = min(max(seconds, 1), max(LONGEST, ours)) if isinstance(seconds, int) else ours
             rival = self._holder() not in ("", self._identity)
             self._vacant_at = self._seen_at + duration if rival else 0.0
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from app.kube import lease as module
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.transport import AioKubeClient, connect
 from tests.kube.apiserver import ApiServer, eventually, running, status, write_kubeconfig
@@ -116,6 +117,19 @@ async def test_short_outage_costs_nothing(server: ApiServer, client: AioKubeClie
         await eventually(lambda: lease(server)["renewTime"] != before)
         assert one.leading
         assert work.told == [("start", "one")]
+
+
+async def test_a_record_that_claims_a_day_is_not_believed(
+    server: ApiServer, client: AioKubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Written by hand, for instance: a ghost must not keep everybody from leading until tomorrow."""
+    monkeypatch.setattr(module, "LONGEST", 1)
+    spec = {"holderIdentity": "ghost", "leaseDurationSeconds": 86_400, "renewTime": None}
+    server.put({"metadata": {"name": "berth", "namespace": "berth"}, "spec": spec}, plural="leases")
+    work, one = Work(), elector(client, "one")
+    async with running(one.run(work.by("one"))):
+        await eventually(lambda: one.leading)
+    assert work.told[0] == ("start", "one")
 
 
 @pytest.mark.parametrize("kind", ["hangs", "fails"])

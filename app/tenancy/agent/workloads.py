@@ -23,6 +23,7 @@ from app.tenancy.proto.universe.workload.v1.workload_pb2_grpc import WorkloadSer
 log = structlog.get_logger(__name__)
 
 _PENDING_FLOOR = 10_000
+_ANSWER_SECONDS, _HEELS_SECONDS = 2.0, 0.05
 
 
 class Pending:
@@ -93,6 +94,7 @@ class WorkloadSender:
         ended = asyncio.ensure_future(call.code())
         self._open, self._told = True, set()
         try:
+            await _answered(call, ended)
             while not ended.done():
                 await self._send_all(call)
                 if not ended.done():
@@ -170,6 +172,21 @@ class WorkloadSender:
         await _write(call, pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id)))
         self._told.discard(workload_id)
         self._observer.sent("delete")
+
+
+async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:
+    """Wait until the gateway has taken the stream, or has refused it: what is written into a refusal hides its reason.
+
+    A gateway that says neither at first is waited for no longer than `_ANSWER_SECONDS`.
+    """
+    taken = asyncio.ensure_future(call.initial_metadata())
+    try:
+        await asyncio.wait({taken, ended}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        # A refusal has headers too; its status follows at their heels.
+        await asyncio.wait({ended}, timeout=_HEELS_SECONDS)
+    finally:
+        taken.cancel()
+        await asyncio.gather(taken, return_exceptions=True)
 
 
 async def _write(call: Any, request: pb.WorkloadStreamRequest) -> None:

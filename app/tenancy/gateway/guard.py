@@ -219,11 +219,12 @@ class Guard(grpc.aio.ServerInterceptor):
                 stream = _Stream(evidence, service, context.peer(), scope)
                 self._streams.add(stream)
                 try:
+                    # Before the first message: gRPC sends no status past a message that is stuck with the headers, and
+                    # a caller that is to send learns that it may.
+                    await context.send_initial_metadata(())
                     answer = inner(argument, context)
                     if not isinstance(answer, AsyncGenerator):
                         return await answer
-                    # Before the first message: gRPC sends no status past a message that is stuck with the headers.
-                    await context.send_initial_metadata(())
                     async with contextlib.aclosing(answer) as messages:
                         async for message in messages:
                             await _write(context, message)

@@ -69,8 +69,8 @@ class GatewayOptions:
     `give_up` is how long the API server may fail before a workload stream is ended, so that its agent sends
     everything again. `drain` is what calls under way get at the end; `tick` how often what depends on the clock is
     looked at: certificates and pins that end, files that change, health. A connection that has been silent for
-    `keepalive` is pinged; one that does not answer within two fifths of that is closed, its streams with it. One whose
-    handshake takes longer than `handshake`, or that had no call for `idle`, is closed: agents have streams all the time.
+    `keepalive` is pinged; one that does not answer within two fifths of that is closed, its streams with it. Closed is
+    also one whose handshake takes longer than `handshake`, and one without a call for `idle`: agents have streams.
     """
 
     tls: TlsFiles
@@ -83,5 +83,5 @@ class GatewayOptions:
     drain: float = 5.0
     tick: float = 1.0
     keepalive: float = 25.0
-    handshake: float = 10.0
+    handshake: float = 5.0
     idle: float = 300.0

@@ -210,7 +210,7 @@ def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
-        # A connection costs memory before it has shown a certificate: how many there are and how long that takes is bound.
+        # A connection costs memory before it has shown a certificate.
         ("grpc.max_allowed_incoming_connections", limits.connections),
         ("grpc.server_handshake_timeout_ms", int(options.handshake * 1000)),
         ("grpc.max_connection_idle_ms", int(options.idle * 1000)),

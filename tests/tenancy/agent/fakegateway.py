@@ -67,6 +67,7 @@ class FakeGateway:
         self.metadata: list[dict[str, str]] = []
         self.fail: dict[str, tuple[grpc.StatusCode, str]] = {}
         self.template: bytes | None = None
+        self.silent = False
         self.reading = asyncio.Event()
         self.reading.set()
         self.telling = asyncio.Event()
@@ -194,6 +195,8 @@ class _Workloads(workload_grpc.WorkloadServiceServicer):
 
     async def WorkloadStream(self, request_iterator: Any, context: Any) -> Any:
         await self.fake.begin("WorkloadStream", context)
+        if not self.fake.silent:
+            await context.send_initial_metadata(())
         reader = asyncio.ensure_future(self.fake.read(request_iterator))
         cut = asyncio.ensure_future(self.fake.was_cut.wait())
         try:

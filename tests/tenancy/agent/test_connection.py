@@ -66,6 +66,29 @@ async def test_a_gateway_that_refuses_is_asked_with_growing_pauses(
     await until(lambda: not agent.waiting())
 
 
+async def test_a_refusal_is_told_in_the_gateways_words_however_much_there_is_to_send(
+    tenant: Tenant, fake: FakeGateway, agents: Runner
+) -> None:
+    """Written into a stream that is being refused, a message takes the place of the reason."""
+    for number in range(10):
+        await tenant.pod(f"p{number}", annotations={"a": "x" * 50_000})
+    fake.fail["WorkloadStream"] = grpc.StatusCode.PERMISSION_DENIED, "tenant tenant1 is suspended"
+    _, seen = await agents.start(ready=False, backoff_base=0.02, backoff_cap=0.05)
+    await until(lambda: fake.calls["WorkloadStream"] >= 20)
+    ends = {key[2] for key in seen.counts if key[:2] == ("ended", "workloads")}
+    assert ends == {"permission_denied"}
+
+
+async def test_a_gateway_that_says_nothing_at_first_is_sent_to_all_the_same(
+    tenant: Tenant, fake: FakeGateway, agents: Runner
+) -> None:
+    """One that tells a sender nothing before its end, as gRPC lets it."""
+    fake.silent = True
+    await tenant.pod("p1")
+    await agents.start()
+    await until(lambda: kinds(fake) == ["update", "synced"])
+
+
 async def test_a_slow_gateway_gets_the_latest_state(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
     """It does not read for a while; meanwhile nothing piles up but one entry for each Pod."""
     await tenant.pod("p1", annotations={"a": "x" * 200_000})
