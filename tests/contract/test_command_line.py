@@ -59,7 +59,10 @@ def test_the_arguments_of_an_existing_deployment_work(launch, pki, review) -> No
         (["--port=x"], "--port"),
         (["--port=8444"], "Health check port should be different from port"),
         (["-insecure=perhaps"], "--insecure: want true or false"),
-        (["--tls-cert-file=/nowhere/tls.crt"], "/nowhere/tls.crt: No such file or directory"),
+        (
+            ["--tls-cert-file=/nowhere/tls.crt", "--port=0", "--health-check-port=0"],
+            "/nowhere/tls.crt: No such file or directory",
+        ),
         (["--tls-min-version=VersionTLS11"], "VersionTLS12 or higher"),
         (["--tls-cipher-suites=TLS_X"], "TLS_X is not supported"),
         (["--tls-curve-preferences=70000"], "invalid TLS CurveID value"),

@@ -7,6 +7,8 @@ import base64
 import contextlib
 import json
 import ssl
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +24,7 @@ from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, SECRETS, SERVICES, Resource
 from app.kube.transport import AioKubeClient, connect
 from app.runtime.sandbox import definitions
+from app.runtime.sandbox.node.addresses import claim
 from app.runtime.sandbox.node.containers import is_berth
 from app.runtime.sandbox.node.node import BerthNode
 from app.sandbox.server import Cluster
@@ -217,6 +220,18 @@ async def test_a_pod_that_is_deleted_takes_its_process_along(stage: Stage) -> No
     await stage.until(stage.pods, lambda pods: not pods)
     assert await _answer(stage, files) == 0
     assert '"drained"' in stage.logs()
+
+
+def test_no_two_sandboxes_give_one_address() -> None:
+    """The claim is the machine's, not the process's; what was given back can be had again."""
+    first = claim()
+    command = [sys.executable, "-c", f"import socket; socket.socket(2, 2).bind(({first.address!r}, 61066))"]
+    assert b"in use" in subprocess.run(command, capture_output=True, check=False).stderr
+    second = claim()
+    assert second.address != first.address
+    second.release()
+    first.release()
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

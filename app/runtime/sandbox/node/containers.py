@@ -1,7 +1,7 @@
 """One Pod of Berth's image as a process: its arguments and environment, its health, its end.
 
 The process is this installation of Berth, whatever tag the image has: nothing but `berth` can be started, and only
-with the Pod's arguments. It speaks to the API server as the Pod's ServiceAccount.
+with what `arguments` lets through. It speaks to the API server as the Pod's ServiceAccount.
 """
 
 from __future__ import annotations
@@ -17,9 +17,13 @@ from pathlib import Path
 
 import aiohttp
 
+from app.runtime.sandbox.node.arguments import IMAGE_COMMAND, confined, is_allowed_variable, refusal
 from app.wire import JSON
 
 _PROBE_SECONDS = 2.0
+_REFUSED = 126
+"""The exit code of what is not started, as shells have it for what they may not run."""
+_SLEEP = re.compile(r"(\d+(?:\.\d+)?)s?")
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 
@@ -43,20 +47,31 @@ class Container:
         self._places = places
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
+        self._refused = False
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs; negative where a signal ended it."""
+        if self._refused:
+            return _REFUSED
         return self._process.returncode if self._process is not None else None
 
     async def start(self) -> None:
-        command = [sys.executable, "-m", "app", *(self._translated(one) for one in self._spec.get("args") or [])]
+        given = self._spec.get("args") or IMAGE_COMMAND
+        arguments = [self._translated(one) for one in confined(given, address=self._address)]
+        # -P: what lies in the directory that the sandbox was started in is not for import.
+        command = [sys.executable, "-P", "-m", "app.runtime.sandbox.node.lifeline", str(os.getpid()), *arguments]
+        reason = refusal(given)
+        self._refused = bool(reason)
         with self._log.open("ab") as log:
-            log.write(f"$ berth {shlex.join(command[3:])}\n".encode())
+            log.write(f"$ berth {shlex.join(arguments)}\n".encode())
+            if reason:
+                log.write(f"not started: {reason}\n".encode())
             log.flush()
-            self._process = await asyncio.create_subprocess_exec(
-                *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment()
-            )
+            if not reason:
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment()
+                )
 
     async def ready(self) -> bool:
         """What its readiness probe says; true for a container without one."""
@@ -64,12 +79,19 @@ class Container:
         if probe is None:
             return self.exit_code is None
         ports = {one.get("name"): one["containerPort"] for one in self._spec.get("ports") or []}
-        url = f"http://{self._address}:{ports.get(probe['port'], probe['port'])}{probe.get('path', '/')}"
+        port = str(ports.get(probe["port"], probe["port"]))
+        if not port.isdecimal():
+            return False
+        # With a slash of ours, and no redirects: the path cannot name another host.
+        url = f"http://{self._address}:{port}/{str(probe.get('path') or '').lstrip('/')}"
         timeout = aiohttp.ClientTimeout(total=_PROBE_SECONDS)
         try:
-            async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as session, session.get(url) as answer:
+            async with (
+                aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+                session.get(url, allow_redirects=False) as answer,
+            ):
                 return answer.status == 200
-        except (aiohttp.ClientError, OSError, TimeoutError):
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
             return False
 
     async def stop(self, *, grace: float) -> None:
@@ -105,7 +127,7 @@ class Container:
         fields = {"metadata.name": metadata["name"], "metadata.namespace": metadata["namespace"]}
         fields |= {"status.podIP": self._address, "spec.nodeName": self._pod["spec"].get("nodeName", "")}
         found = {name: os.environ[name] for name in _KEPT if name in os.environ}
-        for entry in self._spec.get("env") or []:
+        for entry in (one for one in self._spec.get("env") or [] if is_allowed_variable(one["name"])):
             field = ((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
             found[entry["name"]] = str(entry.get("value", "")) if not field else str(fields.get(field, ""))
         return found | {
@@ -121,4 +143,5 @@ def _sleep_before_stop(container: JSON) -> float:
     if "sleep" in hook:
         return float(hook["sleep"].get("seconds") or 0)
     command = (hook.get("exec") or {}).get("command") or []
-    return float(command[1]) if len(command) == 2 and command[0] in ("sleep", "/bin/sleep") else 0.0
+    slept = _SLEEP.fullmatch(command[1]) if len(command) == 2 and command[0] in ("sleep", "/bin/sleep") else None
+    return float(slept[1]) if slept else 0.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from app.kube.reflector import Reflector
 from app.kube.resources import PODS, SERVICES
 from app.kube.store import Key, Store
 from app.runtime.sandbox.kubeconfigs import write_private
+from app.runtime.sandbox.node.addresses import Claim, claim
 from app.runtime.sandbox.node.containers import Container, is_berth
 from app.runtime.sandbox.node.endpoints import shown, write_endpoints
 from app.runtime.sandbox.node.services import Backend, Route, ServiceRouter
@@ -34,8 +35,6 @@ _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.3
 _RESTART_SECONDS = 1.0
 _GRACE = 30.0
-_addresses = (f"127.66.{number // 250}.{number % 250 + 2}" for number in itertools.count())
-"""Loopback is all of 127.0.0.0/8 on Linux; shared by all clusters of a process."""
 
 
 class BerthNode:
@@ -70,8 +69,10 @@ class BerthNode:
                 for controller in self._controllers:
                     group.create_task(controller.run())
         finally:
-            self._router.close()
+            await self._router.close()
             await asyncio.gather(*(one.container.stop(grace=5.0) for one in self._running.values()))
+            for one in self._running.values():
+                one.claimed.release()
 
     async def _route(self, key: Key) -> Result:
         service = self._services.get(*key)
@@ -131,25 +132,27 @@ class BerthNode:
         return RequeueAfter(_LOOK_SECONDS)
 
     async def _prepare(self, key: Key, pod: JSON) -> _Running:
-        uid, address = pod["metadata"]["uid"], next(_addresses)
+        uid = pod["metadata"]["uid"]
         folder = self._directory / "pods" / uid
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         volumes = Volumes(self._client, pod, folder / "volumes")
         spec: JSON = pod["spec"]["containers"][0]
         await volumes.refresh()
+        claimed = claim()
         account = f"system:serviceaccount:{key[0]}:{pod['spec'].get('serviceAccountName') or 'default'}"
         kubeconfig = folder / "kubeconfig"
         write_private(kubeconfig, _acting_as(self._kubeconfig.read_text(), account))
         container = Container(
             pod,
-            address=address,
+            address=claimed.address,
             kubeconfig=kubeconfig,
             places=volumes.places(spec),
             log=self._directory / "logs" / f"{key[0]}_{key[1]}.log",
         )
         ports: dict[str | int, int] = {one["name"]: one["containerPort"] for one in spec.get("ports") or []}
-        backend = Backend(key[0], pod["metadata"].get("labels") or {}, address, ports)
-        return self._running.setdefault(uid, _Running(key, container, volumes, backend))
+        backend = Backend(key[0], pod["metadata"].get("labels") or {}, claimed.address, ports)
+        self._running[uid] = _Running(key, container, volumes, backend, claimed)
+        return self._running[uid]
 
     async def _end(self, pod: JSON) -> None:
         metadata = pod["metadata"]
@@ -169,6 +172,9 @@ class BerthNode:
             running = self._running.pop(uid, None)
             if running is not None:
                 await running.container.stop(grace=1.0)
+                running.claimed.release()
+            # Its Secrets are no longer needed.
+            await asyncio.to_thread(shutil.rmtree, self._directory / "pods" / uid, ignore_errors=True)
 
     async def _report(self, pod: JSON, running: _Running, *, exit_code: int | None = None) -> None:
         seen = Seen(shown(running.backend.address), running.ready, running.restarts, exit_code)
@@ -190,8 +196,9 @@ class BerthNode:
 class _Running:
     """A Pod that this node has taken on."""
 
-    def __init__(self, key: Key, container: Container, volumes: Volumes, backend: Backend) -> None:
+    def __init__(self, key: Key, container: Container, volumes: Volumes, backend: Backend, claimed: Claim) -> None:
         self.key, self.container, self.volumes, self.backend = key, container, volumes, backend
+        self.claimed = claimed
         self.started = self.ready = False
         self.restarts = 0
 

@@ -54,6 +54,7 @@ class ServiceRouter:
         self._found = found
         self._servers: dict[Route, list[asyncio.Server]] = {}
         self._services: dict[Key, JSON] = {}
+        self._forwards: set[asyncio.Task[None]] = set()
 
     async def follow(self, key: Key, service: JSON | None) -> None:
         """Take note of a Service as it is now; None: it is gone."""
@@ -71,10 +72,14 @@ class ServiceRouter:
             if route not in self._servers:
                 self._servers[route] = await self._listen(route, port)
 
-    def close(self) -> None:
+    async def close(self) -> None:
+        """Listen no more, and cut what is being forwarded."""
         for servers in self._servers.values():
             for server in servers:
                 server.close()
+        for forward in self._forwards:
+            forward.cancel()
+        await asyncio.gather(*self._forwards, return_exceptions=True)
 
     async def _listen(self, route: Route, port: JSON) -> list[asyncio.Server]:
         cluster_ip = str(self._services[route[:2]]["spec"].get("clusterIP") or "")
@@ -83,7 +88,7 @@ class ServiceRouter:
         servers: list[asyncio.Server] = []
         for host, number in addresses:
             try:
-                server = await asyncio.start_server(partial(self._forward, route), host, number)
+                server = await asyncio.start_server(partial(self._begin, route), host, number)
             except OSError as error:
                 _log.warning("cannot listen for a Service", service=route[1], host=host, port=number, error=str(error))
                 continue
@@ -91,6 +96,11 @@ class ServiceRouter:
                 self._found(route, server.sockets[0].getsockname()[:2])
             servers.append(server)
         return servers
+
+    def _begin(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        forward = asyncio.create_task(self._forward(route, reader, writer))
+        self._forwards.add(forward)
+        forward.add_done_callback(self._forwards.discard)
 
     async def _forward(self, route: Route, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.closing(writer):
@@ -108,6 +118,7 @@ class ServiceRouter:
                 finally:
                     for pump in pumps:
                         pump.cancel()
+                    await asyncio.gather(*pumps, return_exceptions=True)
 
     def _target(self, route: Route) -> tuple[str, int] | None:
         service = self._services.get(route[:2])

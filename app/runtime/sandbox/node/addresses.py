@@ -1,0 +1,46 @@
+"""Addresses of loopback for Pods, each for one process of this machine at a time, whatever sandbox it is in.
+
+All of 127.0.0.0/8 is loopback on Linux. An address is claimed by a socket that holds a port of it which nobody else
+uses; the claim of a process that dies ends with it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+
+from app.errors import Transient
+
+_COUNT = 250 * 250
+_PORT = 61066
+
+
+class Claim:
+    """One address, ours until `release`."""
+
+    def __init__(self, address: str, holder: socket.socket) -> None:
+        self.address = address
+        self._holder = holder
+
+    def release(self) -> None:
+        self._holder.close()
+
+
+_turn = itertools.count(os.getpid() * 250 % _COUNT)
+"""Sandboxes begin at different places, and nobody gets at once what somebody has just given back."""
+
+
+def claim() -> Claim:
+    """The next address that nobody has. Raises Transient where all are taken."""
+    for _ in range(_COUNT):
+        number = next(_turn) % _COUNT
+        address = f"127.66.{number // 250}.{number % 250 + 2}"
+        holder = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            holder.bind((address, _PORT))
+        except OSError:
+            holder.close()
+            continue
+        return Claim(address, holder)
+    raise Transient("every address of 127.66.0.0/16 is taken")
