@@ -54,7 +54,10 @@ def plain(line: bytes) -> bytes:
 
 
 class _Sparing(logging.Filter):
-    """Lets a library say the same once in `SECONDS`: one that cannot send its spans says so at every try."""
+    """Lets a library say the same once in `SECONDS`: one that cannot send its spans says so at every try.
+
+    The same for warnings of the HTTP server: it has one for each request that is none, and anybody can send those.
+    """
 
     SECONDS = 60.0
     _LIBRARY = "opentelemetry."
@@ -64,7 +67,8 @@ class _Sparing(logging.Filter):
         self._said: dict[tuple[str, int], float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if not record.name.startswith(self._LIBRARY):
+        of_server = record.name == "uvicorn.error" and record.levelno == logging.WARNING
+        if not of_server and not record.name.startswith(self._LIBRARY):
             return True
         place, now = (record.pathname, record.lineno), time.monotonic()
         if now < self._said.get(place, now):

@@ -17,6 +17,8 @@ from collections.abc import Callable
 
 import structlog
 
+from app.admission.tidying import give_back
+
 CONNECTIONS = 2048
 """On one port of one process. An idle one costs about 50 KiB under TLS, and an API server keeps a few dozen."""
 
@@ -38,6 +40,10 @@ def allowed_connections() -> int:
     return CONNECTIONS if limit == resource.RLIM_INFINITY else max(16, min(CONNECTIONS, (limit - _RESERVED) // 2))
 
 
+def _nothing() -> None:
+    """Closes what is closed."""
+
+
 class Place:
     """The place of one connection; `close` ends that connection at once."""
 
@@ -45,7 +51,7 @@ class Place:
 
     def __init__(self, room: Room) -> None:
         self._room = room
-        self.close: Callable[[], object] = lambda: None
+        self.close: Callable[[], object] = _nothing
 
     def busy(self) -> None:
         """It carries a request from now on."""
@@ -60,7 +66,9 @@ class Place:
     def leave(self) -> None:
         """It is closed."""
         self.busy()
-        self._room.taken.discard(self)
+        self._room.left(self)
+        # No circle stays behind, which would wait for the garbage collector with all the memory of its connection.
+        self.close = _nothing
 
 
 class Room:
@@ -68,6 +76,7 @@ class Room:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self._ended = 0
         self.taken: set[Place] = set()
         self.fresh: OrderedDict[Place, None] = OrderedDict()
         self.idle: OrderedDict[Place, None] = OrderedDict()
@@ -81,13 +90,23 @@ class Room:
         self.fresh[place] = None
         return place
 
+    def left(self, place: Place) -> None:
+        """Once for each place."""
+        if place in self.taken:
+            self.taken.remove(place)
+            self._ended += 1
+            if self._ended >= self.limit:
+                self._ended = 0
+                give_back()
+
     def make_room(self) -> bool:
         """Close the connection that is needed least; False where every one is needed."""
         for kind in (self.fresh, self.idle):
             if kind:
                 place = next(iter(kind))
+                close = place.close
                 place.leave()
-                place.close()
+                close()
                 return True
         return False
 
@@ -178,9 +197,10 @@ class Door:
             _log.error("a connection could not be opened", error=type(error).__name__)
 
     def _wait_for_descriptors(self, error: OSError) -> None:
-        """Out of descriptors or memory: give some back, and try again in a moment instead of at once and for ever."""
+        """Out of descriptors or memory: give a quarter back, and try again in a moment, not at once and for ever."""
         self._say("cannot accept connections", error=error.strerror or str(error))
-        self._room.make_room()
+        for _ in range(1 + len(self._room.taken) // 4):
+            self._room.make_room()
         self._loop.remove_reader(self._listener)
         self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._listener, self._accept)
 

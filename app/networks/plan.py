@@ -23,6 +23,8 @@ from app.networks.userdefined import Merged
 
 _CACHED_NETWORKS = 16
 _CACHED_SELECTOR = 512
+MOST_CONTAINERS = 1000
+"""Each gets a mount and a variable. The API allows more, and the reviews of others would have to wait for them."""
 
 Networks = tuple[tuple[str, Attachment], ...]
 """(annotation, attachment) pairs in their order."""
@@ -88,6 +90,9 @@ def plan(inputs: Inputs, plan: Plan) -> None:
     needs, labels = wanted.needs, wanted.labels
     if (needs or labels) and not pod.spec.containers:
         raise Denied("spec.containers is empty: nothing can use the networks of the Pod", reason="NoContainers")
+    if needs and len(pod.spec.containers) > MOST_CONTAINERS:
+        bound = f"want at most {MOST_CONTAINERS} in a Pod with networks, got {len(pod.spec.containers)}"
+        raise Denied(f"spec.containers: {bound}", reason="TooManyContainers")
     _plan_annotations(inputs, plan)
     added: dict[str, int] = {}
     mounted = 0

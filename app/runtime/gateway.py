@@ -12,6 +12,7 @@ from app.metrics import certificates, watches
 from app.metrics import gateway as gateway_metrics
 from app.metrics.gateway import GatewayMetrics
 from app.metrics.watches import WatchMetrics
+from app.runtime.allocator import share_one_heap
 from app.runtime.background import run_background
 from app.runtime.listening import listen
 from app.runtime.standing import Connected, Part
@@ -25,6 +26,7 @@ from app.tracing.opening import opened_spans
 
 def run_gateway(settings: GatewaySettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    share_one_heap()
     # gRPC binds its port itself, later, and does not say what is wrong with it.
     listen("--port", settings.bind_address, settings.port).close()
     logs.configure(settings.log_level)

@@ -27,6 +27,8 @@ from app.settings.webhook import WebhookSettings
 from app.wire import JSON
 
 _log = structlog.get_logger(__name__)
+_TOLD = 20
+"""Problems of one ConfigMap that are logged one by one."""
 
 
 class Sources:
@@ -122,8 +124,11 @@ class Sources:
     def _reload_switches(self) -> None:
         text = self.config_maps.get(self._settings.namespace, CONFIG_MAP_NAME)
         self._switches = parse_switches(text, initial=self._settings.initial_switches, previous=self._switches)
-        for problem in self._switches.problems:
+        problems = self._switches.problems
+        for problem in problems[:_TOLD]:
             _log.warning("control switches", config_map=CONFIG_MAP_NAME, problem=problem)
+        if len(problems) > _TOLD:
+            _log.warning("control switches", config_map=CONFIG_MAP_NAME, problem=f"and {len(problems) - _TOLD} more")
         _log.info(
             "control switches loaded",
             hugepage_down_api=self._switches.hugepage_down_api,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,7 +48,7 @@ class Exposed:
         return {name: series for name, series in self.series.items() if name.startswith(OURS)}
 
 
-async def _scrape(folder: Path) -> dict[str, Exposed]:
+async def _scrape(folder: Path) -> dict[str, str]:
     async with staged(folder) as stage:
         gateway, address = await stage.gateway()
         tls = (f"--tls-cert-file={folder}/gateway/tls.crt", f"--tls-private-key-file={folder}/gateway/tls.key")
@@ -65,7 +68,7 @@ async def _scrape(folder: Path) -> dict[str, Exposed]:
             if name in ("controller", "agent"):
                 await until(lambda process=process: process.told("leading"))
         await until(lambda: _has(started["certificates"], "cert_managed_not_after_seconds{"))
-        return {name: Exposed.parse((await process.get("/metrics"))[1]) for name, process in started.items()}
+        return {name: (await process.get("/metrics"))[1] for name, process in started.items()}
 
 
 async def _has(process: Process, text: str) -> bool:
@@ -74,5 +77,15 @@ async def _has(process: Process, text: str) -> bool:
 
 @pytest.fixture(scope="session")
 def exposed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Exposed]:
-    """What each process exposes, by the command that started it (`webhook --workers` beside `webhook`)."""
-    return asyncio.run(_scrape(tmp_path_factory.mktemp("roles")))
+    """What each process exposes, by the command that started it (`webhook --workers` beside `webhook`).
+
+    Scraped once in a run of the tests, whichever of its workers comes first.
+    """
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    with (shared / "scrapes.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = shared / "scrapes.json"
+        if not kept.exists():
+            kept.write_text(json.dumps(asyncio.run(_scrape(tmp_path_factory.mktemp("roles")))))
+    return {name: Exposed.parse(text) for name, text in json.loads(kept.read_text()).items()}
