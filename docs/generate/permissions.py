@@ -12,7 +12,7 @@ _WHERE = {
     "cluster": "everywhere",
     "release": "namespace of the release",
     "system": "namespace `universe`",
-    "tenants": "namespaces of tenants and `universe`",
+    "tenants": "each tenant's namespace",
 }
 _INTRO = """\
 What the chart grants to each role's ServiceAccount, and what `berth doctor` asks the API server for. No role has `*`,

@@ -1,4 +1,4 @@
-"""From `helm install` to injection and to companions, by the commands of docs/install.md and nothing else.
+"""From `helm install` to injection and to companions, by the commands of docs/install.md, and on by those of other pages.
 
 On bare clusters: what the chart installs runs as processes with the rights of its ServiceAccounts, no more. So that it
 works says that the chart's RBAC is enough.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -27,33 +28,51 @@ from tests.e2e.waiting import Refused, eventually
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 PAGE = "docs/install.md"
-ADDRESS = "10.133.133.1"
+UPGRADE = "docs/upgrade.md"
+PEER = "docs/migrate-from-nri.md"
+ADDRESS, NODE_PORT = "10.133.133.1", "30001"
 JSON = dict[str, Any]
 
 
 class Reader:
-    """Somebody who types what the page says, with the addresses of this machine."""
+    """Somebody who types what a page says, with an address of this machine, and a node port that nobody has."""
 
     def __init__(self, directory: Path, kubeconfigs: Path) -> None:
         self._shell = Shell.at(directory)
         self._kubeconfigs = kubeconfigs
+        self._node_port = free_node_port()
         (directory / "examples").unlink()
         shutil.copytree(ROOT / "examples", directory / "examples")
         for path in (directory / "examples" / "helm").iterdir():
-            path.write_text(path.read_text().replace(ADDRESS, "127.0.0.1"))
+            path.write_text(self._here(path.read_text()))
 
     def type(self, commands: str, cluster: str) -> str:
-        return self._shell.type(commands.replace(ADDRESS, "127.0.0.1"), kubeconfig=self.kubeconfig(cluster))
+        return self._shell.type(self._here(commands), kubeconfig=self.kubeconfig(cluster))
 
-    def follow(self, heading: str, cluster: str) -> str:
+    def follow(self, heading: str, cluster: str, *, page: str = PAGE) -> str:
         """Type what a section says; what was printed."""
-        return "".join(self.type(block, cluster) for block in commands_of(PAGE, heading))
+        return "".join(self.type(block, cluster) for block in commands_of(page, heading))
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, "127.0.0.1").replace(NODE_PORT, self._node_port)
 
     def kubeconfig(self, cluster: str) -> Path:
         return self._kubeconfigs / f"{cluster}.kubeconfig"
 
     def python(self, cluster: str) -> PythonClient:
         return PythonClient(self.kubeconfig(cluster))
+
+
+def free_node_port() -> str:
+    """Of the range that API servers give to Services; a sandbox beside this test may have the one of the page."""
+    for number in range(30100, 32768):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+            return str(number)
+    raise AssertionError("no node port is free")
 
 
 @pytest.fixture(scope="module")
@@ -123,20 +142,42 @@ def test_a_cluster_with_smart_nics(reader: Reader) -> None:
     assert "example.com/foo" in printed
 
 
-def test_upgrades_and_new_certificates_stop_nobody(reader: Reader) -> None:
-    """A release is rolled, and its certificate made anew, while Pods are created: not one fails or lacks its resources."""
+def test_the_quick_start_types_the_same() -> None:
+    """What follows the making of a cluster there is the section above, so it works as well."""
+    typed = [
+        *commands_of("docs/quickstart-kind.md", "Berth"),
+        *commands_of("docs/quickstart-kind.md", "A Pod that asks"),
+    ]
+    assert typed == commands_of(PAGE, "A cluster with SmartNICs")[:2]
+
+
+def test_upgrade_rollback_and_new_certificates_stop_nobody(reader: Reader) -> None:
+    """By the upgrade page, while Pods are created: not one fails or lacks its resources."""
     with Creating(reader.python("tenant2")) as load:
-        upgrade = "helm upgrade berth charts/berth --namespace berth-system --set logLevel=debug --wait"
-        reader.type(upgrade, "tenant2")
-        reader.type("kubectl rollout status deployment/berth-webhook --namespace berth-system", "tenant2")
+        reader.type("helm upgrade berth charts/berth --namespace berth-system --set logLevel=debug --wait", "tenant2")
+        printed = reader.follow("Upgrade", "tenant2", page=UPGRADE)
+        assert "logLevel: debug" in printed
+        assert "--log-level=debug" in webhook(reader)  # it is kept, though the chart's default is another
         before = bundle(reader)
-        renew = "kubectl annotate secret/berth-webhook-tls berth.dev/renew=ca --namespace berth-system"
-        reader.type(renew, "tenant2")
+        reader.follow("Renew certificates", "tenant2", page=UPGRADE)
         eventually(lambda: len(bundle(reader)) > len(before), seconds=60)
+        trusted = bundle(reader)
+        # To the first revision: the one before is what is there.
+        (history, rollback) = commands_of(UPGRADE, "Roll back")[0].strip().splitlines()
+        assert "superseded" in reader.type(history, "tenant2")
+        reader.type(rollback.replace("rollback berth", "rollback berth 1"), "tenant2")
+        reader.type("kubectl rollout status deployment/berth-webhook --namespace berth-system", "tenant2")
+        assert "--log-level=info" in webhook(reader)
+        assert bundle(reader) == trusted
         done = load.injected
         eventually(lambda: load.injected > done + 100 or load.failed, seconds=60)
     assert not load.failed
     assert load.injected > 100
+
+
+def webhook(reader: Reader) -> str:
+    """The Deployment of the webhook."""
+    return reader.type("kubectl get deployment berth-webhook --namespace berth-system -o yaml", "tenant2")
 
 
 def bundle(reader: Reader) -> str:
@@ -144,6 +185,49 @@ def bundle(reader: Reader) -> str:
     text = reader.type("kubectl get mutatingwebhookconfiguration berth -o yaml", "tenant2")
     (found,) = {one["clientConfig"].get("caBundle", "") for one in yaml.safe_load(text)["webhooks"]}
     return str(found)
+
+
+def test_the_peer_can_be_put_aside_and_taken_back(reader: Reader) -> None:
+    """By the page for its users: its configuration calls for no Pod, then for all again; the doctor knows it."""
+    name = "network-resources-injector-mutating-config"
+    peer = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "MutatingWebhookConfiguration",
+        "metadata": {"name": name},
+        "webhooks": [
+            {
+                "name": f"{name}.k8s.cni.cncf.io",
+                "admissionReviewVersions": ["v1"],
+                "sideEffects": "None",
+                "failurePolicy": "Fail",
+                "clientConfig": {"url": "https://127.0.0.1:1/mutate"},  # nobody answers there
+                "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+            }
+        ],
+    }
+    python = reader.python("tenant2")
+    asking = pod("asking", annotations={"k8s.v1.cni.cncf.io/networks": "foo-network"})
+    python.create(peer)
+    try:
+        eventually(lambda: is_refused(python, asking))
+        reader.follow("Have the peer called for nothing", "tenant2", page=PEER)
+        found = eventually(lambda: python.create(asking, dry_run=True))
+        assert "example.com/foo" in str(found["spec"]["containers"][0]["resources"])
+        doctor = "berth doctor --only registrations --namespace berth-system || true"
+        assert f"kubectl delete mutatingwebhookconfigurations {name}" in reader.type(doctor, "tenant2")
+        reader.follow("Look first", "tenant2", page=PEER)
+        reader.follow("Back to the peer", "tenant2", page=PEER)
+        eventually(lambda: is_refused(python, asking))
+    finally:
+        reader.type(f"kubectl delete mutatingwebhookconfigurations {name}", "tenant2")
+
+
+def is_refused(python: PythonClient, body: JSON) -> bool:
+    try:
+        python.create(body, dry_run=True)
+    except Refused:
+        return True
+    return False
 
 
 def test_uninstalling_wedges_nothing(reader: Reader) -> None:

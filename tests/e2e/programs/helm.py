@@ -24,11 +24,19 @@ def main() -> int:
         one.add_argument("--create-namespace", action="store_true")
         one.add_argument("--install", action="store_true")
         one.add_argument("--reuse-values", action="store_true")
+        one.add_argument("--reset-then-reuse-values", action="store_true")
         _common(one)
     for name in ("uninstall", "rollback"):
         one = commands.add_parser(name)
         one.add_argument("release")
         one.add_argument("revision", nargs="?", type=int, default=0)
+        _common(one)
+    history = commands.add_parser("history")
+    history.add_argument("release")
+    get = commands.add_parser("get")
+    get.add_argument("what", choices=["values"])
+    get.add_argument("release")
+    for one in (history, get):
         _common(one)
     given = parser.parse_args()
     try:
@@ -60,12 +68,21 @@ def _run(given: argparse.Namespace) -> int:
                 return 0
             case "rollback":
                 engine.rollback(given.release, version=given.revision, **waiting)
-                print("Rollback was a success!")
+                print("Rollback was a success! Happy Helming!")
+                return 0
+            case "history":
+                for one in engine.history(given.release):
+                    print(f"{one['revision']}\t{one['status']}")
+                return 0
+            case "get":
+                print(yaml.safe_dump(dict(engine.get_values(given.release))))
                 return 0
             case "upgrade" if not given.install or any(one["name"] == given.release for one in engine.list()):
-                found = engine.upgrade(
-                    given.chart, given.release, _values(given), reuse_values=given.reuse_values, **waiting
-                )
+                values: dict[str, Any] = {}
+                if given.reset_then_reuse_values:
+                    values = dict(engine.get_values(given.release))
+                _merge(values, _values(given))
+                found = engine.upgrade(given.chart, given.release, values, reuse_values=given.reuse_values, **waiting)
             case _:
                 found = engine.install(
                     given.chart, given.release, _values(given), create_namespace=given.create_namespace, **waiting

@@ -25,8 +25,15 @@ def main() -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     for name in ("apply", "delete"):
         one = commands.add_parser(name)
-        one.add_argument("-f", "--filename", required=True)
+        one.add_argument("kind", nargs="?")
+        one.add_argument("name", nargs="?")
+        one.add_argument("-f", "--filename")
         one.add_argument("--server-side", action="store_true")
+    patch = commands.add_parser("patch")
+    patch.add_argument("kind")
+    patch.add_argument("name")
+    patch.add_argument("--type", choices=["json"], required=True)
+    patch.add_argument("--patch", required=True)
     create = commands.add_parser("create")
     create.add_argument("kind", choices=["namespace"])
     create.add_argument("name")
@@ -75,10 +82,25 @@ class _Kubectl:
             print(f"{body['kind'].lower()}/{name} serverside-applied")
 
     def delete(self) -> None:
+        if self._given.kind:
+            resource = self._resource(self._given.kind)
+            namespace = self._given.namespace if resource.namespaced else None
+            resource.delete(name=self._given.name, namespace=namespace)
+            print(f'{self._given.kind} "{self._given.name}" deleted')
+            return
         for body in self._bodies():
             resource, namespace = self._of(body)
             resource.delete(name=body["metadata"]["name"], namespace=namespace)
             print(f'{body["kind"].lower()} "{body["metadata"]["name"]}" deleted')
+
+    def patch(self) -> None:
+        resource = self._resource(self._given.kind)
+        namespace = self._given.namespace if resource.namespaced else None
+        body = json.loads(self._given.patch)
+        resource.patch(
+            name=self._given.name, namespace=namespace, body=body, content_type="application/json-patch+json"
+        )
+        print(f"{self._given.kind}/{self._given.name} patched")
 
     def create(self) -> None:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self._given.name}}
