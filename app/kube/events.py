@@ -136,7 +136,10 @@ class EventRecorder:
             self._observer.dropped()
 
     async def run(self) -> None:
-        """Writes one after the other, the oldest first; an API server that fails is given growing pauses."""
+        """Writes one after the other; an API server that fails is given growing pauses.
+
+        What failed goes to the end of the line, so that one namespace's trouble does not keep the others' waiting.
+        """
         while True:
             await self._wake.wait()
             told = next(iter(self._waiting))
@@ -144,6 +147,7 @@ class EventRecorder:
             pause = await self._once(told, happened)
             if pause is not None:
                 self._put_back(told, happened)
+                self._give_up_old()
                 await asyncio.sleep(pause)
             if not self._waiting:
                 self._wake.clear()
@@ -170,7 +174,7 @@ class EventRecorder:
         try:
             new = await self._writer.write(client, told, happened)
         except ApiError as error:
-            return self._failed(error, happened)
+            return self._failed(error)
         except Exception:  # the wall of a background task: no Event is worth the end of what it tells of
             log.exception("event failed", reason=told.reason)
             self._observer.failed()
@@ -182,11 +186,10 @@ class EventRecorder:
             self._observer.aggregated()
         return None
 
-    def _failed(self, error: ApiError, happened: Occurrences) -> float | None:
+    def _failed(self, error: ApiError) -> float | None:
         if error.status in (0, 401, 408, 429) or error.status >= 500:
-            if self._clock() - happened.at < _PATIENCE:
-                return self._backoff.next(at_least=error.delay)
-        elif error.status == 403 and " cannot " in str(error):
+            return self._backoff.next(at_least=error.delay)
+        if error.status == 403 and " cannot " in str(error):
             # Not a namespace that is full or at its end: the role lacks the permission.
             self._mute(error)
         else:
@@ -207,12 +210,19 @@ class EventRecorder:
         self._waiting.clear()
 
     def _put_back(self, told: Told, happened: Occurrences) -> None:
-        """First in the line again, with what has come meanwhile."""
+        """Last in the line, with what has come meanwhile."""
         again = self._waiting.pop(told, None)
         if again is not None:
             happened.count += again.count
             happened.last = again.last
-        self._waiting = {told: happened, **self._waiting}
+        self._waiting[told] = happened
+
+    def _give_up_old(self) -> None:
+        """All at once: to ask for each of them once more would be a storm on a server that fails."""
+        now = self._clock()
+        for told in [told for told, happened in self._waiting.items() if now - happened.at >= _PATIENCE]:
+            del self._waiting[told]
+            self._observer.failed()
 
 
 def _cut(text: str) -> str:

@@ -45,7 +45,9 @@ class Fence:
     def close(self) -> None:
         """The term is over: cut what is under way, with the connections that it went out on."""
         self._closed = True
-        for write in tuple(self._under_way):
+        # Each is cut once: it may take its time to end, and this be called again meanwhile.
+        under_way, self._under_way = self._under_way, set()
+        for write in under_way:
             write.cut()
 
     @contextlib.asynccontextmanager

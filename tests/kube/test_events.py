@@ -257,7 +257,37 @@ async def test_events_outlive_an_api_server_that_is_down(server: ApiServer, slow
     await server.start()
     await eventually(lambda: slow_desk.seen["recorded"] == 2)
     posted = [body for method, _, body in server.bodies if method == "POST"]
-    assert [(body["message"], body["count"]) for body in posted] == [("first", 2), ("second", 1)]
+    assert {body["message"]: body["count"] for body in posted} == {"first": 2, "second": 1}
+
+
+async def test_one_that_fails_again_and_again_lets_the_others_pass(server: ApiServer, slow_desk: Desk) -> None:
+    """Such as where a webhook for Events is broken, in one namespace."""
+
+    async def broken(_server: ApiServer, request: web.Request) -> web.StreamResponse | None:
+        if "/namespaces/bad/" not in request.path:
+            return None
+        return web.json_response(status(500, "InternalError", "failed calling webhook"), status=500)
+
+    server.fault = broken
+    slow_desk.record(OWNER._replace(namespace="bad"))
+    slow_desk.record(message="good")
+    await eventually(lambda: slow_desk.seen["recorded"] == 1)
+    assert slow_desk.seen["failed"] == 0
+
+
+async def test_what_is_too_old_is_given_up_without_asking_again(server: ApiServer, slow_desk: Desk) -> None:
+    """An API server that fails is not asked for each of a thousand in a row."""
+
+    async def down(_server: ApiServer, _request: web.Request) -> web.StreamResponse:
+        return web.json_response(status(503, "ServiceUnavailable", "etcd"), status=503)
+
+    server.fault = down
+    for number in range(50):
+        slow_desk.record(OWNER._replace(uid=str(number)))
+    slow_desk.time.now += 601
+    slow_desk.recorder._backoff.cap = 30.0
+    await eventually(lambda: slow_desk.seen["failed"] == 50)
+    assert len([line for line in server.requests if line.startswith("POST")]) <= 2
 
 
 async def test_memory_is_bounded_while_nothing_can_be_written(server: ApiServer, slow_desk: Desk) -> None:

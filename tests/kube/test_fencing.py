@@ -88,6 +88,28 @@ async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiS
     await asyncio.wait({other})
 
 
+async def test_a_fence_that_is_closed_again_while_a_write_ends() -> None:
+    """The end of a term closes it twice, and a write that was cut may need a moment to end."""
+    fence, ended = Fence(lambda: True), asyncio.Event()
+
+    async def write() -> None:
+        async with fence.passing():
+            try:
+                await asyncio.sleep(30)
+            finally:
+                await ended.wait()
+
+    writing = asyncio.create_task(write())
+    await asyncio.sleep(0)
+    fence.close()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    fence.close()
+    ended.set()
+    with pytest.raises(LeaseLost):
+        await asyncio.wait_for(writing, 5)
+
+
 async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: AioKubeClient) -> None:
     """Also by a timeout, which is not the fence's."""
     fenced = FencedClient(client, Fence(lambda: True))
