@@ -282,3 +282,17 @@ def test_what_users_ask_berth_by_is_not_reserved(key: str) -> None:
     """A tenant may put a Pod of its own on the DPU of one of its hosts."""
     asking = template(metadata={"name": "p", "annotations": {key: "x"}, "labels": {key: "x"}})
     assert manifest_problems(asking, kind="Pod") == []
+
+
+@pytest.mark.parametrize("field", ["initContainers", "containers", "volumes"])
+def test_a_list_that_no_pod_needs_as_long_is_refused_unread(field: str) -> None:
+    """Items that would each have a fault of their own: one line says what is wrong, not one for each."""
+    crowd = {"containers": [{"name": "c", "image": "i"}], field: [{"name": "?"}] * 1001}
+    expected = [f"spec.template.spec.{field}: want at most 1000, got 1001"]
+    template = {"apiVersion": "v1", "kind": "Pod", "spec": crowd}
+    assert template_problems(template, trusted=True) == expected
+    assert template_problems(template, trusted=False) == expected
+    daemons = {"apiVersion": "apps/v1", "kind": "DaemonSet", "spec": {"template": {"spec": crowd}}}
+    assert manifest_problems(daemons, kind="DaemonSet") == [
+        f"spec.object.spec.template.spec.{field}: want at most 1000, got 1001"
+    ]

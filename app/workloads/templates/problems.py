@@ -27,6 +27,8 @@ ManifestKind = Literal["Pod", "DaemonSet", "Secret", "ConfigMap"]
 """The kinds of objects that a tenant may have in the infra cluster."""
 _KINDS: Final[frozenset[str]] = frozenset(get_args(ManifestKind))
 _API_VERSIONS = {"DaemonSet": "apps/v1"}
+MOST_ITEMS = 1000
+_LISTS = ("initContainers", "containers", "ephemeralContainers", "volumes", "tolerations", "imagePullSecrets")
 _TEMPLATE_METADATA = ("labels", "annotations")
 _MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
 """What becomes of an object's metadata; namespace and all that the server writes are not the author's."""
@@ -41,6 +43,8 @@ def template_problems(template: Any, *, trusted: bool, path: str = "spec.templat
     manifest = _plain(template)
     if manifest is None:
         return [_no_object("Pod", path)]
+    if crowded := _crowded(manifest.get("spec"), f"{path}.spec"):
+        return crowded
     metadata, where = manifest.get("metadata"), f"{path}.metadata"
     if trusted:
         guarded = [*reserved_marks(metadata, where)]
@@ -60,6 +64,10 @@ def manifest_problems(manifest: Any, *, kind: str, path: str = "spec.object") ->
     plain = _plain(manifest)
     if plain is None:
         return [_no_object(kind, path)]
+    spec = plain.get("spec")
+    pod, where = (spec, "spec") if kind == "Pod" else (member(member(spec, "template"), "spec"), "spec.template.spec")
+    if crowded := _crowded(pod, f"{path}.{where}"):
+        return crowded
     return _unique([*_guarded(plain, kind, path), *_faults(plain, kind, path, _MANIFEST_METADATA)])
 
 
@@ -70,6 +78,12 @@ def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
     except ValueError as error:
         return [f"{path}: {error}"]
     return []
+
+
+def _crowded(spec: Any, path: str) -> list[str]:
+    """Lists that no Pod needs as long: each item is looked at closely, and nobody else is answered meanwhile."""
+    lengths = {field: len(found) for field in _LISTS if isinstance(found := member(spec, field), list)}
+    return [f"{path}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS]
 
 
 def _guarded(manifest: JSON, kind: str, path: str) -> Iterator[str]:
