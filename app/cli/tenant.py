@@ -119,7 +119,7 @@ def add_command(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: Namespace = SYSTEM_NAMESPACE,
+    namespace: Namespace = "",
     agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
     force: Annotated[
         bool,
@@ -188,7 +188,7 @@ def rotate_command(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: Namespace = SYSTEM_NAMESPACE,
+    namespace: Namespace = "",
     agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
     kubeconfig: Kubeconfig = None,
     context: Context = None,

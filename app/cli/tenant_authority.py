@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.cli.options import paragraphs
 from app.cli.tenant_cluster import Context, Kubeconfig, Namespace, run_in_cluster
-from app.workloads.model import SYSTEM_NAMESPACE
+
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
 
 EPILOG = paragraphs("""Examples:
 
@@ -38,19 +40,24 @@ def authority(
         list[str] | None,
         typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable"),
     ] = None,
-    namespace: Namespace = SYSTEM_NAMESPACE,
+    namespace: Namespace = "",
     kubeconfig: Kubeconfig = None,
     context: Context = None,
 ) -> int:
     """Make or renew the certificates of the gateway and of the cloud admin."""
     # Imported late, as the client of the cluster.
     from app.tenancy.authority.ensuring import AuthorityOptions  # noqa: PLC0415
+    from app.tenancy.authority.locating import locate_authority  # noqa: PLC0415
     from app.tenancy.tenants.certifying import certify  # noqa: PLC0415
 
-    options = AuthorityOptions(namespace=namespace, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
-    now = datetime.now(UTC)
-    for line in run_in_cluster(
-        lambda client: certify(client, options=options, directory=out, now=now), kubeconfig, context
-    ):
+    async def work(client: KubeClient) -> list[str]:
+        options = AuthorityOptions(
+            namespace=namespace or await locate_authority(client),
+            dns=tuple(dns or ()),
+            addresses=tuple(addresses or ()),
+        )
+        return await certify(client, options=options, directory=out, now=datetime.now(UTC))
+
+    for line in run_in_cluster(work, kubeconfig, context):
         print(line)
     return 0

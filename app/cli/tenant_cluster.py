@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def _namespace(flag: str) -> Callable[[str], str]:
-    """A check of the name that a flag gives."""
+def _namespace(flag: str, *, unsaid: bool = False) -> Callable[[str], str]:
+    """A check of the name that a flag gives; `unsaid`: it may be left open."""
 
     def check(name: str) -> str:
+        if unsaid and not name:
+            return name
         try:
             return check_dns_label(name)
         except ValueError as error:
@@ -35,7 +37,13 @@ Kubeconfig = Annotated[
 ]
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
 Namespace = Annotated[
-    str, typer.Option("--namespace", callback=_namespace("--namespace"), help="Namespace of the gateway's Secrets")
+    str,
+    typer.Option(
+        "--namespace",
+        callback=_namespace("--namespace", unsaid=True),
+        help="Namespace of the gateway's Secrets (default: the one that has its CA, else universe)",
+        show_default=False,
+    ),
 ]
 AgentNamespace = Annotated[
     str,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from app.certs.showing import stamp
 from app.errors import Terminal, Transient, UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, SigningAuthority, ensure_signing, signing_of_files
+from app.tenancy.authority.locating import locate_authority
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
 from app.tenancy.tenants.changes import (
@@ -34,14 +35,14 @@ if TYPE_CHECKING:
 class Issuing:
     """Where a bundle goes and how its certificate is made; `authority_files`: certificate and key, else the Secret.
 
-    `namespace` is the one of that Secret, `agent_namespace` the agent's in the tenant's cluster.
+    `namespace` is the one of that Secret ("": where it is), `agent_namespace` the agent's in the tenant's cluster.
     """
 
     directory: Path
     days: int
     gateway: str
     authority_files: tuple[Path, Path] | None
-    namespace: str = SYSTEM_NAMESPACE
+    namespace: str = ""
     agent_namespace: str = SYSTEM_NAMESPACE
 
 
@@ -176,7 +177,8 @@ async def _issue(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
 
 async def _authority(client: KubeClient, issuing: Issuing, *, now: datetime) -> SigningAuthority:
     if issuing.authority_files is None:
-        return await ensure_signing(client, now=now, options=AuthorityOptions(namespace=issuing.namespace))
+        namespace = issuing.namespace or await locate_authority(client)
+        return await ensure_signing(client, now=now, options=AuthorityOptions(namespace=namespace))
     certificate, key = issuing.authority_files
     try:
         return signing_of_files(certificate.read_bytes(), key.read_bytes(), source=str(certificate))

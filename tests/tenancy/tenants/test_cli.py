@@ -89,6 +89,29 @@ async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tm
     assert await cluster.find(SECRETS, CA_SECRET, namespace=SYSTEM_NAMESPACE) is None
 
 
+async def test_the_ca_is_found_where_it_is(cluster, tmp_path) -> None:
+    """As the chart keeps it: nobody has to say where, and no second CA is made that no gateway knows."""
+    await cluster.berth("authority", "--namespace", "berth-system")
+    # What a tenant may have made says nothing of the gateway.
+    await cluster.berth("authority", "--namespace", "tenant-other")
+    made = await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))
+    assert made.status == 0
+    stored = await cluster.client.get(SECRETS, CA_SECRET, namespace="berth-system")
+    assert (tmp_path / "one" / "ca.crt").read_bytes() == base64.b64decode(stored["data"]["ca.crt"])
+    again = await cluster.berth("authority")
+    assert "berth-system/berth-gateway-ca is good until" in again.out
+    assert await cluster.find(SECRETS, CA_SECRET, namespace=SYSTEM_NAMESPACE) is None
+
+
+async def test_of_two_cas_one_has_to_be_named(cluster, tmp_path) -> None:
+    for namespace in ("here", "there"):
+        await cluster.berth("authority", "--namespace", namespace)
+    result = await cluster.berth("add", "tenant1", "--out", str(tmp_path / "one"))
+    assert result.status == 2
+    assert "Secret berth-gateway-ca is in namespaces here, there: say --namespace" in result.err
+    assert not (tmp_path / "one").exists()
+
+
 @pytest.mark.parametrize("flag", ["--namespace", "--agent-namespace"])
 async def test_what_is_no_namespace_is_one_line(cluster, flag) -> None:
     result = await cluster.berth("add", "tenant1", flag, "No Name")
