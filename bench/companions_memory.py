@@ -29,8 +29,8 @@ def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON])
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
     for rule in rules:
         caches.tenant_rules.upsert({**rule, "metadata": {**rule["metadata"], "generation": 1}})
-    bodies = [encode_json(_stored(obj)) for obj in workloads]
-    companions = [encode_json(_stored(obj)) for obj in pods]
+    bodies = [encode_json(stored(obj)) for obj in workloads]
+    companions = [encode_json(stored(obj)) for obj in pods]
     gc.collect()
     tracemalloc.start()
     try:
@@ -48,6 +48,7 @@ def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON])
     return Kept(alone / len(bodies), whole / len(bodies))
 
 
-def _stored(obj: JSON) -> JSON:
+def stored(obj: JSON) -> JSON:
+    """The object as an API server gives it back."""
     metadata = {**obj["metadata"], "uid": str(uuid.uuid4()), "resourceVersion": "1000000"}
     return {**obj, "metadata": metadata}
