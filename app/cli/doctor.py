@@ -15,7 +15,7 @@ from app.cli.options import paragraphs
 from app.doctor.model import Finding, Severity
 from app.doctor.rendering import Form, render
 from app.doctor.running import examine, pick, worst
-from app.errors import Terminal, UsageError
+from app.errors import ApiError, Terminal, Transient, UsageError
 from app.permissions import ROLES
 
 if TYPE_CHECKING:
@@ -82,6 +82,9 @@ def doctor(
         )
     except Terminal as error:
         raise UsageError(str(error)) from error
+    except ApiError as error:
+        # Before any check: none of them would have more to say.
+        raise Transient(f"the API server could not be asked: {error}") from error
     # Rich leaves colors out by itself where standard output is no terminal.
     console = Console(highlight=False, soft_wrap=True)
     for line in render(findings, output):
@@ -113,10 +116,11 @@ async def _examine(
 
     checks = pick(CHECKS, only)
     async with await connect(kubeconfig=kubeconfig, context=context, deadline=_DEADLINE) as client:
+        found = await locate(client, release, namespace=namespace or "")
         cluster = Cluster(
             client,
-            namespace=namespace or await locate(client, release),
-            release=release,
+            namespace=found.namespace,
+            release=found.release,
             roles=roles,
             impersonating=impersonating,
         )

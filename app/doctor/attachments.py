@@ -17,6 +17,9 @@ from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.checking import attachment_problems
 from app.wire import JSON
 
+_MOST = 200
+"""Attachments that are told of one by one."""
+
 
 @dataclass(frozen=True, slots=True)
 class BrokenAttachments:
@@ -25,22 +28,29 @@ class BrokenAttachments:
     async def run(self, cluster: Cluster) -> list[Finding]:
         keys = (await webhook_settings(cluster)).resource_name_keys
         findings: list[Finding] = []
-        count = 0
+        count = beyond = 0
         try:
             async for attachment in cluster.paged(NETWORK_ATTACHMENTS):
                 count += 1
-                findings += [judge(self.name, attachment, keys)] if attachment_problems(attachment, keys) else []
+                problems = attachment_problems(attachment, keys)
+                if problems and len(findings) < _MOST:
+                    findings.append(judge(self.name, attachment, problems))
+                else:
+                    beyond += bool(problems)
         except ApiError as error:
             if not error.not_found:  # else there is no such kind, of which the check of definitions tells
                 raise
+        if beyond:
+            text = f"{several(beyond, 'more network attachment')} with the like: mend the above, then ask again"
+            findings.append(Finding(self.name, Severity.error, "", text, "as above"))
         if count and not findings:
             findings.append(Finding(self.name, Severity.ok, "", f"{several(count, 'network attachment')} can be used"))
         return findings
 
 
-def judge(check: str, attachment: JSON, keys: Sequence[str]) -> Finding:
-    """The finding about an attachment with problems."""
-    metadata, problems = attachment["metadata"], attachment_problems(attachment, keys)
+def judge(check: str, attachment: JSON, problems: Sequence[str]) -> Finding:
+    """The finding about an attachment with these problems."""
+    metadata = attachment["metadata"]
     of_berth = [problem for problem in problems if problem.startswith("metadata.annotations")]
     if of_berth:
         consequence = "Berth denies every new Pod that selects it"

@@ -16,16 +16,15 @@ from app.certs.holdings import renewal_due
 from app.certs.issuing import names_of
 from app.certs.showing import stamp
 from app.doctor.cluster import Cluster
-from app.doctor.commands import certs_install, helm_upgrade, patch_trust, restart
-from app.doctor.installed import Installed, Registered, installed, registered
 from app.doctor.model import Finding, Severity
+from app.doctor.reissuing import Keeping, keeping
 from app.doctor.rolecertificates import role_certificates
 from app.doctor.running import unchecked
 from app.doctor.serving import Served, by_tls, in_secret, trusts
+from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError, UsageError
 
 _CHECK = "certificate"
-_CERT_MANAGER = "cert-manager.io/certificate-name"
 _GRACE = 12
 """A renewal counts as overdue a twelfth of the lifetime after it was due."""
 
@@ -35,57 +34,46 @@ class CertificateCheck:
     name: str = _CHECK
 
     async def run(self, cluster: Cluster) -> list[Finding]:
-        roles = await _roles(cluster)
+        kept = await keeping(cluster)
         findings: list[Finding] = []
         sound: list[str] = []
         judged: set[str] = set()
         for one in await registered(cluster):
             try:
-                served = await by_tls(cluster, one) or await in_secret(cluster, one, roles.get("webhook", []))
+                served = await by_tls(cluster, one) or await in_secret(cluster, one, kept.roles)
             except ApiError as error:
                 findings.append(unchecked(_CHECK, error))
                 served = None
             except UsageError as error:
-                mend = _reissue(cluster, one, None, roles)
-                findings.append(_error(one.subject, str(error), "no TLS connection to Berth comes about", mend))
+                mend = kept.reissue(cluster, one, None)
+                text = f"{error}{kept.words}"
+                findings.append(_error(one.subject, text, "no TLS connection to Berth comes about", mend))
                 continue
-            new = list(_trust(cluster, one, served, roles))
+            new = list(_trust(cluster, one, served, kept))
             if served is not None and served.source not in judged:
                 judged.add(served.source)
-                new += _leaf(cluster, one, served, roles)
+                new += _leaf(cluster, one, served, kept)
             if served is None and not any(finding.check == _CHECK for finding in findings):
-                new += _unseen(cluster, one, roles)
+                new += _unseen(cluster, one, kept)
             if served is not None and not new:
                 sound.append(f"{one.name}/{one.webhook.get('name')}")
-                kept = served
+                last = served
             findings += new
         if sound:
-            text = f"trust the certificate {kept.source}, valid until {stamp(kept.leaf.not_valid_after_utc)}"
+            text = f"trust the certificate {last.source}, valid until {stamp(last.leaf.not_valid_after_utc)}"
             findings.append(Finding(_CHECK, Severity.ok, ", ".join(sound), text))
-        findings += await role_certificates(cluster, roles)
+        findings += await role_certificates(cluster, kept.roles)
         return list(dict.fromkeys(findings))
 
 
-async def _roles(cluster: Cluster) -> dict[str, list[Installed]]:
-    found: dict[str, list[Installed]] = {}
-    try:
-        for one in await installed(cluster):
-            found.setdefault(one.role, []).append(one)
-    except ApiError:
-        pass  # the check of Deployments says so
-    return found
-
-
-def _trust(
-    cluster: Cluster, one: Registered, served: Served | None, roles: dict[str, list[Installed]]
-) -> Iterator[Finding]:
+def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keeping) -> Iterator[Finding]:
     """The caBundle: there, readable, not over, and of a CA that signed what is served."""
     hurts = (
         "every call to Berth fails, and what it is called for cannot be created"
         if one.fails_closed
         else "every call to Berth fails, and Pods start without an injection"
     )
-    mend = _mend_trust(cluster, one, served, roles)
+    mend = kept.trust(cluster, one, served)
     if not one.bundle:
         yield _error(one.subject, "has no caBundle", hurts, mend)
         return
@@ -105,30 +93,33 @@ def _trust(
         yield _error(one.subject, text, hurts, mend)
     elif _overdue(last := max(valid, key=lambda root: root.not_valid_after_utc), now):
         text = f"the CA in its caBundle expires on {stamp(last.not_valid_after_utc)}, and has no successor"
-        yield Finding(_CHECK, Severity.warning, one.subject, text, hurts, _reissue(cluster, one, served, roles))
+        yield Finding(_CHECK, Severity.warning, one.subject, text, hurts, kept.reissue(cluster, one, served))
 
 
-def _leaf(cluster: Cluster, one: Registered, served: Served, roles: dict[str, list[Installed]]) -> Iterator[Finding]:
+def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> Iterator[Finding]:
     """The certificate itself: its dates and its names."""
-    leaf, now, mend = served.leaf, cluster.now(), _reissue(cluster, one, served, roles)
+    leaf, now, mend = served.leaf, cluster.now(), kept.reissue(cluster, one, served)
     subject = f"the certificate {served.source}"
+    words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
     if now >= leaf.not_valid_after_utc:
         text = f"expired on {stamp(leaf.not_valid_after_utc)}"
-        yield _error(subject, text, "the API server refuses it, and every call to Berth fails", mend)
+        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", mend)
     elif now < leaf.not_valid_before_utc:
         text = f"is not valid before {stamp(leaf.not_valid_before_utc)}"
-        yield _error(subject, text, "a clock is wrong; until then every call to Berth fails", mend)
+        yield _error(subject, text + words, "a clock is wrong; until then every call to Berth fails", mend)
     elif _overdue(leaf, now):
         text = f"expires on {stamp(leaf.not_valid_after_utc)}; its renewal was due on {stamp(renewal_due(leaf))}"
-        yield Finding(_CHECK, Severity.warning, subject, text, "nobody renews it, and then every call fails", mend)
+        yield Finding(
+            _CHECK, Severity.warning, subject, text + words, "nobody renews it, and then every call fails", mend
+        )
     wanted = f"{one.service[1]}.{one.service[0]}.svc" if one.service else urlsplit(one.url).hostname or ""
     names = names_of(leaf)
     if not _answers(names, wanted):
         text = f"is for {', '.join(names) or 'no name'}, not for {wanted}"
-        yield _error(subject, text, "the API server refuses it, and every call to Berth fails", mend)
+        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", mend)
 
 
-def _unseen(cluster: Cluster, one: Registered, roles: dict[str, list[Installed]]) -> list[Finding]:
+def _unseen(cluster: Cluster, one: Registered, kept: Keeping) -> list[Finding]:
     if one.url:
         text = f"{one.url} does not answer from here: its certificate was not seen"
         return [Finding(_CHECK, Severity.info, one.subject, text, "see what `reachability` says for the API server")]
@@ -136,33 +127,7 @@ def _unseen(cluster: Cluster, one: Registered, roles: dict[str, list[Installed]]
         return []
     namespace, service, _ = one.service
     text = f"no Secret in {namespace} holds a certificate for Service {service}"
-    return [_error(one.subject, text, "Pods of the webhook wait for it", _reissue(cluster, one, None, roles))]
-
-
-def _mend_trust(cluster: Cluster, one: Registered, served: Served | None, roles: dict[str, list[Installed]]) -> str:
-    """Trust the CA that the Secret has; where it has none, issue anew or say whose CA it takes."""
-    if one.installer_name and one.service:
-        return certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])
-    if served is not None and served.trust_key and one.service:
-        return patch_trust(one, one.service[0], served.secret, key=served.trust_key)
-    if one.url:
-        return f"berth certs patch --ca ca.crt {one.name}"
-    return _reissue(cluster, one, served, roles)
-
-
-def _reissue(cluster: Cluster, one: Registered, served: Served | None, roles: dict[str, list[Installed]]) -> str:
-    """Have whoever keeps the certificate make a new one."""
-    if served is not None and (name := served.annotations.get(_CERT_MANAGER)) and one.service:
-        return f"cmctl renew {name} --namespace {one.service[0]}"
-    if one.installer_name and one.service:
-        command = certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])
-        restarts = [restart(webhook.namespace, webhook.name) for webhook in roles.get("webhook", [])]
-        return " && ".join([command, *restarts])
-    if keepers := roles.get("certificates"):
-        return restart(keepers[0].namespace, keepers[0].name)
-    if one.url:
-        return f"berth certs generate --help  # and give its files to the webhook at {one.url}"
-    return helm_upgrade(cluster, "certificates.mode=self-managed")
+    return [_error(one.subject, text, "Pods of the webhook wait for it", kept.reissue(cluster, one, None))]
 
 
 def _overdue(certificate: x509.Certificate, now: datetime) -> bool:

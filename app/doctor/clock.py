@@ -10,6 +10,7 @@ from app.certs.issuing import CLOCK_SKEW
 from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import moment
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
 
@@ -100,15 +101,6 @@ async def _nodes_of_berth(cluster: Cluster) -> list[str]:
     except ApiError:
         return []  # the check of Deployments says so
     return sorted({name for pod in pods if (name := (pod.get("spec") or {}).get("nodeName"))})
-
-
-def moment(text: object) -> datetime | None:
-    """A time of the API, None for what is none."""
-    try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 def _seconds(skew: timedelta) -> str:

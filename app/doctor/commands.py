@@ -5,11 +5,12 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.wire import encode_json
 
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
-    from app.doctor.installed import Registered
+    from app.doctor.webhooks import Registered
 
 CHART = "charts/berth"
 
@@ -25,6 +26,17 @@ def helm_install(cluster: Cluster, *values: str) -> str:
     return (
         f"helm upgrade --install {cluster.release} {CHART} --namespace {cluster.namespace} --create-namespace{changed}"
     )
+
+
+def helm(cluster: Cluster, *values: str, present: bool) -> str:
+    """Upgrades the release where it is `present`; else installs it, for which an upgrade alone would find nothing."""
+    return helm_upgrade(cluster, *values) if present else helm_install(cluster, *values)
+
+
+def unregister(*names: str) -> str:
+    """The way out of a cluster that creates no Pods because nobody answers: nobody is called any more."""
+    kinds = f"{MUTATING_WEBHOOKS.kind},{VALIDATING_WEBHOOKS.kind}".lower()
+    return shlex.join(["kubectl", "delete", kinds, *dict.fromkeys(names), "--ignore-not-found"])
 
 
 def certs_install(namespace: str, name: str, *, failure_policy: str = "Fail") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -34,17 +35,18 @@ class Companions:
         except ApiError:
             nodes = None  # without them the scheduler's own words have to do
         findings: list[Finding] = []
-        count = beyond = 0
+        count, beyond = 0, [0] * len(Severity)
         async for pod in cluster.paged(PODS, label_selector=COMPANION):
             count += 1
             found = self._judge(cluster, pod, nodes, options)
             if found is not None and len(findings) < _MOST:
                 findings.append(found)
-            else:
-                beyond += found is not None
-        if beyond:
-            text = f"{several(beyond, 'more companion')} with the like: mend the above, then ask again"
-            findings.append(Finding(self.name, Severity.error, "", text, _WAITS))
+            elif found is not None:
+                beyond[found.severity] += 1
+        for severity, more in enumerate(beyond):
+            if more:
+                text = f"{several(more, 'more companion')} with the like: mend the above, then ask again"
+                findings.append(Finding(self.name, Severity(severity), "", text, "as above"))
         if count and not findings:
             findings.append(
                 Finding(self.name, Severity.ok, "", f"{several(count, 'companion')} run or end as they should")
@@ -97,8 +99,9 @@ def _why(pod: JSON, nodes: Sequence[JSON] | None, options: PlacementOptions) -> 
         host, tenant = wanted.get(options.host_label), wanted.get(options.tenant_node_label)
         found = [node for node in nodes if host is not None and labels(node).get(options.host_label) == host]
         if host is not None and not found:
-            command = f'{kubectl("label", "node")} "$DPU" {options.host_label}={host}  # DPU: the node in that host'
-            return f"no node is the DPU of host {host}: none has label {options.host_label}={host}", command
+            label = shlex.quote(f"{options.host_label}={host}")
+            command = f'{kubectl("label", "node")} "$DPU" {label}  # DPU: the node in that host'
+            return plain(f"no node is the DPU of host {host}: none has label {options.host_label}={host}"), command
         for node in found:
             name = node["metadata"]["name"]
             if tenant is not None and labels(node).get(options.tenant_node_label) != tenant:

@@ -6,15 +6,19 @@ CEL is evaluated here by the sandbox's evaluator, which knows a part of the lang
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from app.doctor.cluster import Cluster
-from app.doctor.commands import helm_upgrade, patch_webhook
-from app.doctor.installed import Registered
+from app.doctor.commands import patch_webhook
+from app.doctor.mending import again
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import plain
+from app.doctor.switches import switches_of
+from app.doctor.webhooks import Registered
 from app.errors import ApiError
-from app.kube.resources import CONFIG_MAPS
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
+from app.networks.switches import CONFIG_MAP_NAME
+from app.placement.model import DPU_OF_HOST
 from app.sandbox.webhooks.admission import Attributes, UserInfo
 from app.sandbox.webhooks.matchconditions import ConditionFailed, holds
 from app.wire import JSON
@@ -22,58 +26,82 @@ from app.wire import JSON
 _CHECK = "registrations"
 
 
-async def left_out_labels(cluster: Cluster, found: Sequence[Registered]) -> list[Finding]:
-    """Annotations of networks, and the labels of the control switches, that no webhook is called for."""
-    pods = [one for one in found if one.mutating and one.covers("", "pods", "CREATE")]
-    if not pods or any(not one.conditions and _everywhere(one) for one in pods):
+_Place = Literal["annotations", "labels"]
+
+
+async def left_out(cluster: Cluster, found: Sequence[Registered]) -> list[Finding]:
+    """Annotations by which Pods ask, and labels of the control switches, that no webhook is called for."""
+    asked = [one for one in found if one.mutating and one.covers("", "pods", "CREATE") and _everywhere(one)]
+    if not asked or any(not one.conditions for one in asked):
         return []
-    asked = [one for one in pods if _everywhere(one)]
-    findings = [
-        _left_out(cluster, asked[0], f"annotation {annotation}", annotation=annotation)
-        for annotation in (NETWORKS, DEFAULT_NETWORK)
-        if asked and not _any_holds(asked, {"annotations": {annotation: "net"}})
+    labels = await _labels(cluster)
+    keys: list[tuple[_Place, str]] = [("annotations", one) for one in (NETWORKS, DEFAULT_NETWORK, DPU_OF_HOST)]
+    keys += [("labels", one) for one in labels]
+    unknown: dict[str, str] = {}
+    missing = [key for key in keys if not _any_holds(asked, *key, unknown=unknown)]
+    not_read = [
+        Finding(
+            _CHECK,
+            Severity.info,
+            subject,
+            f"its matchConditions have no value here: {plain(error)}",
+            "whether they leave out Pods that need Berth was not checked; where the API server cannot tell either, "
+            "failurePolicy decides about the Pod",
+        )
+        for subject, error in unknown.items()
     ]
-    labels = [label for label in await _labels(cluster) if asked and not _any_holds(asked, {"labels": {label: "true"}})]
-    findings += [_left_out(cluster, asked[0], f"label {label}", labels=labels, label=label) for label in labels]
-    return findings
+    return [*(_finding(cluster, asked[0], *key, labels=labels, missing=missing) for key in missing), *not_read]
 
 
-def _left_out(
-    cluster: Cluster, one: Registered, what: str, *, annotation: str = "", label: str = "", labels: Sequence[str] = ()
+def _finding(
+    cluster: Cluster,
+    one: Registered,
+    place: _Place,
+    key: str,
+    *,
+    labels: Sequence[str],
+    missing: Sequence[tuple[_Place, str]],
 ) -> Finding:
-    if label and one.by_chart:
-        command = helm_upgrade(cluster, f"webhook.injectionLabels={{{','.join(labels)}}}")
+    """Its command mends all that is missing: of several commands the last would undo the others."""
+    of_label = place == "labels"
+    if one.by_chart:
+        missing_labels = any(kind == "labels" for kind, _ in missing)
+        values = [f"webhook.injectionLabels={{{','.join(labels)}}}"] if missing_labels else []
+        command = again(cluster, one, *values)
     else:
-        place, key = ("annotations", annotation) if annotation else ("labels", label)
-        command = patch_webhook(one, "matchConditions", [_wider(one.conditions, place, key)])
-    source = f" of ConfigMap {cluster.namespace}/{CONFIG_MAP_NAME}" if label else ""
+        command = patch_webhook(one, "matchConditions", [_wider(one.conditions, missing)])
+    source = f" of ConfigMap {cluster.namespace}/{CONFIG_MAP_NAME}" if of_label else ""
     return Finding(
         _CHECK,
         Severity.error,
         one.subject,
-        f"its matchConditions leave out Pods for their {what}{source}",
+        f"its matchConditions leave out Pods for their {'label' if of_label else 'annotation'} {key}{source}",
         "Berth is not asked about these Pods, and nothing is injected into them",
         command,
     )
 
 
-def _wider(conditions: Sequence[JSON], place: str, key: str) -> JSON:
-    """All conditions as one, or else the key."""
+def _wider(conditions: Sequence[JSON], missing: Sequence[tuple[_Place, str]]) -> JSON:
+    """All conditions as one, or else any of the keys."""
     all_of = " && ".join(f"({condition['expression']})" for condition in conditions)
-    has = f"(has(object.metadata.{place}) && '{key}' in object.metadata.{place})"
-    return {"name": conditions[0].get("name") or "asks-for-injection", "expression": f"({all_of}) || {has}"}
+    any_of = [f"(has(object.metadata.{place}) && '{key}' in object.metadata.{place})" for place, key in missing]
+    expression = " || ".join([f"({all_of})", *any_of])
+    return {"name": conditions[0].get("name") or "asks-for-injection", "expression": expression}
 
 
-def _any_holds(asked: Sequence[Registered], metadata: JSON) -> bool:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": "default", **metadata}}
+def _any_holds(asked: Sequence[Registered], place: _Place, key: str, *, unknown: dict[str, str]) -> bool:
+    """Whether one is called, or may be; why that cannot be told goes to `unknown`."""
+    metadata: JSON = {"name": "probe", "namespace": "default", place: {key: "true"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
+    may_be = False
     for one in asked:
         try:
             if holds(one.conditions, _attributes(), pod):
                 return True
-        except ConditionFailed:
-            # What fails, or what we cannot evaluate, is the failure policy's: with Fail nothing slips through.
-            return True
-    return False
+        except ConditionFailed as error:
+            unknown.setdefault(one.subject, str(error))
+            may_be = True
+    return may_be
 
 
 def _attributes() -> Attributes:
@@ -101,8 +129,6 @@ def _everywhere(one: Registered) -> bool:
 async def _labels(cluster: Cluster) -> list[str]:
     """The labels that the control switches give something to."""
     try:
-        found = await cluster.get(CONFIG_MAPS, CONFIG_MAP_NAME, namespace=cluster.namespace)
+        return [entry.label for entry in (await switches_of(cluster)).injections]
     except ApiError:
         return []  # the check of the switches says so
-    data = (found or {}).get("data") or {}
-    return [entry.label for entry in parse_switches(data.get(CONFIG_MAP_KEY), initial=Switches()).injections]

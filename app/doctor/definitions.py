@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.definitions import INFRA, TENANT, definition_name, read_definitions
 from app.doctor.cluster import Cluster
 from app.doctor.commands import helm_upgrade
 from app.doctor.differences import Differences, compare
-from app.doctor.installed import by_chart, expected_roles, registered
+from app.doctor.installed import by_chart, expected_roles
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import kubectl, listed
+from app.doctor.webhooks import registered
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.wire import JSON
@@ -105,13 +107,13 @@ class Definitions:
                 subject,
                 f"has objects stored as {', '.join(old)}",
                 "a later definition without that version is refused until they are written again",
-                f"kubectl get {definition_name(resource)} -A -o yaml | kubectl replace -f -",
+                _rewrite(resource),
             )
 
     def _shipped(self, subject: str, found: Differences, mend: str) -> Iterator[Finding]:
         if found.missing or found.changed:
-            parts = [f"lacks {_few(found.missing)}"] if found.missing else []
-            parts += [f"differs in {_few(found.changed)}"] if found.changed else []
+            parts = [f"lacks {listed(list(found.missing))}"] if found.missing else []
+            parts += [f"differs in {listed(list(found.changed))}"] if found.changed else []
             consequence = (
                 "what Berth writes there is dropped by the API server without a word"
                 if found.missing
@@ -120,7 +122,7 @@ class Definitions:
             message = f"is not that of this version: {'; '.join(parts)}"
             yield Finding(self.name, Severity.warning, subject, message, consequence, mend)
         elif found.unknown:
-            message = f"is newer than this berth: it also has {_few(found.unknown)}"
+            message = f"is newer than this berth: it also has {listed(list(found.unknown))}"
             yield Finding(self.name, Severity.info, subject, message, "ask the doctor of the version that is installed")
 
 
@@ -157,6 +159,10 @@ def _apply(resource: Resource, *, force: bool) -> str:
     return f"berth crds {kinds} | kubectl apply --server-side{' --force-conflicts' if force else ''} -f -"
 
 
-def _few(paths: Sequence[str]) -> str:
-    shown = ", ".join(paths[:3])
-    return f"{shown} and {len(paths) - 3} more" if len(paths) > 3 else shown
+def _rewrite(resource: Resource) -> str:
+    """Writes the objects again, and then the list of versions, which the API server only ever adds to."""
+    name = definition_name(resource)
+    patch = f'{{"status":{{"storedVersions":["{resource.version}"]}}}}'
+    listing = kubectl("patch", "customresourcedefinition", name, "--subresource=status", "--type=merge", "-p", patch)
+    found = f"kubectl get {name} --all-namespaces --output name"
+    return f'kubectl get {name} -A -o yaml | kubectl replace --validate=false -f - || [ -z "$({found})" ] &&\n{listing}'

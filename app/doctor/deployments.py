@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
-from app.doctor.commands import describe_pods, helm_install, helm_upgrade
-from app.doctor.installed import Installed, installed, registered
+from app.doctor.commands import describe_pods, helm, helm_install, helm_upgrade, unregister
+from app.doctor.installed import Installed, installed
 from app.doctor.model import Finding, Severity
+from app.doctor.webhooks import Registered, of_all_releases, registered
 from app.errors import ApiError
-from app.kube.resources import PODS
+from app.kube.resources import PODS, SERVICES
 from app.wire import JSON
 
 _CHECK = "deployments"
@@ -40,19 +41,30 @@ class Deployments:
 
 
 async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator[Finding]:
+    present = any(one.by_chart for one in found)
     for role in sorted(cluster.roles - {one.role for one in found}):
-        command = helm_upgrade(cluster, f"{role}.enabled=true")
+        command = helm(cluster, f"{role}.enabled=true", present=present)
         if role == "certificates":
-            command = helm_upgrade(cluster, "certificates.mode=self-managed")
+            command = helm(cluster, "certificates.mode=self-managed", present=present)
         subject = f"role {role}"
         text = f"does not run in namespace {cluster.namespace}"
         yield Finding(_CHECK, Severity.error, subject, text, _WITHOUT[role], command)
-    if found or cluster.roles:
+    if found:
         return
     try:
-        calling = await registered(cluster)
+        ours = await registered(cluster)
+        nobody = [one for one in ours if one.fails_closed and not await _serviced(cluster, one)]
+        calling = ours or await of_all_releases(cluster)
     except ApiError:
-        calling = []
+        nobody, calling = [], []
+    if nobody:
+        text = f"runs no role in namespace {cluster.namespace}, and what its registrations call is not there"
+        follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
+        command = unregister(*(one.name for one in nobody))
+        yield Finding(_CHECK, Severity.error, "Berth", text, follows, command)
+        return
+    if cluster.roles:
+        return
     if calling:
         text = f"runs no role in namespace {cluster.namespace}, but webhooks of it are registered"
         yield Finding(
@@ -68,6 +80,11 @@ async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator
         "nothing is injected; where it runs in another namespace, name it with --namespace",
         helm_install(cluster),
     )
+
+
+async def _serviced(cluster: Cluster, one: Registered) -> bool:
+    """Whether the Service is there that it calls; a URL may be anybody's."""
+    return one.service is None or await cluster.get(SERVICES, one.service[1], namespace=one.service[0]) is not None
 
 
 async def _judged(cluster: Cluster, one: Installed) -> list[Finding]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from app.doctor.clock import NOTICED, moment, skew_of_server
+from app.doctor.clock import NOTICED, skew_of_server
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
 from app.doctor.installed import Installed, installed
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import kubectl, moment, plain
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
 from app.permissions import AGENT_LEASE, CONTROLLER_LEASE
@@ -40,6 +41,9 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
     holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
     if lease is None or not holder or renewed is None:
         text = "is not there: no replica ever worked" if lease is None else "is held by nobody"
+        if holder:
+            text = f"is held by {plain(holder)}, which does not say when it renewed it: no replica takes it over"
+            mend = kubectl("delete", "lease", name, namespace=namespace)
         return Finding(_CHECK, Severity.error, subject, text, _IDLE[one.role], mend)
     age, duration = there - renewed, timedelta(seconds=spec.get("leaseDurationSeconds") or 15)
     if age > duration:
@@ -56,11 +60,13 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
 
 
 async def _clock_mend(cluster: Cluster, one: Installed, holder: str) -> str:
-    """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs."""
+    """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs; shows the nodes where it is not known."""
     pod = holder.rpartition("_")[0]
     try:
         found = await cluster.get(PODS, pod, namespace=one.namespace) if pod else None
     except ApiError:
         found = None
-    node = ((found or {}).get("spec") or {}).get("nodeName") or "NODE"
+    node = ((found or {}).get("spec") or {}).get("nodeName")
+    if not node:
+        return kubectl("get", "pods", "--selector", one.selector, "--output", "wide", namespace=one.namespace)
     return f"kubectl debug node/{node} -it --image=busybox -- chroot /host timedatectl set-ntp true"

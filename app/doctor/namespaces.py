@@ -5,56 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from app.doctor.cluster import Cluster
-from app.doctor.commands import patch_webhook
-from app.doctor.installed import Registered, installed
+from app.doctor.installed import installed
+from app.doctor.mending import edited, mend
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import NAME_LABEL, labels, listed, namespace_labels
 from app.doctor.running import unchecked
+from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
+from app.kube.selectors import label_selector_from_json
 from app.networks.model import INJECT
 from app.placement.model import TENANT_LABEL
 from app.placement.namespaces import tenant_of
 from app.wire import JSON
 
 _CHECK = "registrations"
-_NAME_LABEL = "kubernetes.io/metadata.name"
 _SYSTEM = "kube-system"
 
 
 async def namespace_findings(cluster: Cluster, found: Sequence[Registered]) -> list[Finding]:
     """Own and system namespaces are exempt (deadlock); tenants' are not; who opted out is said."""
     pods = [one for one in found if one.mutating and one.covers("", "pods", "CREATE")]
-    findings = [finding for one in pods for finding in _must_be_exempt(one)]
+    findings = [finding for one in pods for finding in _must_be_exempt(cluster, one, pods)]
     try:
         namespaces = await cluster.listed(NAMESPACES) or []
     except ApiError as error:
         return [*findings, unchecked(_CHECK, error)]
     if pods:
-        findings += _tenants(pods, namespaces, confined=await _confines(cluster))
-        findings += _opted_out(namespaces)
+        findings += _tenants(cluster, pods, namespaces, confined=await _confines(cluster))
+        findings += _opted_out(pods, namespaces)
     return findings
 
 
-def _must_be_exempt(one: Registered) -> Iterator[Finding]:
+def _must_be_exempt(cluster: Cluster, one: Registered, pods: Sequence[Registered]) -> Iterator[Finding]:
     """The namespace in which the webhook's own Pods are, where its Service is; and the system's."""
-    exempt = list(dict.fromkeys([_SYSTEM, *([one.service[0]] if one.service else [])]))
-    missing = [name for name in exempt if one.selects_namespace({_NAME_LABEL: name})]
+    missing = [name for name in _exempt(one) if one.selects_namespace({NAME_LABEL: name})]
     if not missing:
         return
-    selector = dict(one.webhook.get("namespaceSelector") or {})
-    expressions = [
-        expression
-        for expression in selector.get("matchExpressions") or []
-        if not (expression.get("key") == _NAME_LABEL and expression.get("operator") == "NotIn")
-    ]
-    already = [
-        name
-        for expression in selector.get("matchExpressions") or []
-        if expression not in expressions
-        for name in expression["values"]
-    ]
-    wanted = {"key": _NAME_LABEL, "operator": "NotIn", "values": list(dict.fromkeys([*already, *exempt]))}
-    selector["matchExpressions"] = [*expressions, wanted]
+    selector = one.webhook.get("namespaceSelector")
     yield Finding(
         _CHECK,
         Severity.error if one.fails_closed else Severity.warning,
@@ -63,18 +51,51 @@ def _must_be_exempt(one: Registered) -> Iterator[Finding]:
         "while Berth is away no Pod can be created there, Berth's own among them: the cluster cannot heal itself"
         if one.fails_closed
         else "each Pod of the system waits for Berth, and for its timeout while Berth is away",
-        patch_webhook(one, "namespaceSelector", selector),
+        mend(
+            cluster,
+            one,
+            "namespaceSelector",
+            _exempting(one, selector or _whole(one, pods)),
+        ),
     )
 
 
-def _tenants(pods: Sequence[Registered], namespaces: Sequence[JSON], *, confined: bool) -> Iterator[Finding]:
+def _exempt(one: Registered) -> list[str]:
+    return list(dict.fromkeys([_SYSTEM, *([one.service[0]] if one.service else [])]))
+
+
+def _exempting(one: Registered, selector: JSON) -> JSON:
+    """The selector, made to leave out what must be left out; what it leaves out by name already stays so."""
+    expressions = selector.get("matchExpressions") or []
+    by_name = [expression for expression in expressions if _leaves_out_by_name(expression)]
+    others = [expression for expression in expressions if not _leaves_out_by_name(expression)]
+    names = [name for expression in by_name for name in expression["values"]]
+    wanted = {"key": NAME_LABEL, "operator": "NotIn", "values": list(dict.fromkeys([*names, *_exempt(one)]))}
+    return {**selector, "matchExpressions": [*others, wanted]}
+
+
+def _whole(one: Registered, pods: Sequence[Registered]) -> JSON:
+    """What a selector that somebody emptied held besides names: the opt-out, and tenants that another one is for."""
+    expressions = [{"key": INJECT, "operator": "NotIn", "values": ["false"]}]
+    nobodys, tenants = {NAME_LABEL: "default"}, {NAME_LABEL: "default", TENANT_LABEL: "any"}
+    if any(pod.selects_namespace(tenants) and not pod.selects_namespace(nobodys) for pod in pods if pod != one):
+        expressions.append({"key": TENANT_LABEL, "operator": "DoesNotExist"})
+    return {"matchExpressions": expressions}
+
+
+def _leaves_out_by_name(expression: JSON) -> bool:
+    return expression.get("key") == NAME_LABEL and expression.get("operator") == "NotIn"
+
+
+def _tenants(
+    cluster: Cluster, pods: Sequence[Registered], namespaces: Sequence[JSON], *, confined: bool
+) -> Iterator[Finding]:
     """Every tenant's namespace is some webhook's; where tenants are confined, one's that nobody can opt out of."""
-    for namespace in namespaces:
+    of_tenants = [namespace for namespace in namespaces if tenant_of(namespace)]
+    hidden = [one for one in of_tenants if not any(pod.selects_namespace(namespace_labels(one)) for pod in pods)]
+    for namespace in of_tenants:
         tenant, name = tenant_of(namespace), namespace["metadata"]["name"]
-        if not tenant:
-            continue
-        labels = {_NAME_LABEL: name, **(namespace["metadata"].get("labels") or {})}
-        calling = [one for one in pods if one.selects_namespace(labels)]
+        calling = [one for one in pods if one.selects_namespace(namespace_labels(namespace))]
         strict = [one for one in calling if not one.conditions and not one.webhook.get("objectSelector")]
         if not calling:
             yield Finding(
@@ -83,7 +104,7 @@ def _tenants(pods: Sequence[Registered], namespaces: Sequence[JSON], *, confined
                 f"Namespace {name}",
                 f"belongs to tenant {tenant}, and no webhook is called for its Pods",
                 "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else ""),
-                _unhide(namespace, pods[0]),
+                _unhide(cluster, namespace, pods[0], hidden),
             )
         elif confined and not strict:
             yield Finding(
@@ -92,50 +113,64 @@ def _tenants(pods: Sequence[Registered], namespaces: Sequence[JSON], *, confined
                 f"Namespace {name}",
                 f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them",
                 "a Pod that opts out runs on any tenant's nodes",
-                _bind(namespace, tenant, pods) or patch_webhook(calling[0], "objectSelector", {}),
+                _bind(namespace, tenant, pods)
+                or mend(cluster, calling[0], "objectSelector", {}, values=("webhook.args.confineTenants=true",)),
             )
 
 
 def _bind(namespace: JSON, tenant: str, pods: Sequence[Registered]) -> str:
     """The command that labels the namespace, where a strict webhook waits for that label; else ""."""
     name = namespace["metadata"]["name"]
-    labels = {_NAME_LABEL: name, **(namespace["metadata"].get("labels") or {}), TENANT_LABEL: tenant}
+    own = {**namespace_labels(namespace), TENANT_LABEL: tenant}
     strict = any(
-        one.selects_namespace(labels) for one in pods if not one.conditions and not one.webhook.get("objectSelector")
+        one.selects_namespace(own) for one in pods if not one.conditions and not one.webhook.get("objectSelector")
     )
     return f"kubectl label namespace {name} {TENANT_LABEL}={tenant}" if strict else ""
 
 
-def _unhide(namespace: JSON, one: Registered) -> str:
+def _unhide(cluster: Cluster, namespace: JSON, one: Registered, hidden: Sequence[JSON]) -> str:
+    """Lets it in, and with it whoever else is left out by the selector: of several commands the last would count."""
     name = namespace["metadata"]["name"]
-    if ((namespace["metadata"].get("labels") or {}).get(INJECT) or "") == "false":
+    if (labels(namespace).get(INJECT) or "") == "false":
         return f"kubectl label namespace {name} {INJECT}-"
-    selector = dict(one.webhook.get("namespaceSelector") or {})
-    labels = {_NAME_LABEL: name, **(namespace["metadata"].get("labels") or {})}
-    kept = [
-        expression
-        for expression in selector.get("matchExpressions") or []
-        if _alone(one, {"matchExpressions": [expression]}).selects_namespace(labels)
-    ]
-    return patch_webhook(one, "namespaceSelector", {"matchExpressions": kept})
+    selector = one.webhook.get("namespaceSelector") or {}
+    for other in hidden:
+        if other is namespace or (labels(other).get(INJECT) or "") != "false":
+            selector = _admitting(selector, other)
+    wanted = _exempting(one, selector)
+    names = [name for name in wanted["matchExpressions"][-1]["values"] if name not in _exempt(one)]
+    # What was edited away by hand must not become the release's value.
+    values = () if edited(one.configuration) else (f"webhook.exemptNamespaces={{{','.join(names)}}}",)
+    return mend(cluster, one, "namespaceSelector", wanted, values=values)
 
 
-def _alone(one: Registered, selector: JSON) -> Registered:
-    """The same webhook, with this selector."""
-    return Registered(one.resource, one.configuration, one.index, {**one.webhook, "namespaceSelector": selector})
+def _admitting(selector: JSON, namespace: JSON) -> JSON:
+    """What of the selector lets the namespace through."""
+    own = namespace_labels(namespace)
+    expressions = []
+    for expression in selector.get("matchExpressions") or []:
+        if _leaves_out_by_name(expression):
+            names = [name for name in expression["values"] if name != own[NAME_LABEL]]
+            expressions += [{**expression, "values": names}] if names else []
+        elif label_selector_from_json({"matchExpressions": [expression]}).matches(own):
+            expressions.append(expression)
+    matching = {key: value for key, value in (selector.get("matchLabels") or {}).items() if own.get(key) == value}
+    return {"matchExpressions": expressions} | ({"matchLabels": matching} if matching else {})
 
 
-def _opted_out(namespaces: Sequence[JSON]) -> Iterator[Finding]:
-    names = sorted(
-        namespace["metadata"]["name"]
-        for namespace in namespaces
-        if ((namespace["metadata"].get("labels") or {}).get(INJECT) or "").lower() == "false"
-    )
-    if names:
-        shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
-        command = f"kubectl label namespace {names[0]} {INJECT}-"
-        message = f"opted out by label {INJECT}=false"
-        yield Finding(_CHECK, Severity.info, f"Namespace {shown}", message, "nothing is injected there", command)
+def _opted_out(pods: Sequence[Registered], namespaces: Sequence[JSON]) -> Iterator[Finding]:
+    """Where a webhook is called all the same (a tenant's Pods are confined), the label keeps less away than it says."""
+    out = [namespace for namespace in namespaces if (labels(namespace).get(INJECT) or "").lower() == "false"]
+    called = [one for one in out if any(pod.selects_namespace(namespace_labels(one)) for pod in pods)]
+    for some, follows in (
+        ([one for one in out if one not in called], "nothing is injected there"),
+        (called, "a webhook is called there all the same: the Pods of a tenant stay confined to the tenant's nodes"),
+    ):
+        names = sorted(namespace["metadata"]["name"] for namespace in some)
+        if names:
+            command = f"kubectl label namespace {names[0]} {INJECT}-"
+            message = f"opted out by label {INJECT}=false"
+            yield Finding(_CHECK, Severity.info, f"Namespace {listed(names, 5)}", message, follows, command)
 
 
 async def _confines(cluster: Cluster) -> bool:

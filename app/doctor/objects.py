@@ -9,14 +9,19 @@ from typing import Any
 from app.kube.resources import Resource
 from app.wire import JSON
 
+NAME_LABEL = "kubernetes.io/metadata.name"
 _SHOWN = 400
 
 
 def plain(text: object, limit: int = _SHOWN) -> str:
     """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
-    line = " ".join(str(text).split())
-    line = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in line[: limit + 1])
+    line = printable(" ".join(str(text).split())[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """What cannot be printed (and what would command a terminal) escaped."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def subject(kind: str, obj: JSON) -> str:
@@ -55,6 +60,13 @@ def age(obj: JSON, now: datetime) -> float:
     return 0.0 if since is None else (now - since).total_seconds()
 
 
+def unchanged(obj: JSON, now: datetime) -> float:
+    """Seconds since somebody changed more than its status, as the managers of its fields tell; else its age."""
+    entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]
+    changes = [when for entry in entries if (when := moment(entry.get("time")))]
+    return (now - max(changes)).total_seconds() if changes else age(obj, now)
+
+
 def status(obj: JSON) -> JSON:
     found = obj.get("status")
     return found if isinstance(found, dict) else {}
@@ -68,7 +80,17 @@ def condition(obj: JSON, kind: str) -> dict[str, Any]:
 
 
 def labels(obj: JSON) -> dict[str, str]:
-    return obj["metadata"].get("labels") or {}
+    return (obj.get("metadata") or {}).get("labels") or {}
+
+
+def namespace_labels(namespace: JSON) -> dict[str, str]:
+    """The labels of a Namespace, with the one that API servers give to each."""
+    return {NAME_LABEL: namespace["metadata"]["name"], **labels(namespace)}
+
+
+def unseen(obj: JSON) -> bool:
+    """Whether its spec changed after whoever writes its status looked at it."""
+    return (status(obj).get("observedGeneration") or 0) < (obj["metadata"].get("generation") or 0)
 
 
 def several(count: int, noun: str) -> str:

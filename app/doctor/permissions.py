@@ -6,47 +6,26 @@ all that is done as somebody else.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from app.doctor.asking import Account, Asking, accounts_of
 from app.doctor.cluster import Cluster
 from app.doctor.granting import Grant, grant, grant_of, in_tenants_namespace, revoke
-from app.doctor.installed import COMPONENT, PART_OF, Installed, installed
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import kubectl, labels, listed
+from app.doctor.objects import kubectl, listed
 from app.doctor.questions import EVERYTHING, Question, consequence, excessive, needed, permissions_of
 from app.errors import ApiError
-from app.kube.resources import NAMESPACES, SERVICE_ACCOUNTS
-from app.permissions import ROLES, Permission, Role
+from app.kube.resources import NAMESPACES
+from app.permissions import Permission
 from app.placement.namespaces import tenant_of
 from app.workloads.model import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
-    from app.kube.transport import AioKubeClient
+    pass
 
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-_AT_ONCE = 8
 _CLUSTER_WIDE = "in the whole cluster"
-
-
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The ServiceAccount of a role; `running` is the role's Deployment, where one was found."""
-
-    role: Role
-    namespace: str
-    name: str
-    running: Installed | None = None
-
-    @property
-    def user(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:{self.name}"
-
-    @property
-    def subject(self) -> str:
-        return f"ServiceAccount {self.namespace}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +34,7 @@ class Permissions:
 
     async def run(self, cluster: Cluster) -> list[Finding]:
         findings: list[Finding] = []
-        accounts = await _accounts(cluster)
+        accounts = await accounts_of(cluster)
         for role in sorted(cluster.roles - {one.role for one in accounts}):
             text = f"no ServiceAccount of role {role} was found in namespace {cluster.namespace}"
             findings.append(Finding(self.name, Severity.warning, "", text, "its rights were not checked"))
@@ -86,7 +65,7 @@ class Permissions:
         gateway_here = any(one.role == "gateway" for one in all_of_them)
         wanted = permissions_of(account.role, account.running, release=cluster.release, gateway_here=gateway_here)
         async with cluster.impersonating(account.user, ()) as client:
-            asking = _Asking(client)
+            asking = Asking(client)
             # Alone, so that who may not impersonate is told so by one request and not by hundreds.
             everything = await asking.reason(EVERYTHING)
             if everything is not None:
@@ -138,7 +117,7 @@ class Permissions:
         return findings
 
     async def _in_tenants(
-        self, cluster: Cluster, account: Account, wanted: Sequence[Permission], asking: _Asking
+        self, cluster: Cluster, account: Account, wanted: Sequence[Permission], asking: Asking
     ) -> list[Finding]:
         """All of it in one namespace, and in the others one question: a binding gives all or nothing."""
         wanted = [one for one in wanted if one.scope == "tenants"]
@@ -198,43 +177,5 @@ class Permissions:
         )
 
 
-@dataclass(slots=True)
-class _Asking:
-    """Asks as whoever the client is; `count` is how often."""
-
-    client: AioKubeClient
-    count: int = 0
-    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
-
-    async def reason(self, question: Question) -> str | None:
-        """Why it is allowed, None where it is not. Raises ApiError."""
-        async with self.gate:
-            self.count += 1
-            answer = await self.client.post(_REVIEWS, question.review())
-        said = answer.get("status") or {}
-        return str(said.get("reason") or "") if said.get("allowed") else None
-
-    async def granted(self, questions: Sequence[Question]) -> dict[Question, str]:
-        reasons = await asyncio.gather(*map(self.reason, questions))
-        return {one: reason for one, reason in zip(questions, reasons, strict=True) if reason is not None}
-
-    async def refused(self, questions: Iterable[Question]) -> list[Question]:
-        asked = list(questions)
-        granted = await self.granted(asked)
-        return [one for one in asked if one not in granted]
-
-
 def _namespace(permission: Permission, account: Account) -> str:
     return {"cluster": "", "release": account.namespace, "system": SYSTEM_NAMESPACE}[permission.scope]
-
-
-async def _accounts(cluster: Cluster) -> list[Account]:
-    """One for each role that is installed: of its Deployment, else by the chart's labels, else by name."""
-    found = {one.role: Account(one.role, one.namespace, one.service_account, one) for one in await installed(cluster)}
-    for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace) or []:
-        name, own = account["metadata"]["name"], labels(account)
-        for role in ROLES:
-            labeled = own.get(PART_OF) == "berth" and own.get(COMPONENT) == role
-            if role not in found and (labeled or name in (f"berth-{role}", f"{cluster.release}-{role}")):
-                found[role] = Account(role, cluster.namespace, name)
-    return [found[role] for role in ROLES if role in found]

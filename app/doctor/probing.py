@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from app.doctor.cluster import Cluster
-from app.doctor.commands import describe_pods, helm_upgrade
-from app.doctor.installed import Registered, installed
+from app.doctor.commands import certs_install, describe_pods
+from app.doctor.installed import installed, released
+from app.doctor.mending import recreate
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import namespace_labels, plain
 from app.doctor.running import unchecked
+from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, PODS, Resource
 from app.networks.model import NETWORKS
@@ -19,6 +23,7 @@ _CHECK = "reachability"
 _NAME = "berth-doctor-probe"
 _NETWORK = "berth-doctor-names-no-network"
 _CALL_FAILED = "failed calling webhook"
+_MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 
 
 async def probes(cluster: Cluster, found: Sequence[Registered]) -> list[Finding]:
@@ -75,7 +80,7 @@ async def _read(cluster: Cluster, called: Sequence[Registered], error: ApiError,
         return Finding(_CHECK, Severity.ok, named.subject, "answers the API server (asked with a dry run)")
     if named is not None and _CALL_FAILED in text:
         _, _, reason = text.partition(f'{_CALL_FAILED} "{named.webhook.get("name")}": ')
-        reason = reason.removeprefix("failed to call webhook: ")
+        reason = _plain(reason.removeprefix("failed to call webhook: "))
         consequence = "no object of its rules can be created while this lasts"
         return Finding(
             _CHECK,
@@ -95,6 +100,17 @@ async def _read(cluster: Cluster, called: Sequence[Registered], error: ApiError,
     return Finding(_CHECK, Severity.info, called[0].subject, message)
 
 
+def _plain(reason: str) -> str:
+    """The message of a Status that the API server quotes as it came, escaped and cut; all else as it is."""
+    before, quoted, body = reason.partition('an error on the server ("')
+    if not quoted:
+        return reason
+    body = body.partition('") has prevented')[0].replace('\\"', '"').replace("\\\\", "\\")
+    found = _MESSAGE.search(body)
+    said = found[1].replace('\\"', '"') if found else body
+    return f"{before}it answers with an error of the server: {plain(said)}"
+
+
 async def _mend(cluster: Cluster, one: Registered) -> str:
     """To the Pods that should have answered; what is wrong with trust, `certificate` says with its own command."""
     if one.service is None:
@@ -105,7 +121,9 @@ async def _mend(cluster: Cluster, one: Registered) -> str:
         webhooks = []
     if webhooks:
         return describe_pods(one.service[0], webhooks[0].pod_labels)
-    return helm_upgrade(cluster, "webhook.enabled=true")
+    if one.installer_name:
+        return certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])
+    return recreate(cluster, one, "webhook.enabled=true", present=await released(cluster))
 
 
 async def _namespace(cluster: Cluster, called: Sequence[Registered]) -> str:
@@ -119,7 +137,7 @@ async def _namespace(cluster: Cluster, called: Sequence[Registered]) -> str:
         for namespace in namespaces
         if not namespace["metadata"].get("deletionTimestamp") and not tenant_of(namespace)
         for name in [str(namespace["metadata"]["name"])]
-        if any(one.selects_namespace(_labels_of(namespace)) for one in called)
+        if any(one.selects_namespace(namespace_labels(namespace)) for one in called)
     ]
     return "default" if "default" in usable else next(iter(usable), "")
 
@@ -130,12 +148,7 @@ async def _labels(cluster: Cluster, name: str) -> dict[str, str]:
     except ApiError:
         namespaces = []
     found = next((one for one in namespaces if one["metadata"]["name"] == name), {"metadata": {"name": name}})
-    return _labels_of(found)
-
-
-def _labels_of(namespace: JSON) -> dict[str, str]:
-    name = namespace["metadata"]["name"]
-    return {"kubernetes.io/metadata.name": name, **(namespace["metadata"].get("labels") or {})}
+    return namespace_labels(found)
 
 
 def _pod() -> JSON:

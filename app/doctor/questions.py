@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from app.doctor.arguments import flag
 from app.doctor.installed import Installed
-from app.doctor.told import flag
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
 from app.permissions import (
     AGENT_LEASE,
     CONTROLLER_LEASE,
+    WEBHOOK_SECRET,
     Permission,
     Role,
     agent,
@@ -86,6 +87,7 @@ def permissions_of(
         webhook=flag(arguments, "--webhook-service") != "",
         gateway=gateway_here if keeps_gateway is None else keeps_gateway == "true",
         configurations=(given or release,),
+        webhook_secret=flag(arguments, "--webhook-secret") or WEBHOOK_SECRET,
     )
 
 

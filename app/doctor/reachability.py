@@ -10,13 +10,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
-from app.doctor.commands import certs_install, describe_pods, helm_upgrade
-from app.doctor.installed import Installed, Registered, installed, registered
+from app.doctor.commands import certs_install, describe_pods, patch_webhook
+from app.doctor.installed import Installed, installed, released
+from app.doctor.mending import again, recreate
 from app.doctor.model import Finding, Severity
 from app.doctor.probing import probes
 from app.doctor.running import unchecked
+from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError
 from app.kube.resources import SERVICES, Resource
+from app.wire import JSON
 
 _CHECK = "reachability"
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -49,11 +52,11 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     spec = (found or {}).get("spec") or {}
     if found is None:
         text = f"is not there, and {calling[0].resource.kind} {calling[0].name} calls it"
-        return [_error(subject, text, consequence, _recreate(cluster, calling))]
+        return [_error(subject, text, consequence, await _recreate(cluster, calling))]
     if port not in [one.get("port") for one in spec.get("ports") or []]:
         ports = ", ".join(str(one.get("port")) for one in spec.get("ports") or []) or "none"
         text = f"has no port {port}, which is called (it has {ports})"
-        return [_error(subject, text, consequence, _recreate(cluster, calling))]
+        return [_error(subject, text, consequence, await _port(cluster, calling, spec.get("ports") or []))]
     if await _ready(cluster, namespace, name):
         return []
     selector = spec.get("selector") or {}
@@ -62,11 +65,11 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     command = describe_pods(namespace, selector)
     if webhooks and not selected:
         text = f"selects no Pod of {webhooks[0].subject}"
-        return [_error(subject, text, consequence, _recreate(cluster, calling))]
+        return [_error(subject, text, consequence, await _recreate(cluster, calling))]
     if selected and selected[0].object["spec"].get("replicas") == 0:
         command = f"kubectl --namespace {namespace} scale deployment/{selected[0].name} --replicas=2"
     elif not selected:
-        command = _recreate(cluster, calling)
+        command = await _recreate(cluster, calling)
     return [_error(subject, "has no Pod behind it that is ready", consequence, command)]
 
 
@@ -91,12 +94,22 @@ async def _webhooks(cluster: Cluster, namespace: str) -> list[Installed]:
         return []
 
 
-def _recreate(cluster: Cluster, calling: Sequence[Registered]) -> str:
-    """Has whoever installed the Service write it again."""
+async def _recreate(cluster: Cluster, calling: Sequence[Registered]) -> str:
+    """Has whoever installed the Service write it again; a registration whose Service nobody owns can only go."""
     one = calling[0]
     if one.installer_name and one.service:
         return certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])
-    return helm_upgrade(cluster, "webhook.enabled=true")
+    return recreate(cluster, one, "webhook.enabled=true", present=await released(cluster))
+
+
+async def _port(cluster: Cluster, calling: Sequence[Registered], ports: Sequence[JSON]) -> str:
+    """The Service is asked for a port that it has, where it has but one; else it is written again."""
+    one = calling[0]
+    if one.by_chart:
+        return again(cluster, one)
+    if one.installer_name or len(ports) != 1:
+        return await _recreate(cluster, calling)
+    return "\n".join(patch_webhook(each, "clientConfig/service/port", ports[0].get("port")) for each in calling)
 
 
 def _error(subject: str, message: str, consequence: str, command: str) -> Finding:

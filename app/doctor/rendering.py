@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Literal
 
 from app.doctor.model import Finding, Severity
+from app.doctor.objects import printable
 from app.explain.rendering import Line
 
 Form = Literal["text", "json"]
@@ -33,9 +34,10 @@ def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
 
 
 def _text(finding: Finding) -> Iterator[Line]:
-    yield Line(f"  {finding.subject}: {finding.message}" if finding.subject else f"  {finding.message}")
+    what = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
+    yield Line(f"  {printable(what)}")
     if finding.consequence:
-        yield Line(f"    consequence: {finding.consequence}")
+        yield Line(f"    consequence: {printable(finding.consequence)}")
     if finding.command:
         first, *rest = finding.command.splitlines()
         yield Line(f"    command: {first}", "bold")

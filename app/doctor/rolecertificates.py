@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import shlex
 
 from cryptography import x509
 from cryptography.x509.oid import NameOID
@@ -69,4 +70,5 @@ def _mend(one: Installed, leaf: x509.Certificate | None, roles: dict[str, list[I
         return f"berth tenant authority --namespace {one.namespace}"
     named = leaf.subject.get_attributes_for_oid(NameOID.COMMON_NAME) if leaf is not None else []
     tenant = one.argument("--tenant") or (str(named[0].value).partition(".")[0] if named else "TENANT")
-    return f"berth tenant rotate {tenant} --kubeconfig INFRA && kubectl apply -f tenant-{tenant}/secret.yaml"
+    written = shlex.quote(f"tenant-{tenant}/secret.yaml")
+    return f"berth tenant rotate {shlex.quote(tenant)} --kubeconfig INFRA && kubectl apply -f {written}"

@@ -13,7 +13,19 @@ from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import age, condition, kubectl, labels, moment, plain, plural, several, status, subject
+from app.doctor.objects import (
+    condition,
+    kubectl,
+    labels,
+    moment,
+    plain,
+    plural,
+    several,
+    status,
+    subject,
+    unchanged,
+    unseen,
+)
 from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import Resource
@@ -50,39 +62,42 @@ class Rules:
         findings: list[Finding] = []
         count = 0
         for resource, role in _WATCHERS.items():
-            late: list[JSON] = []
+            late, first = 0, None
             try:
                 async for obj in cluster.paged(resource):
                     if labels(obj).get(MIRROR):
                         continue  # its status is that of the Pod that it shows
                     count += 1
                     findings += judge(self.name, resource, obj)
-                    late += [obj] if _unseen(obj) and age(obj, cluster.now()) > PATIENCE else []
+                    if unseen(obj) and unchanged(obj, cluster.now()) > PATIENCE:
+                        late, first = late + 1, first or obj
             except ApiError as error:
                 if error.not_found:
                     continue
                 findings.append(unchecked(self.name, error))
-            if late:
-                findings.append(await self._late(cluster, resource, role, late))
+            if first is not None:
+                findings.append(await self._late(cluster, resource, role, first, late))
         if len(findings) > _MOST:
+            findings.sort(key=lambda one: -one.severity)
             text = f"{len(findings) - _MOST} more findings about rules are not shown: mend the above, then ask again"
-            findings[_MOST:] = [Finding(self.name, Severity.error, "", text, "as above")]
+            findings[_MOST:] = [Finding(self.name, findings[_MOST].severity, "", text, "as above")]
         if count and not findings:
             findings.append(
                 Finding(self.name, Severity.ok, "", f"{several(count, 'rule')} and objects do what they say")
             )
         return findings
 
-    async def _late(self, cluster: Cluster, resource: Resource, role: Role, late: list[JSON]) -> Finding:
+    async def _late(self, cluster: Cluster, resource: Resource, role: Role, first: JSON, late: int) -> Finding:
+        """`first` is one of them, `late` how many there are."""
         try:
             running = next((one for one in await installed(cluster) if one.role == role), None)
         except ApiError:
             running = None
-        others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
+        others = f", and {several(late - 1, 'other')}" if late > 1 else ""
         return Finding(
             self.name,
             Severity.error,
-            subject(resource.kind, late[0]) + others,
+            subject(resource.kind, first) + others,
             f"changed, and for more than {PATIENCE / 60:.0f} minutes nobody has looked at it"
             + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
             "it has no effect yet, or one that its author took back",
@@ -113,11 +128,6 @@ def judge(check: str, resource: Resource, obj: JSON) -> Iterator[Finding]:
             subject(resource.kind, obj),
             plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""),
         )
-
-
-def _unseen(obj: JSON) -> bool:
-    generation = obj["metadata"].get("generation") or 0
-    return (status(obj).get("observedGeneration") or 0) < generation
 
 
 def _consequence(resource: Resource, reason: str) -> str:

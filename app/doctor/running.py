@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity
@@ -69,4 +71,8 @@ async def _run(cluster: Cluster, check: Check) -> list[Finding]:
         findings = await check.run(cluster)
     except ApiError as error:
         return [unchecked(check.name, error)]
+    except Exception as error:  # noqa: BLE001  the wall of a check: one object that it cannot read must not hide the rest
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        text = f"not checked: an error of ours, {type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
+        return [Finding(check.name, Severity.warning, "", text, "what is wrong here stays unseen; please report it")]
     return [finding if finding.check else replace(finding, check=check.name) for finding in findings]

@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -20,7 +20,8 @@ from cryptography.exceptions import InvalidSignature
 from app.certs.bundles import parse_bundle
 from app.certs.holdings import BUNDLE
 from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed, Registered
+from app.doctor.installed import Installed
+from app.doctor.webhooks import Registered
 from app.errors import UsageError
 from app.kube.resources import SECRETS, SERVICES
 from app.permissions import WEBHOOK_SECRET
@@ -42,6 +43,18 @@ class Served:
     annotations: dict[str, str] = field(default_factory=dict)
 
 
+def secrets_of(one: Registered, roles: Mapping[str, Sequence[Installed]]) -> list[str]:
+    """Where its certificate may be: what the webhook mounts, what its keeper writes, else by the Service's name."""
+    if one.service is None:
+        return []
+    namespace, service, _ = one.service
+    here = [role for found in roles.values() for role in found if role.namespace == namespace]
+    names = [name for role in here if role.role == "webhook" for name in role.secrets]
+    names += [role.argument("--webhook-secret") for role in here if role.role == "certificates"]
+    names += [f"{service}-tls", WEBHOOK_SECRET, service.removesuffix("-service")]
+    return [name for name in dict.fromkeys(names) if name]
+
+
 async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
     """As it is really served; None where it cannot be reached from here."""
     place = await _place(cluster, one)
@@ -60,14 +73,12 @@ async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
     return Served(x509.load_der_x509_certificate(leaf), (), f"served at {place[0]}:{place[1]}") if leaf else None
 
 
-async def in_secret(cluster: Cluster, one: Registered, webhooks: Sequence[Installed]) -> Served | None:
+async def in_secret(cluster: Cluster, one: Registered, roles: Mapping[str, Sequence[Installed]]) -> Served | None:
     """As the Secret of the Service's Pods holds it; None where there is none. Raises UsageError for a broken one."""
     if one.service is None:
         return None
-    namespace, service, _ = one.service
-    names = [name for webhook in webhooks if webhook.namespace == namespace for name in webhook.secrets]
-    names += [WEBHOOK_SECRET, service.removesuffix("-service")]
-    for name in dict.fromkeys(names):
+    namespace = one.service[0]
+    for name in secrets_of(one, roles):
         secret = await cluster.get(SECRETS, name, namespace=namespace)
         data = (secret or {}).get("data") or {}
         if secret is None or "tls.crt" not in data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -9,7 +10,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import age, condition, kubectl, labels, plain, plural, several, status, subject
+from app.doctor.objects import condition, kubectl, labels, plain, plural, several, status, subject, unchanged, unseen
 from app.doctor.running import unchecked
 from app.doctor.told import webhook_settings
 from app.errors import ApiError
@@ -33,7 +34,7 @@ class Tenants:
         findings: list[Finding] = []
         for tenant in tenants:
             findings += judge(self.name, tenant)
-            if _unseen(tenant) and age(tenant, cluster.now()) > PATIENCE:
+            if unseen(tenant) and unchanged(tenant, cluster.now()) > PATIENCE:
                 findings.append(await self._unseen(cluster, tenant))
         try:
             nodes = await cluster.listed(NODES) or []
@@ -110,19 +111,15 @@ def judge_nodes(
     for tenant_obj in tenants:
         missing = sorted(set((tenant_obj.get("spec") or {}).get("hosts") or ()) - hosts)
         if missing:
+            label = shlex.quote(f"{host_label}={missing[0]}")
             yield Finding(
                 check,
                 Severity.warning,
                 subject(TENANTS.kind, tenant_obj),
                 f"no node has label {host_label} for its {several(len(missing), 'host')} {plain(', '.join(missing))}",
                 "companions of the workloads of these hosts stay Pending",
-                f'{kubectl("label", "node")} "$DPU" {host_label}={missing[0]}  # DPU: the node in that host',
+                f'{kubectl("label", "node")} "$DPU" {label}  # DPU: the node in that host',
             )
-
-
-def _unseen(tenant: JSON) -> bool:
-    generation = tenant["metadata"].get("generation") or 0
-    return (status(tenant).get("observedGeneration") or 0) < generation
 
 
 def _consequence(reason: str) -> str:

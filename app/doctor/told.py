@@ -5,6 +5,7 @@ A value that Berth would refuse counts as not given: that Deployment does not ru
 
 from __future__ import annotations
 
+from app.doctor.arguments import flag
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
@@ -48,22 +49,6 @@ def told(one: Installed) -> dict[str, object]:
         if value:
             given[field] = value.lower() not in _FALSE if field in _SWITCHES else value
     return given
-
-
-def flag(arguments: tuple[str, ...], name: str, *, switch: bool = False) -> str | None:
-    """The last value of a flag, with one dash or two; "true" or "false" for a switch, None where it is not given."""
-    bare = name.lstrip("-")
-    value = None
-    for index, argument in enumerate(arguments):
-        key, equals, given = argument.partition("=")
-        key = key.lstrip("-") if key.startswith("-") else ""
-        if switch and key == f"no-{bare}":
-            value = "false"
-        elif key == bare and equals:
-            value = given
-        elif key == bare:
-            value = "true" if switch else next(iter(arguments[index + 1 : index + 2]), None)
-    return value
 
 
 def _variables(deployment: JSON) -> dict[str, str]:

@@ -6,6 +6,7 @@ import asyncio
 import base64
 import os
 import shutil
+import ssl
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,6 +43,9 @@ JSON = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
 IMAGE = "berth:0.1.0"
+OURS = {"app.kubernetes.io/managed-by": "berth"}
+"""On a Secret that Berth made, and may renew."""
+OF_HELM = ("app.kubernetes.io/managed-by", "helm.sh/chart")
 SERVICE = "berth-webhook"
 SECRET = "berth-webhook-tls"
 OWN = ("clock", "definitions", "deployments", "leases", "registrations", "certificate", "reachability")
@@ -72,6 +76,27 @@ class Place:
         self.folder = folder
         self.files: dict[str, bytes] = {}
 
+    @property
+    def address(self) -> tuple[str, int]:
+        """Where the webhook listens."""
+        return self.patient.cluster.services[HOME, SERVICE, 443]
+
+    @asynccontextmanager
+    async def serving(self, files: dict[str, bytes]) -> AsyncIterator[None]:
+        """Within, the webhook serves this certificate; after, its own again."""
+        try:
+            await self._serve(files)
+            yield
+        finally:
+            await self._serve(self.files)
+
+    async def _serve(self, files: dict[str, bytes]) -> None:
+        """The webhook looks at its files now and then, and tells nobody: it is asked until it has them."""
+        write_files(self.folder / "tls", files)
+        async with asyncio.timeout(20):
+            while await asyncio.to_thread(ssl.get_server_certificate, self.address) not in files["tls.crt"].decode():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
     async def examine(self, *only: str, kubeconfig: Path | None = None, **options: Any) -> list[Finding]:
         """A whole examination by a doctor who has not been here before."""
         later = self.patient.later
@@ -98,7 +123,10 @@ class Place:
         if not tools.exists():
             tools.mkdir()
             (tools / "berth").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m app "$@"\n')
-            (tools / "berth").chmod(0o755)
+            helm = ROOT / "tests" / "doctor" / "programs" / "helm.py"
+            (tools / "helm").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{helm}" "$@"\n')
+            for tool in tools.iterdir():
+                tool.chmod(0o755)
         environment = os.environ | {
             "KUBECONFIG": str(self.patient.kubeconfig),
             "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
@@ -128,7 +156,7 @@ class Place:
         await self.client.apply(
             SECRETS,
             name,
-            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": data},
+            {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "labels": OURS}, "data": data},
             namespace=HOME,
         )
 
@@ -228,7 +256,8 @@ async def _objects(place: Place) -> None:
     ):
         calling = {"service": {"namespace": HOME, "name": SERVICE, "path": path}, "caBundle": bundle}
         body = build(calling, name="berth", webhook=webhook, terms=terms)
-        body["metadata"]["labels"] = labels_of("webhook")
+        # Made by hand beside the release: what Helm owns, `test_chart_installation` has from Helm itself.
+        body["metadata"]["labels"] = {k: v for k, v in labels_of("webhook").items() if k not in OF_HELM}
         await place.client.create(resource, body)
 
 

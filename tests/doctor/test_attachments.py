@@ -6,11 +6,12 @@ import json
 
 import pytest
 
+from app.doctor.arguments import flag
 from app.doctor.attachments import BrokenAttachments
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.switches import ControlSwitches
-from app.doctor.told import flag, told
+from app.doctor.told import told
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NETWORK_ATTACHMENTS
 from tests.doctor.patient import HOME, JSON, RESOURCE_NAME, Patient
 
@@ -58,6 +59,17 @@ async def test_a_broken_attachment(
     assert found.message.startswith(message)
     assert consequence in found.consequence
     assert found.command == "kubectl --namespace default edit network-attachment-definitions.k8s.cni.cncf.io net"
+
+
+async def test_of_very_many_broken_attachments_the_first_are_told(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.doctor.attachments._MOST", 1)
+    for name in ("a", "b", "c"):
+        await patient.create(NETWORK_ATTACHMENTS, name, namespace="default", spec={"config": "{"})
+    found, more = await patient.examine(BrokenAttachments())
+    assert found.subject == "NetworkAttachmentDefinition default/a"
+    assert more.message == "2 more network attachments with the like: mend the above, then ask again"
 
 
 async def test_the_keys_are_those_that_the_webhook_was_told(patient: Patient) -> None:

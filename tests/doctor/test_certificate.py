@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.certs.files import write_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
 from app.doctor.model import Severity
@@ -90,6 +88,37 @@ async def test_a_certificate_for_another_service(place: Place) -> None:
     assert finding.severity is Severity.error
 
 
+async def test_a_secret_of_somebody_else_in_the_place_of_ours(place: Place) -> None:
+    """To start the keeper anew would not do: it leaves alone what lacks its label."""
+    await place.store(make(place.files, names=serving_names(service="x", namespace=HOME), now=datetime.now(UTC)))
+    await place.change(SECRETS, SECRET, {"op": "remove", "path": "/metadata/labels"})
+    finding = await place.only_complaint("certificate")
+    assert f"Secret {HOME}/{SECRET} is somebody else's" in finding.message
+    assert f"kubectl --namespace {HOME} label secret {SECRET} app.kubernetes.io/managed-by=berth" in finding.message
+    assert finding.command == f"kubectl --namespace {HOME} delete secret {SECRET}"
+    broken = {"op": "replace", "path": "/data/tls.crt", "value": base64.b64encode(b"-----BEGIN CERTIFICATE").decode()}
+    await place.change(SECRETS, SECRET, broken)
+    found = await place.complaints("certificate")
+    assert {one.command for one in found} == {finding.command}
+
+
+async def test_the_secret_has_the_name_that_the_deployments_say(place: Place) -> None:
+    """What the webhook mounts, else what the keeper writes; the usual name holds something of old."""
+    await place.store(issued(names=("old", HOME)))
+    await place.store(place.files, name="prod-webhook-tls")
+    path = "/spec/template/spec/volumes/0/secret/secretName"
+    await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": path, "value": "prod-webhook-tls"})
+    assert await place.complaints("certificate") == []
+    await place.change(DEPLOYMENTS, "berth-webhook", {"op": "remove", "path": "/spec/template/spec/volumes"})
+    argument = {
+        "op": "add",
+        "path": "/spec/template/spec/containers/0/args/-",
+        "value": "--webhook-secret=prod-webhook-tls",
+    }
+    await place.change(DEPLOYMENTS, "berth-certificates", argument)
+    assert await place.complaints("certificate") == []
+
+
 async def test_a_missing_secret(place: Place) -> None:
     await place.client.delete(SECRETS, SECRET, namespace=HOME)
     findings = await place.complaints("certificate")
@@ -141,9 +170,8 @@ async def test_the_certificates_of_gateway_and_agent(
 
 async def test_what_is_served_counts_more_than_the_secret(place: Place) -> None:
     """A webhook at a URL is asked itself; another certificate than the configuration trusts is found at once."""
-    host, port = place.patient.cluster.services[HOME, SERVICE, 443]
+    host, port = place.address
     files = make({}, names=serving_names(addresses=("127.0.0.1",)), now=datetime.now(UTC))
-    write_files(place.folder / "tls", files)
     calling = {"url": f"https://{host}:{port}/mutate", "caBundle": bundle(place.files)}
     await place.register("clientConfig", calling)
 
@@ -151,17 +179,15 @@ async def test_what_is_served_counts_more_than_the_secret(place: Place) -> None:
         found = await place.complaints("certificate")
         return next((one.message for one in found if one.subject == WEBHOOK), "")
 
-    async with asyncio.timeout(20):
-        # The webhook looks at its files now and then, and nobody is told.
-        while not (await seen()).startswith(f"its caBundle does not verify the certificate served at {host}:{port}"):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
-    await place.register("clientConfig/caBundle", bundle(files))
-    assert await seen() == ""
+    async with place.serving(files):
+        assert (await seen()).startswith(f"its caBundle does not verify the certificate served at {host}:{port}")
+        await place.register("clientConfig/caBundle", bundle(files))
+        assert await seen() == ""
 
 
 async def test_inside_the_cluster_a_service_is_asked_itself(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its address answers there: what it serves is looked at, not what the Secret holds."""
-    host, port = place.patient.cluster.services[HOME, SERVICE, 443]
+    host, port = place.address
     place.patient.cluster.services[HOME, SERVICE, port] = (host, port)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
     service = await place.client.get(SERVICES, SERVICE, namespace=HOME)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import helm_python
+import pytest
 import pytest_asyncio
+import yaml
 
 from app.certs.bundles import parse_bundle
 from app.certs.files import write_files
@@ -18,19 +19,33 @@ from app.certs.issuing import serving_names
 from app.certs.patching import patch_bundle
 from app.doctor.locating import locate
 from app.doctor.model import Severity
-from app.kube.resources import DEPLOYMENTS, LEASES, MUTATING_WEBHOOKS, NAMESPACES
+from app.kube.resources import (
+    DEPLOYMENTS,
+    JOBS,
+    LEASES,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    SECRETS,
+    SERVICES,
+    VALIDATING_WEBHOOKS,
+)
 from app.permissions import AGENT_LEASE, CONTROLLER_LEASE
 from tests.chart.combinations import ALL
 from tests.chart.conftest import CHART
+from tests.doctor.baseline import Baseline
 from tests.doctor.installation import ENDPOINTS, SERVICE, Place, a_webhook
 from tests.doctor.patient import HOME, Patient
 
 KEPT: dict[str, Any] = {"crds": {"install": False}, "systemNamespace": {"create": False}}
 
 
-@pytest_asyncio.fixture
-async def charted(patient: Patient, tmp_path: Path) -> AsyncIterator[Place]:
-    place = Place(patient, tmp_path)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def released(
+    ward: Patient, untouched: Baseline, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Place, Baseline]]:
+    """What was there before it is noted down first."""
+    patient, folder = ward, tmp_path_factory.mktemp("chart")
+    place = Place(patient, folder)
 
     def install() -> None:
         with helm_python.Config(kubeconfig_path=patient.kubeconfig, namespace=HOME) as helm:
@@ -52,18 +67,34 @@ async def charted(patient: Patient, tmp_path: Path) -> AsyncIterator[Place]:
     for name, namespace in ((CONTROLLER_LEASE, HOME), (AGENT_LEASE, "universe")):
         await patient.create(LEASES, name, namespace=namespace, spec=spec | {"holderIdentity": f"{name}-1_ab"})
     await place.client.create(NAMESPACES, {"metadata": {"name": "tenant-blue", "labels": {"berth.dev/tenant": "blue"}}})
-    write_files(tmp_path / "tls", place.files)
-    async with a_webhook(patient, tmp_path / "tls", service=(HOME, SERVICE)):
-        yield place
+    write_files(folder / "tls", place.files)
+    async with a_webhook(patient, folder / "tls", service=(HOME, SERVICE)):
+        at_work = Baseline(patient.cluster)
+        untouched.restore()
+        yield place, at_work
+
+
+@pytest.fixture
+def charted(patient: Patient, released: tuple[Place, Baseline]) -> Place:
+    assert patient is released[0].patient
+    released[1].restore()
+    return released[0]
 
 
 async def test_it_is_found_and_healthy(charted: Place) -> None:
-    assert await locate(charted.client, "berth") == HOME
+    assert await locate(charted.client, "berth") == (HOME, "berth")
     findings = await charted.examine()
     assert [one for one in findings if one.severity > Severity.info] == []
     (said,) = [one for one in findings if one.check == "deployments"]
     assert set(said.subject.split(", ")) == {"webhook", "controller", "gateway", "agent", "certificates"}
     assert len([one for one in findings if one.check == "leases"]) == 2
+
+
+async def test_a_release_of_another_name_is_called_by_it(charted: Place) -> None:
+    """Commands for Helm would else name a release that is not there."""
+    assert await locate(charted.client, "prod") == (HOME, "berth")
+    assert await locate(charted.client, "prod", namespace=HOME) == (HOME, "berth")
+    assert await locate(charted.client, "prod", namespace="default") == ("default", "prod")
 
 
 async def test_a_tenant_without_its_label_is_not_confined(charted: Place) -> None:
@@ -83,3 +114,98 @@ async def test_a_registration_that_is_gone_comes_back_with_the_release(charted: 
     assert finding.command == (
         f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set webhook.enabled=true"
     )
+
+
+INSTALL = f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace"
+UNREGISTER = "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration {} --ignore-not-found"
+
+
+async def test_a_hand_edit_is_taken_back_so_that_helm_can_go_on(charted: Place) -> None:
+    """All of the selector comes back, and the fields are Helm's again: the next upgrade may change them."""
+    before = (await charted.client.get(MUTATING_WEBHOOKS, "berth"))["webhooks"][0]["namespaceSelector"]
+    await charted.change(MUTATING_WEBHOOKS, "berth", {"op": "remove", "path": "/webhooks/0/namespaceSelector"})
+    finding = await charted.only_complaint("registrations")
+    assert finding.command.startswith(f"helm get manifest berth --namespace {HOME} | kubectl apply --server-side ")
+    if not await charted.type(finding.command):
+        return
+    assert await charted.complaints() == []
+    found = await charted.client.get(MUTATING_WEBHOOKS, "berth")
+    assert found["webhooks"][0]["namespaceSelector"] == before
+    assert found["metadata"]["annotations"]["meta.helm.sh/release-name"] == "berth"
+    upgrade = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values"
+    assert await charted.type(f"{upgrade} --set 'webhook.exemptNamespaces={{mine}}'")
+
+
+async def test_a_term_that_the_values_say_is_changed_there(charted: Place) -> None:
+    """Nobody edited anything: there is nothing to take back."""
+    hooks = charted.patient.cluster.storage
+    stored = await charted.client.get(MUTATING_WEBHOOKS, "berth")
+    strict = next(i for i, one in enumerate(stored["webhooks"]) if one["name"] == "tenant-pods.berth.dev")
+    stored["webhooks"][strict]["failurePolicy"] = "Ignore"
+    hooks.update(("admissionregistration.k8s.io", "mutatingwebhookconfigurations"), stored)
+    finding = await charted.only_complaint("registrations")
+    assert finding.command == (
+        f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values "
+        "--set webhook.webhooks.tenantPods.failurePolicy=Fail"
+    )
+
+
+async def test_the_namespace_is_gone_and_the_registrations_are_not(charted: Place) -> None:
+    """There is nothing to upgrade; until it is installed, there is a way out."""
+    for resource in (DEPLOYMENTS, SERVICES, SECRETS):
+        for one in (await charted.client.list_page(resource, namespace=HOME)).items:
+            await charted.client.delete(resource, one["metadata"]["name"], namespace=HOME)
+    charted.patient.cluster.services.clear()
+    assert await locate(charted.client, "other") == (HOME, "berth")
+    findings = [one for one in await charted.examine() if one.severity is Severity.error]
+    assert {one.check for one in findings} == {"deployments", "certificate", "reachability"}
+    commands = {one.command for one in findings}
+    assert all(one == UNREGISTER.format("berth") or one.startswith(INSTALL) for one in commands), commands
+    (way_out,) = [one for one in findings if one.check == "deployments"]
+    assert way_out.command == UNREGISTER.format("berth")
+    assert "no Pod" in way_out.consequence
+    if await charted.type(way_out.command):
+        assert [one for one in await charted.examine() if one.severity is Severity.error] == []
+
+
+async def test_an_uninstallation_that_stopped_at_its_hook(charted: Place) -> None:
+    """Helm can do nothing more with the release, but for an uninstallation without the hook."""
+    with helm_python.Chart.load(CHART) as chart:
+        rendered = chart.render(ALL | KEPT, name="berth", namespace=HOME)
+    texts = [text for text in rendered.values() if "kind: Job" in text]
+    job = next(one for text in texts for one in yaml.safe_load_all(text) if one and one["kind"] == "Job")
+    await charted.client.create(JOBS, job, namespace=HOME)
+    finding = await charted.only_complaint("registrations")
+    assert (finding.severity, finding.subject) == (Severity.error, f"Job {HOME}/berth-unregister")
+    assert finding.message.startswith("has not ended: ")
+    without = f"helm uninstall berth --namespace {HOME} --no-hooks"
+    assert finding.command == f"{UNREGISTER.format('berth')} && {without}"
+    name = job["metadata"]["name"]
+    failed = {"type": "Failed", "status": "True", "reason": "DeadlineExceeded", "message": "took too long"}
+    await charted.patient.report(JOBS, name, {"conditions": [failed]}, namespace=HOME)
+    assert (await charted.only_complaint("registrations")).message.startswith("failed (took too long): ")
+    await charted.patient.report(JOBS, name, {"conditions": [{"type": "Complete", "status": "True"}]}, namespace=HOME)
+    assert await charted.complaints("registrations") == []
+
+
+async def test_two_releases_are_told_apart(charted: Place) -> None:
+    """Each is examined for itself; that both inject is said to either, with the other's name."""
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        other = await charted.client.get(resource, "berth")
+        other["metadata"] = {
+            "name": "other-berth",
+            "labels": other["metadata"]["labels"] | {"app.kubernetes.io/instance": "other"},
+            "annotations": {"meta.helm.sh/release-namespace": "other-system"},
+        }
+        for webhook in other["webhooks"]:
+            webhook["clientConfig"] = {"service": webhook["clientConfig"]["service"] | {"namespace": "other-system"}}
+            webhook["failurePolicy"] = "Ignore"
+        await charted.client.create(resource, other)
+    finding = await charted.only_complaint("registrations", "certificate", "deployments")
+    assert finding.subject == "MutatingWebhookConfiguration other-berth"
+    assert finding.message.startswith("belongs to release other in namespace other-system, and injects into the same")
+    assert "asked for twice" not in finding.consequence
+    assert finding.command == "helm uninstall other --namespace other-system"
+    found = await charted.complaints("registrations", release="other", namespace="other-system")
+    (rival,) = [one for one in found if one.subject == "MutatingWebhookConfiguration berth"]
+    assert rival.command == f"helm uninstall berth --namespace {HOME}"

@@ -7,6 +7,7 @@ from typing import Any
 from app.doctor.definitions import MULTUS
 from app.doctor.model import Severity
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
+from app.workloads.model import TENANT_RULES
 from tests.doctor.installation import Place
 from tests.doctor.patient import HOME
 
@@ -94,4 +95,17 @@ async def test_objects_of_an_old_version_are_told(place: Place) -> None:
     await place.patient.report(CUSTOM_RESOURCE_DEFINITIONS, RULES, {"storedVersions": ["v1alpha0", "v1alpha1"]})
     finding = await place.only_complaint("definitions")
     assert finding.message == "has objects stored as v1alpha0"
-    assert finding.command == f"kubectl get {RULES} -A -o yaml | kubectl replace -f -"
+    await place.mends(finding)
+
+
+async def test_objects_of_an_old_version_are_written_again(place: Place) -> None:
+    """And only then the old version is no longer told to be stored."""
+    spec = {
+        "resourceType": "v1/Pod",
+        "workloadTerms": [{"matchExpressions": [{"key": "metadata.id", "operator": "Exists"}]}],
+        "dpuSelectionPolicy": "Any",
+        "template": {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}},
+    }
+    await place.patient.create(TENANT_RULES, "one", namespace="default", spec=spec)
+    await place.patient.report(CUSTOM_RESOURCE_DEFINITIONS, RULES, {"storedVersions": ["v1alpha0", "v1alpha1"]})
+    await place.mends(await place.only_complaint("definitions"))

@@ -76,6 +76,7 @@ async def test_with_some_rights_the_rest_is_checked(place: Place) -> None:
     assert {one.message for one in findings if one.severity > Severity.info} == {
         "not checked: you have no right to list customresourcedefinitions.apiextensions.k8s.io in the whole cluster",
         "not checked: you have no right to list namespaces in the whole cluster",
+        f"not checked: you have no right to list jobs.batch in namespace {HOME}",
         f"not checked: you have no right to get secrets in namespace {HOME}",
         f"not checked: you have no right to get services in namespace {HOME}",
         "not checked: you have no right to create pods in namespace default",

@@ -8,8 +8,10 @@ import pytest
 
 from app import permissions
 from app.doctor.granting import Grant, grant_of
+from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.permissions import Permissions
+from app.doctor.questions import permissions_of
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, ROLE_BINDINGS
 from tests.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
 
@@ -203,3 +205,16 @@ async def test_a_role_that_should_be_here_and_is_not(patient: Patient) -> None:
 )
 def test_whence_a_right_comes(reason: str, expected: Grant) -> None:
     assert grant_of(reason) == expected
+
+
+def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
+    """Each release names its own; the default is that of a release `berth`."""
+    for arguments, secret in (
+        ([], permissions.WEBHOOK_SECRET),
+        (["--webhook-secret=prod-webhook-tls"], "prod-webhook-tls"),
+    ):
+        container = {"name": "keeper", "args": ["certs", "keep", *arguments]}
+        metadata = {"name": "keeper", "namespace": HOME}
+        running = read_deployment({"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}})
+        wanted = permissions_of("certificates", running, release="prod", gateway_here=False)
+        assert [one.names for one in wanted if one.resources == ("secrets",) and one.names] == [(secret,)]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
+import pytest
 import pytest_asyncio
 
 from app.doctor.locating import locate
 from app.doctor.model import Severity
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
+from tests.doctor.baseline import Baseline
 from tests.doctor.installation import ENDPOINTS, IMAGE, Place, a_webhook
 from tests.doctor.patient import Patient
 
@@ -17,10 +18,14 @@ NAME = "network-resources-injector"
 INSTALL = f'berth certs install --namespace kube-system --name {NAME} --failure-policy Fail --dir "$(mktemp -d)"'
 
 
-@pytest_asyncio.fixture
-async def plain(patient: Patient, tmp_path: Path) -> AsyncIterator[Place]:
-    place = Place(patient, tmp_path)
-    await place.type(INSTALL.replace('"$(mktemp -d)"', str(tmp_path / "tls")))
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def made(
+    ward: Patient, untouched: Baseline, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Place, Baseline]]:
+    """What was there before it is noted down first."""
+    patient, folder = ward, tmp_path_factory.mktemp("plain")
+    place = Place(patient, folder)
+    await place.type(INSTALL.replace('"$(mktemp -d)"', str(folder / "tls")))
     labels = {"app": NAME}
     container = {"name": "webhook", "image": IMAGE, "command": ["/app/bin/berth"], "args": ["webhook", "-insecure"]}
     template = {"metadata": {"labels": labels}, "spec": {"containers": [container], "serviceAccountName": NAME}}
@@ -30,14 +35,23 @@ async def plain(patient: Patient, tmp_path: Path) -> AsyncIterator[Place]:
     await patient.report(DEPLOYMENTS, NAME, status, namespace="kube-system")
     subsets = [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "https", "port": 8443}]}]
     await patient.create(ENDPOINTS, f"{NAME}-service", namespace="kube-system", subsets=subsets)
-    async with a_webhook(patient, tmp_path / "tls", service=("kube-system", f"{NAME}-service")):
-        yield place
+    async with a_webhook(patient, folder / "tls", service=("kube-system", f"{NAME}-service")):
+        at_work = Baseline(patient.cluster)
+        untouched.restore()
+        yield place, at_work
+
+
+@pytest.fixture
+def plain(patient: Patient, made: tuple[Place, Baseline]) -> Place:
+    assert patient is made[0].patient
+    made[1].restore()
+    return made[0]
 
 
 async def test_it_is_found_and_healthy(plain: Place) -> None:
     """By what its container runs: it has no labels of ours."""
-    namespace = await locate(plain.client, "berth")
-    assert namespace == "kube-system"
+    namespace, release = await locate(plain.client, "berth")
+    assert (namespace, release) == ("kube-system", "berth")
     findings = await plain.examine(namespace=namespace)
     assert [one for one in findings if one.severity > Severity.info] == []
     assert {"registrations", "certificate", "reachability"} <= {one.check for one in findings}
@@ -54,6 +68,15 @@ async def test_its_installer_mends_it(plain: Place) -> None:
     assert INSTALL in {one.command for one in findings if one.check == "reachability"}
     await plain.type(INSTALL)
     assert await plain.complaints(namespace="kube-system") == []
+
+
+async def test_who_ignores_failures_goes_on_ignoring_them(plain: Place) -> None:
+    """What writes one registration writes the other too."""
+    await plain.client.delete(MUTATING_WEBHOOKS, f"{NAME}-mutating-config")
+    patch = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]
+    await plain.client.patch(VALIDATING_WEBHOOKS, f"{NAME}-validating-config", patch, patch_type="json")
+    finding = await plain.only_complaint("registrations", namespace="kube-system")
+    assert finding.command == INSTALL.replace("Fail", "Ignore")
 
 
 async def test_its_registration_is_written_again(plain: Place) -> None:

@@ -20,7 +20,7 @@ CHECK = Pods()
 WANTS = {NETWORKS: "foo"}
 
 
-@pytest_asyncio.fixture(autouse=True)
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
 async def attachment(patient: Patient) -> None:
     await patient.attachment("foo")
 
@@ -43,6 +43,12 @@ def owned(kind: str, name: str) -> list[JSON]:
 async def one(patient: Patient) -> Finding:
     (found,) = await patient.complaints(CHECK)
     return found
+
+
+async def test_one_pod_is_one(patient: Patient) -> None:
+    await patient.pod("plain")
+    (found,) = await patient.examine(Pods())
+    assert found.message == "1 Pod has all that it needs"
 
 
 async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> None:
@@ -131,6 +137,19 @@ def test_the_attachment_that_was_meant(namespace: str, name: str, expected: str)
     assert Known([Attachment("a", "front")]).like(namespace, name) == expected
 
 
+def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def near(name: str, names: list[str], n: int) -> list[str]:
+        asked.append(name)
+        return names[:n]
+
+    monkeypatch.setattr("app.doctor.planning.get_close_matches", near)
+    known = Known([Attachment("a", "front")])
+    assert {known.like("a", "frnt") for _ in range(5)} == {"a/front"}
+    assert asked == ["frnt"]
+
+
 async def test_a_pod_that_would_be_denied_today(patient: Patient) -> None:
     await patient.pod("broken", annotations={NETWORKS: "Not A Name"})
     found = await one(patient)
@@ -206,11 +225,12 @@ async def test_a_cluster_without_attachments(patient: Patient) -> None:
     assert not await patient.complaints(CHECK)
 
 
-async def test_many_pods_are_read_within_bounded_memory(patient: Patient) -> None:
-    """More Pods than pages, all of which lack something, and no two of one owner: few are told one by one."""
+async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many pages of Pods, all of which lack something, and no two of one owner: few are told one by one."""
+    monkeypatch.setattr("app.doctor.cluster.PAGE", 50)
     made = await patient.pod("one", annotations=WANTS)
     padding = {"example.com/padding": "x" * 2_000}
-    for number in range(3_999):
+    for number in range(1_199):
         name = f"pod-{number}"
         metadata = {**made["metadata"], "name": name, "uid": name, "annotations": {**WANTS, **padding}}
         del metadata["resourceVersion"]
@@ -221,6 +241,6 @@ async def test_many_pods_are_read_within_bounded_memory(patient: Patient) -> Non
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     assert len(found) == 201
-    assert found[-1].message == "3800 more Pods of other owners lack something: mend the above, then ask again"
-    # All of them at once take 37 MB; a page, at both ends of the connection, takes 12.
-    assert peak < 20_000_000
+    assert found[-1].message == "1000 more Pods of other owners lack something: mend the above, then ask again"
+    # All of them at once take 15 MB; a page, at both ends of the connection, takes 2.
+    assert peak < 5_000_000

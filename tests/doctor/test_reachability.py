@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import ssl
+
 from app.doctor.model import Severity
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -13,7 +17,7 @@ from app.kube.resources import (
     SERVICES,
 )
 from tests.doctor.installation import ENDPOINTS, SERVICE, Place
-from tests.doctor.patient import HOME
+from tests.doctor.patient import HOME, Patient
 
 SUBJECT = f"Service {HOME}/{SERVICE}"
 UPGRADE = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set webhook.enabled=true"
@@ -117,3 +121,43 @@ async def test_somebody_else_may_refuse_the_probe(place: Place) -> None:
     findings = await place.examine("reachability")
     (told,) = [one for one in findings if one.severity is Severity.info]
     assert told.message.startswith("not tried: a Pod that Berth refuses was refused by somebody else")
+
+
+async def test_a_registration_by_hand_of_a_service_that_nobody_makes(patient: Patient) -> None:
+    """No release owns it, none can be upgraded: it can only go."""
+    place = Place(patient, patient.kubeconfig.parent)
+    await patient.register(clientConfig={"service": {"namespace": HOME, "name": "gone", "path": "/mutate"}})
+    finding, *_ = await place.complaints("reachability")
+    assert finding.subject == f"Service {HOME}/gone"
+    assert finding.command == (
+        "kubectl delete mutatingwebhookconfiguration,validatingwebhookconfiguration berth --ignore-not-found"
+    )
+
+
+async def test_a_port_that_a_registration_has_wrong(place: Place) -> None:
+    """The Service has but one: that is set."""
+    await place.register("clientConfig/service/port", 8443)
+    finding, *_ = await place.complaints("reachability")
+    assert finding.message == "has no port 8443, which is called (it has 443)"
+    await place.mends(finding)
+
+
+async def test_what_a_failing_server_says_is_readable(place: Place) -> None:
+    """The API server quotes the answer escaped, and cut."""
+    said = {"kind": "Status", "apiVersion": "v1", "message": 'no "cache" is left', "details": {"x": "y" * 2000}}
+    body = json.dumps(said).encode()
+    head = f"HTTP/1.1 500 Internal\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head + body)
+        await writer.drain()
+        writer.close()
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(place.folder / "tls" / "tls.crt", place.folder / "tls" / "tls.key")
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=context) as server:
+        place.patient.cluster.services[HOME, SERVICE, 443] = server.sockets[0].getsockname()
+        finding, *_ = await place.complaints("reachability")
+    assert finding.message == (
+        'the API server cannot call Berth: it answers with an error of the server: no "cache" is left'
+    )

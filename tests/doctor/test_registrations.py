@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from tests.doctor.installation import Place
 from tests.doctor.patient import HOME
 
 NAME = "kubernetes.io/metadata.name"
+MANAGED_BY = "/metadata/labels/app.kubernetes.io~1managed-by"
 WEBHOOK = "MutatingWebhookConfiguration berth, webhook pods.berth.dev"
 
 
@@ -27,7 +29,12 @@ async def test_nothing_is_registered(place: Place) -> None:
 @pytest.mark.parametrize(
     ("field", "value", "severity", "message"),
     [
-        ("timeoutSeconds", 3, Severity.warning, "timeoutSeconds is 3, and Berth takes up to 8 s to say why it cannot"),
+        (
+            "clientConfig/service/path",
+            "/wrong",
+            Severity.error,
+            "calls the path /wrong of the Service, where Berth answers at /mutate",
+        ),
         ("reinvocationPolicy", "Never", Severity.warning, "reinvocationPolicy is Never"),
         ("rules/0/operations", ["UPDATE"], Severity.error, "its rules do not name the creation of Pods"),
         ("namespaceSelector", {}, Severity.error, f"does not leave out namespace kube-system and {HOME}"),
@@ -130,6 +137,29 @@ async def test_a_selector_that_leaves_tenants_out(place: Place) -> None:
     assert exempt in found["webhooks"][0]["namespaceSelector"]["matchExpressions"]
 
 
+@pytest.mark.parametrize(
+    ("selector", "kept"),
+    [
+        (
+            {"matchExpressions": [{"key": NAME, "operator": "NotIn", "values": ["mine", "blue", "green", HOME]}]},
+            ["mine", HOME, "kube-system"],
+        ),
+        ({"matchLabels": {"network": "yes"}}, ["kube-system", HOME]),
+    ],
+)
+async def test_tenants_are_let_in_and_nobody_else(place: Place, selector: dict[str, Any], kept: list[str]) -> None:
+    """Above all not the system's namespace, from which the cluster could not heal itself; by any of the commands."""
+    await place.register("namespaceSelector", selector)
+    for name in ("blue", "green"):
+        await namespace(place, name, **{"berth.dev/tenant": name})
+    findings = [one for one in await place.complaints("registrations") if one.subject.startswith("Namespace")]
+    assert [one.subject for one in findings] == ["Namespace blue", "Namespace green"]
+    await place.mends(findings[-1])
+    found = await place.client.get(MUTATING_WEBHOOKS, "berth")
+    (expression,) = found["webhooks"][0]["namespaceSelector"]["matchExpressions"]
+    assert expression["values"] == kept
+
+
 async def test_confined_tenants_cannot_opt_out(place: Place) -> None:
     patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--confine-tenants"}]
     await place.change(DEPLOYMENTS, "berth-webhook", *patch)
@@ -147,7 +177,8 @@ async def test_confined_tenants_cannot_opt_out(place: Place) -> None:
 CONDITION: dict[str, Any] = {
     "name": "asks-for-networks",
     "expression": "has(object.metadata.annotations) && ('k8s.v1.cni.cncf.io/networks' in object.metadata.annotations"
-    " || 'v1.multus-cni.io/default-network' in object.metadata.annotations)",
+    " || 'v1.multus-cni.io/default-network' in object.metadata.annotations"
+    " || 'berth.dev/dpu-of-host' in object.metadata.annotations)",
 }
 
 
@@ -156,12 +187,17 @@ async def test_conditions_that_let_everything_through_that_needs_us(place: Place
     assert await place.complaints() == []
 
 
+async def inject_by(place: Place, *labels: str) -> None:
+    entry = {"op": "add", "path": "/metadata/annotations", "value": {"k8s.v1.cni.cncf.io/networks": "net"}}
+    text = json.dumps({"user-defined-injections": dict.fromkeys(labels, entry)})
+    await place.patient.create(CONFIG_MAPS, "nri-control-switches", namespace=HOME, data={"config.json": text})
+
+
 async def test_conditions_that_forget_the_control_switches(place: Place) -> None:
     """A label that the ConfigMap injects for, and that no condition names."""
     await place.register("matchConditions", [CONDITION])
-    entry = {"op": "add", "path": "/metadata/annotations", "value": {"k8s.v1.cni.cncf.io/networks": "net"}}
-    text = json.dumps({"user-defined-injections": {"team/network": entry}})
-    await place.patient.create(CONFIG_MAPS, "nri-control-switches", namespace=HOME, data={"config.json": text})
+    await inject_by(place, "team/network")
+    await place.change(MUTATING_WEBHOOKS, "berth", {"op": "add", "path": MANAGED_BY, "value": "Helm"})
     finding = await place.only_complaint("registrations")
     assert finding.message == (
         f"its matchConditions leave out Pods for their label team/network of ConfigMap {HOME}/nri-control-switches"
@@ -179,7 +215,47 @@ async def test_conditions_that_forget_an_annotation(place: Place) -> None:
     assert [one.message for one in findings] == [
         "its matchConditions leave out Pods for their annotation k8s.v1.cni.cncf.io/networks",
         "its matchConditions leave out Pods for their annotation v1.multus-cni.io/default-network",
+        "its matchConditions leave out Pods for their annotation berth.dev/dpu-of-host",
     ]
+    # In whatever order and however often they are typed: none undoes what another mended.
+    await place.mends(findings[-1])
+
+
+async def test_the_release_keeps_the_labels_that_it_knows(place: Place) -> None:
+    """A list given to Helm takes the place of the list before: it names every label of the ConfigMap."""
+    known = {
+        "name": "known",
+        "expression": f"({CONDITION['expression']}) || "
+        "has(object.metadata.labels) && 'team/a' in object.metadata.labels",
+    }
+    await place.register("matchConditions", [known])
+    await inject_by(place, "team/a", "team/b", "team/c")
+    await place.change(MUTATING_WEBHOOKS, "berth", {"op": "add", "path": MANAGED_BY, "value": "Helm"})
+    findings = await place.complaints("registrations")
+    assert [one.message.partition("label ")[2].partition(" ")[0] for one in findings] == ["team/b", "team/c"]
+    upgrade = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values"
+    assert {one.command.rpartition(" && ")[2] for one in findings} == {
+        f"{upgrade} --set 'webhook.injectionLabels={{team/a,team/b,team/c}}'"
+    }
+
+
+async def test_conditions_that_have_no_value_are_said_to_have_none(place: Place) -> None:
+    """Whoever sees no complaint must not take that for an answer."""
+    await place.register("matchConditions", [{"name": "odd", "expression": "object.metadata.nothing == 'x'"}])
+    (said,) = [one for one in await place.examine("registrations") if one.severity is not Severity.ok]
+    assert (said.severity, said.subject) == (Severity.info, WEBHOOK)
+    assert said.message.startswith("its matchConditions have no value here: ")
+
+
+async def test_side_effects_that_are_not_known(place: Place) -> None:
+    """As an older API let it be stored; nobody can store it today."""
+    key, hooks = ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"), place.patient.cluster.storage
+    stored = await place.client.get(MUTATING_WEBHOOKS, "berth")
+    stored["webhooks"][0]["sideEffects"] = "Unknown"
+    hooks.update(key, stored)
+    finding = await place.only_complaint("registrations")
+    assert (finding.severity, finding.message) == (Severity.error, "sideEffects is Unknown")
+    await place.mends(finding)
 
 
 async def test_another_injector_beside_berth(place: Place) -> None:
@@ -197,3 +273,48 @@ async def test_another_injector_beside_berth(place: Place) -> None:
         "kubectl delete mutatingwebhookconfigurations network-resources-injector-mutating-config"
     )
     await place.mends(finding)
+
+
+async def test_a_selector_that_was_emptied_gets_its_opt_out_back(place: Place) -> None:
+    """By the command of kubectl too, and where another webhook is for tenants, they are left to that one."""
+    await place.register("namespaceSelector", {})
+    for tenants in (False, True):
+        if tenants:
+            webhook = (await place.client.get(MUTATING_WEBHOOKS, "berth"))["webhooks"][0]
+            expressions = [
+                {"key": "berth.dev/tenant", "operator": "Exists"},
+                {"key": NAME, "operator": "NotIn", "values": ["kube-system", HOME]},
+            ]
+            strict = webhook | {"name": "tenants.other.example", "namespaceSelector": {"matchExpressions": expressions}}
+            await place.change(MUTATING_WEBHOOKS, "berth", {"op": "add", "path": "/webhooks/-", "value": strict})
+        finding = await place.only_complaint("registrations")
+        patch = json.loads(shlex.split(finding.command)[-1])
+        keys = [one["key"] for one in patch[-1]["value"]["matchExpressions"]]
+        assert keys == ["berth.dev/inject", *(["berth.dev/tenant"] if tenants else []), NAME]
+
+
+async def test_a_short_timeout_is_a_choice(place: Place) -> None:
+    """The reason still comes in time: less is waited for it."""
+    await place.register("timeoutSeconds", 3)
+    (finding,) = [one for one in await place.examine("registrations") if one.severity is Severity.info]
+    assert finding.message == "timeoutSeconds is 3: reviews have 2.7 s instead of 8 s"
+    if await place.type(finding.command):
+        assert {one.severity for one in await place.examine("registrations")} == {Severity.ok}
+
+
+async def test_an_opt_out_that_confinement_does_not_heed(place: Place) -> None:
+    """The strict webhook is called for the tenant's namespace, whatever its label says."""
+    expressions = [
+        {"key": NAME, "operator": "NotIn", "values": ["kube-system", HOME]},
+        {"key": "berth.dev/inject", "operator": "NotIn", "values": ["false"]},
+    ]
+    for index, more in enumerate((expressions, [*expressions[:1], {"key": "berth.dev/tenant", "operator": "Exists"}])):
+        webhook = (await place.client.get(MUTATING_WEBHOOKS, "berth"))["webhooks"][0]
+        value = webhook | {"name": f"w{index}.other.example", "namespaceSelector": {"matchExpressions": more}}
+        operation = {"op": "add" if index else "replace", "path": f"/webhooks/{index}", "value": value}
+        await place.change(MUTATING_WEBHOOKS, "berth", operation)
+    await namespace(place, "blue", **{"berth.dev/tenant": "blue", "berth.dev/inject": "false"})
+    await namespace(place, "plain", **{"berth.dev/inject": "false"})
+    told = {one.subject: one for one in await place.examine("registrations") if one.severity is Severity.info}
+    assert told["Namespace plain"].consequence == "nothing is injected there"
+    assert "stay confined" in told["Namespace blue"].consequence

@@ -48,6 +48,12 @@ def test_text_has_a_group_for_each_severity_and_check() -> None:
     ]
 
 
+def test_foreign_text_does_not_command_the_terminal() -> None:
+    """What an API server or a kubelet says may be anybody's."""
+    lines = [line.text for line in render([Finding("a", Severity.error, "b", "x\x1b[2Jy\u202ez", "c\x9bd")], "text")]
+    assert lines[1:3] == ["  b: x\\x1b[2Jy\\u202ez", "    consequence: c\\x9bd"]
+
+
 def test_json_has_every_field_and_the_counts() -> None:
     document = json.loads("\n".join(line.text for line in render(FINDINGS, "json")))
     assert document["summary"] == {"error": 2, "warning": 0, "info": 0, "ok": 1}
@@ -67,6 +73,24 @@ async def test_the_worst_comes_first_and_one_failing_check_stops_no_other() -> N
     found = await examine(None, checks)  # type: ignore[arg-type]  # these checks look at no cluster
     assert [one.check for one in found] == ["b", "b", "c", "a"]
     assert found[2].message == "not checked: you have no right to list pods in the whole cluster"
+
+
+class Stumbles:
+    """A check that meets an object which it cannot read."""
+
+    name = "stumbles"
+
+    async def run(self, _cluster: object) -> list[Finding]:
+        raise KeyError("spec")
+
+
+async def test_a_check_that_stumbles_stops_no_other() -> None:
+    """It is an error of ours, and the finding says where; nothing of the object reaches it."""
+    found = await examine(None, [Stumbles(), Says("b", FINDINGS[:2])])  # type: ignore[arg-type]  # look at no cluster
+    assert [one.check for one in found] == ["b", "b", "stumbles"]
+    line = Stumbles.run.__code__.co_firstlineno + 1
+    assert found[2].message == f"not checked: an error of ours, KeyError in test_rendering.py:{line}"
+    assert found[2].severity is Severity.warning
 
 
 @pytest.mark.parametrize(

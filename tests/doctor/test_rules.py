@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.doctor.companions import Companions
 from app.doctor.model import Finding, Severity
 from app.doctor.rules import Rules
-from app.doctor.tenants import Tenants
+from app.doctor.tenants import Tenants, judge_nodes
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, Resource
-from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.workloads.model import (
     ADMIN_RULES,
+    COMPANION,
     TENANT_RULES,
     TENANTS,
     UVS_CONFIG_MAPS,
@@ -134,6 +135,34 @@ async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
     )
 
 
+async def test_a_rule_that_was_changed_just_now_is_not_late(patient: Patient) -> None:
+    """However old it is: whoever looks at it has the same time again."""
+    storage = patient.cluster.storage
+    storage._clock = lambda: datetime.now(UTC) - timedelta(days=1)
+    await rule(patient, ADMIN_RULES, said("success", "AsDesired"))
+    storage._clock = lambda: datetime.now(UTC)
+    change = {"apiVersion": ADMIN_RULES.api_version, "kind": ADMIN_RULES.kind, "spec": {"tenantMatch": ["a"]}}
+    await patient.client.apply(ADMIN_RULES, "one", change, namespace="universe", field_manager="somebody")
+    assert await patient.complaints(Rules()) == []
+    patient.later = timedelta(minutes=6)
+    assert "for more than 5 minutes nobody has looked at it" in (await one(patient, Rules())).message
+
+
+async def test_what_is_not_shown_is_as_bad_as_it_is(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many rules that wait are no error; one that is wrong comes before them."""
+    monkeypatch.setattr("app.doctor.rules._MOST", 2)
+    spec = {**SPEC, "tenantMatch": ["*"]}
+    for name in ("a", "b", "c"):
+        await patient.create(ADMIN_RULES, name, namespace="universe", spec=spec)
+        status = said("success", "Waiting", "no workload yet", status="False")
+        await patient.report(ADMIN_RULES, name, status, namespace="universe")
+    assert {found.severity for found in await patient.examine(Rules())} == {Severity.info}
+    await patient.report(ADMIN_RULES, "c", said("error", "InvalidRule", "no"), namespace="universe")
+    assert [found.severity for found in await patient.examine(Rules())] == [
+        *(Severity.error, Severity.info, Severity.info)
+    ]
+
+
 async def test_uvs_objects_in_error_but_no_mirrors(patient: Patient) -> None:
     content = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}, "data": {"a": "b"}}
     await patient.create(UVS_CONFIG_MAPS, "one", namespace="universe", spec={"object": content})
@@ -210,6 +239,13 @@ async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:
         instead=lambda: patient.client.patch(NODES, "dpu-a", patch, patch_type="merge"),
     )
     assert not await patient.complaints(Tenants())
+
+
+def test_names_that_others_chose_are_quoted_in_commands() -> None:
+    """A command is pasted into the shell of an administrator."""
+    found = {"metadata": {"name": "a"}, "spec": {"hosts": ["h; reboot"]}}
+    (finding,) = judge_nodes("tenants", [found], [], PlacementOptions())
+    assert f"'{HOST_LABEL}=h; reboot'" in finding.command
 
 
 MARKS = {
@@ -304,3 +340,15 @@ async def test_a_pod_that_only_looks_like_a_companion(patient: Patient) -> None:
         instead=lambda: patient.client.patch(PODS, "false", patch, patch_type="merge", namespace="default"),
     )
     assert await patient.examine(Companions()) == []
+
+
+async def test_more_than_are_told_one_by_one_are_counted_by_how_bad_they_are(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What only looks like companions is a warning, however many there are."""
+    monkeypatch.setattr("app.doctor.companions._MOST", 1)
+    for name in ("a", "b", "c"):
+        await patient.pod(name, labels={COMPANION: "x"})
+    told, more = await patient.complaints(Companions())
+    assert told.severity is more.severity is Severity.warning
+    assert more.message == "2 more companions with the like: mend the above, then ask again"

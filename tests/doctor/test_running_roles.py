@@ -63,7 +63,9 @@ async def test_a_lease_that_nobody_renews(place: Place) -> None:
     await place.lead("berth-controller", ago=timedelta(minutes=5))
     finding = await place.only_complaint("leases")
     assert (finding.severity, finding.subject) == (Severity.error, f"Lease {HOME}/berth-controller")
-    assert finding.message.startswith("was last renewed 30")
+    # The API server says its time in whole seconds.
+    assert 290 <= int(finding.message.split()[3]) <= 330
+    assert finding.message.endswith(" s ago by berth-controller-1_ab, and is good for 15 s")
     assert finding.command == RESTART
     await place.type(RESTART)
     await place.lead("berth-controller")
@@ -75,6 +77,16 @@ async def test_a_lease_that_nobody_holds(place: Place) -> None:
     assert (await place.only_complaint("leases")).message == "is held by nobody"
     await place.client.delete(LEASES, "berth-controller", namespace=HOME)
     assert (await place.only_complaint("leases")).message == "is not there: no replica ever worked"
+
+
+async def test_a_lease_whose_holder_never_said_when(place: Place) -> None:
+    """No replica takes it over: it has to go."""
+    await place.lead("berth-controller", holder="ghost")
+    await place.change(LEASES, "berth-controller", {"op": "remove", "path": "/spec/renewTime"})
+    finding = await place.only_complaint("leases")
+    assert finding.message.startswith("is held by ghost, which does not say when it renewed it")
+    assert finding.command == f"kubectl --namespace {HOME} delete lease berth-controller"
+    assert await place.type(finding.command) in (True, False)
 
 
 async def test_without_election_there_is_no_lease(place: Place) -> None:
@@ -97,6 +109,15 @@ async def test_a_holder_whose_clock_is_ahead(place: Place) -> None:
     finding = await place.only_complaint("leases")
     assert finding.severity is Severity.warning
     assert finding.command.startswith("kubectl debug node/node-1 ")
+
+
+async def test_a_holder_whose_node_is_not_known(place: Place) -> None:
+    """Nothing to fill in: the command shows which nodes there are."""
+    await place.lead("berth-controller", ago=timedelta(minutes=-2), holder="gone_ab")
+    finding = await place.only_complaint("leases")
+    selector = "app.kubernetes.io/instance=berth,app.kubernetes.io/component=controller"
+    assert finding.command == f"kubectl --namespace {HOME} get pods --selector {selector} --output wide"
+    await place.type(finding.command)
 
 
 async def test_ages_are_told_by_the_clock_of_the_api_server(place: Place) -> None:
@@ -133,3 +154,11 @@ async def test_a_node_of_berth_whose_clock_is_ahead(place: Place) -> None:
     finding = await place.only_complaint("clock")
     assert (finding.subject, finding.severity) == ("Node node-1", Severity.error)
     assert finding.command.startswith("kubectl debug node/node-1 ")
+
+
+async def test_a_role_of_a_release_that_is_not_there_is_installed(patient: Patient) -> None:
+    place = Place(patient, patient.kubeconfig.parent)
+    (finding,) = await place.complaints("deployments", roles=frozenset({"webhook"}))
+    assert finding.command == (
+        f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace --set webhook.enabled=true"
+    )

@@ -1,0 +1,143 @@
+"""The webhooks of configurations that call Berth: those of the release that is examined, and those of others.
+
+Goes by the chart's labels where there are some, and by what is called where there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from app.doctor.cluster import Cluster
+from app.doctor.installed import INSTANCE, PART_OF
+from app.doctor.objects import labels
+from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.kube.selectors import label_selector_from_json
+from app.wire import JSON
+
+_SERVING_PATHS = ("/mutate", "/validate")
+_MANAGED_BY = "app.kubernetes.io/managed-by"
+_RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
+_KNOWN_KINDS = frozenset({"network-attachment-definitions", "workloadrules", "tenantworkloadrules"})
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """One webhook of a configuration, that calls Berth. `index` is its place in the configuration."""
+
+    resource: Resource
+    configuration: JSON
+    index: int
+    webhook: JSON
+
+    @property
+    def name(self) -> str:
+        return str(self.configuration["metadata"]["name"])
+
+    @property
+    def mutating(self) -> bool:
+        return self.resource == MUTATING_WEBHOOKS
+
+    @property
+    def subject(self) -> str:
+        return f"{self.resource.kind} {self.name}, webhook {self.webhook.get('name')}"
+
+    @property
+    def service(self) -> tuple[str, str, int] | None:
+        """Namespace, name and port of the Service that is called; None where a URL is."""
+        called = (self.webhook.get("clientConfig") or {}).get("service")
+        return (called["namespace"], called["name"], called.get("port") or 443) if called else None
+
+    @property
+    def url(self) -> str:
+        return str((self.webhook.get("clientConfig") or {}).get("url") or "")
+
+    @property
+    def bundle(self) -> str:
+        return str((self.webhook.get("clientConfig") or {}).get("caBundle") or "")
+
+    @property
+    def fails_closed(self) -> bool:
+        return self.webhook.get("failurePolicy") != "Ignore"
+
+    @property
+    def conditions(self) -> list[JSON]:
+        return self.webhook.get("matchConditions") or []
+
+    @property
+    def by_chart(self) -> bool:
+        """Whether the chart owns it; what others write into it, the next upgrade may refuse to overwrite."""
+        return labels(self.configuration).get(_MANAGED_BY) == "Helm"
+
+    @property
+    def release(self) -> str:
+        """The release that it says it is of, "" where it says none."""
+        return labels(self.configuration).get(INSTANCE, "")
+
+    @property
+    def home(self) -> str:
+        """The namespace of its release: as Helm noted it down, else that of the Service; "" where nothing tells it."""
+        noted = (self.configuration["metadata"].get("annotations") or {}).get(_RELEASE_NAMESPACE)
+        return str(noted or (self.service[0] if self.service else ""))
+
+    def covers(self, group: str, plural: str, operation: str) -> bool:
+        """Whether its rules name this."""
+        return any(
+            {group, "*"} & set(rule.get("apiGroups") or [])
+            and {plural, "*", "*/*"} & set(rule.get("resources") or [])
+            and {operation, "*"} & set(rule.get("operations") or [])
+            for rule in self.webhook.get("rules") or []
+        )
+
+    def selects_namespace(self, labels: dict[str, str]) -> bool:
+        """Whether it is called for a namespace with these labels. A selector that is malformed selects all."""
+        try:
+            return label_selector_from_json(self.webhook.get("namespaceSelector") or {}).matches(labels)
+        except ValueError:
+            return True
+
+    @property
+    def installer_name(self) -> str:
+        """The `--name` of `berth certs install`, where that made it; else ""."""
+        for ending in ("-mutating-config", "-validating-config"):
+            name = self.name.removesuffix(ending)
+            if name != self.name and self.service is not None and self.service[1] == f"{name}-service":
+                return name
+        return ""
+
+
+async def registered(cluster: Cluster) -> list[Registered]:
+    """The webhooks that call this release. Raises ApiError where configurations may not be listed."""
+    return [
+        one
+        for one in await of_all_releases(cluster)
+        if one.release in ("", cluster.release) and one.home in ("", cluster.namespace)
+    ]
+
+
+async def of_all_releases(cluster: Cluster) -> list[Registered]:
+    """The webhooks that call Berth, whichever release. Raises ApiError where configurations may not be listed."""
+    found = []
+    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
+        for configuration in await cluster.listed(resource) or []:
+            found += list(_registered(cluster, resource, configuration))
+    return found
+
+
+def _registered(cluster: Cluster, resource: Resource, configuration: JSON) -> Iterator[Registered]:
+    metadata = configuration["metadata"]
+    ours = metadata["name"] == cluster.release or labels(configuration).get(PART_OF) == "berth"
+    for index, webhook in enumerate(configuration.get("webhooks") or []):
+        one = Registered(resource, configuration, index, webhook)
+        if ours or _calls_us(cluster, one):
+            yield one
+
+
+def _calls_us(cluster: Cluster, one: Registered) -> bool:
+    """A Service in our namespace, called for what we serve, at the paths that we serve."""
+    if one.service is None or one.service[0] != cluster.namespace:
+        return False
+    if (one.webhook["clientConfig"]["service"].get("path") or "/") not in _SERVING_PATHS:
+        return False
+    resources = {plural for rule in one.webhook.get("rules") or [] for plural in rule.get("resources") or []}
+    return "pods" in resources if one.mutating else bool(resources & _KNOWN_KINDS)
