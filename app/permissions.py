@@ -22,6 +22,7 @@ ROLES: tuple[Role, ...] = ("webhook", "controller", "gateway", "agent", "certifi
 
 READ = ("get", "list", "watch")
 WEBHOOK_SECRET = "berth-webhook-tls"  # noqa: S105 - the name of an object
+"""In a release `berth`; in another it begins with the name of the release's objects."""
 CONTROLLER_LEASE = "berth-controller"
 AGENT_LEASE = "berth-agent"
 TENANT_GRANTS: tuple[Role, ...] = ("controller", "gateway")
@@ -121,10 +122,17 @@ def agent() -> tuple[Permission, ...]:
 
 
 def certificates(
-    *, webhook: bool = True, gateway: bool = False, configurations: tuple[str, ...] = ("berth",)
+    *,
+    webhook: bool = True,
+    gateway: bool = False,
+    configurations: tuple[str, ...] = ("berth",),
+    webhook_secret: str = WEBHOOK_SECRET,
 ) -> tuple[Permission, ...]:
-    """It keeps Secrets of the release alone, and the caBundle of the release's webhook configurations."""
-    secrets = (*([WEBHOOK_SECRET] if webhook else []), *([CA_SECRET, SERVING_SECRET, ADMIN_SECRET] if gateway else []))
+    """It keeps Secrets of the release alone, and the caBundle of the release's webhook configurations.
+
+    `webhook_secret` is the webhook's Secret as the release names it; those of the gateway are named alike everywhere.
+    """
+    secrets = (*([webhook_secret] if webhook else []), *([CA_SECRET, SERVING_SECRET, ADMIN_SECRET] if gateway else []))
     registered = tuple(r.plural for r in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)) if webhook else ()
     return (
         # A creation cannot be confined to a name: RBAC is asked before the name is known.

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import helm_python
 import pytest
 
 from app import permissions
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.reading import get_or_none
+from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
+from app.kube.transport import connect
 from app.permissions import Permission
-from tests.chart.combinations import ALL, COMBINATIONS
-from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered
+from app.tenancy.control.grants import NamespaceGrant, ensure_grants, parse_grant
+from tests.chart.combinations import ALL, COMBINATIONS, INFRA
+from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered, Server
+
+POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
 
 Right = tuple[str, str, str, str, str]
 """Scope, group, resource, verb and name ("" for any)."""
@@ -85,6 +101,12 @@ def test_each_role_has_what_the_table_says_and_no_verb_more(
     assert _granted(render(values), NAMESPACE) == _wanted(chart.merge_values(values))
 
 
+def test_another_release_keeps_a_secret_of_its_own_name(render: Render) -> None:
+    (role,) = (obj for obj in render({}, name="other").of("Role") if obj["metadata"]["name"].endswith("certificates"))
+    said = permissions.certificates(webhook_secret="other-berth-webhook-tls")
+    assert _ruled(role, "release") == {right for one in said for right in _rights(one) if right[0] == "release"}
+
+
 @each_combination
 def test_nobody_has_every_verb_or_the_secrets_of_the_cluster(render: Render, values: JSON) -> None:
     for role, rights in _granted(render(values), NAMESPACE).items():
@@ -97,8 +119,8 @@ def test_nobody_has_every_verb_or_the_secrets_of_the_cluster(render: Render, val
 
 
 def test_the_gateway_does_not_read_the_secrets_beside_it(render: Render) -> None:
-    """Where the release is in `universe`, the gateway's CA is there: its key is the certificates role's alone."""
-    for binding in render(ALL, namespace="universe").of("RoleBinding"):
+    """The key of the gateway's CA is the certificates role's alone."""
+    for binding in render(ALL).of("RoleBinding"):
         if binding["subjects"][0]["name"] == "berth-gateway":
             assert binding["roleRef"]["kind"] == "Role"
     rights = _granted(render(ALL), NAMESPACE)["gateway"]
@@ -116,6 +138,46 @@ def test_the_controller_binds_the_two_roles_that_it_is_told_and_no_other(render:
     ]
     assert {flag.split("=")[1] for flag in flags} == bound
     assert bound <= {obj["metadata"]["name"] for obj in rendered.of("ClusterRole")}
+
+
+@pytest.mark.parametrize(("name", "namespace"), [("berth", NAMESPACE), ("other", "elsewhere")])
+def test_the_controller_may_bind_them_in_namespaces_of_tenants_alone(render: Render, name: str, namespace: str) -> None:
+    rendered = render(ALL, name=name, namespace=namespace)
+    account = rendered.one("Deployment", f"{'berth' if name == 'berth' else 'other-berth'}-controller")
+    policy = rendered.one("ValidatingAdmissionPolicy", account["metadata"]["name"])["spec"]
+    (condition,) = policy["matchConditions"]
+    acting = f"system:serviceaccount:{namespace}:{account['spec']['template']['spec']['serviceAccountName']}"
+    assert condition["expression"] == f"request.userInfo.username == '{acting}'"
+    assert policy["failurePolicy"] == "Fail"
+    binding = rendered.one("ValidatingAdmissionPolicyBinding")["spec"]
+    assert binding == {"policyName": account["metadata"]["name"], "validationActions": ["Deny"]}
+    assert render().of("ValidatingAdmissionPolicy") == []
+
+
+async def test_an_owner_of_the_controller_does_not_reach_the_secrets_of_others(server: Server) -> None:
+    """A real API server has the policy; the sandbox lacks the kind, and the release goes without it."""
+    await server.install(INFRA | {"preDeleteHook": {"enabled": False}})
+    found = await get_or_none(server.client, POLICIES, "berth-controller")
+    assert (found is None) is (server.cluster is not None)
+    await server.client.create(NAMESPACES, {"metadata": {"name": "tenant-foreign"}})
+    await server.client.create(NAMESPACES, {"metadata": {"name": "tenant-one", "labels": {"berth.dev/tenant": "one"}}})
+    async with await connect(kubeconfig=str(server.kubeconfig_of(NAMESPACE, "berth-controller"))) as controller:
+        grant = parse_grant(f"berth-gateway-tenants={NAMESPACE}/berth-controller")
+        async with asyncio.timeout(30):
+            while found is not None and await _binds(controller, grant):  # the server takes a moment to heed it
+                await server.client.delete(ROLE_BINDINGS, grant.cluster_role, namespace="kube-system")
+        await ensure_grants(controller, "tenant-one", [grant])
+        assert await _binds(controller, grant, "tenant-foreign") is (found is None)
+
+
+async def _binds(client: KubeClient, grant: NamespaceGrant, namespace: str = "kube-system") -> bool:
+    try:
+        await ensure_grants(client, namespace, [grant])
+    except ApiError as error:
+        if "ValidatingAdmissionPolicy 'berth-controller'" not in str(error):
+            raise
+        return False
+    return True
 
 
 def test_the_hook_may_look_at_and_delete_the_releases_own_registration_alone(render: Render) -> None:

@@ -7,6 +7,7 @@ import shlex
 import helm_python
 import pytest
 
+from app.runtime.sandbox.node.arguments import confined, is_allowed_variable, refusal
 from app.settings import certificates
 from app.settings.source import RoleSettings
 from tests.chart.arguments import parsed, settings_of
@@ -166,3 +167,13 @@ def test_the_commands_that_the_notes_name_can_be_typed(chart: helm_python.Chart,
     for line in notes.splitlines():
         if line.startswith("  berth "):
             assert parsed(shlex.split(line, comments=True)[1:])
+
+
+@each_combination
+def test_the_sandbox_starts_every_pod_with_what_it_says(render: Render, values: JSON) -> None:
+    """What keeps Pods from doing harm to a machine refuses none of the chart's."""
+    for pod in render(values).pods():
+        (container,) = pod["spec"]["containers"]
+        assert refusal(container["args"]) == ""
+        assert confined(container["args"], address="127.66.0.2") == container["args"]
+        assert all(is_allowed_variable(one["name"]) for one in container.get("env") or [])

@@ -10,6 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import helm_python
 import pytest
 
 from app.certs.issuing import encode_certificate, issue_authority
@@ -26,7 +27,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.networks.switches import Switches, parse_switches
-from tests.chart.combinations import ALL, COMBINATIONS, INFRA
+from tests.chart.combinations import ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render, Server
 
 JOBS = Resource("batch", "v1", "jobs", "Job")
@@ -131,6 +132,39 @@ async def test_an_upgrade_upgrades_the_definitions(server: Server, tmp_path: Pat
     properties = version["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
     assert "suspended" in properties
     assert "paused" not in properties
+
+
+IGNORE: JSON = {"failurePolicy": "Ignore"}
+IGNORING: JSON = {"webhook": {"webhooks": {"pods": IGNORE, "attachments": IGNORE, "rules": IGNORE}}}
+
+
+async def test_an_upgrade_that_would_rename_what_pods_wait_for_is_refused(server: Server) -> None:
+    """Helm would end the old Service before the registration that names it."""
+    await server.install()
+    refusal = "its objects are named berth, and these values would name them renamed: .* set fullnameOverride=berth to"
+    for values in ({"fullnameOverride": "renamed"}, IGNORING | {"fullnameOverride": "renamed"}):
+        with pytest.raises(helm_python.HelmError, match=refusal):
+            await server.upgrade(values)
+    # A release of the same name elsewhere is not this one; and whom nobody waits for may have another name.
+    other = {"fullnameOverride": "second"}
+    await server.helm(lambda helm: helm.install(CHART, "berth", other), namespace="default")
+    await server.helm(lambda helm: helm.upgrade(CHART, "berth", other), namespace="default")
+    await server.upgrade(IGNORING)
+    await server.upgrade({"fullnameOverride": "renamed"})
+    names = [obj["metadata"]["name"] for obj in (await server.client.list_page(MUTATING_WEBHOOKS)).items]
+    assert sorted(names) == ["renamed", "second"]
+
+
+@pytest.mark.parametrize("role", ["controller", "gateway"])
+async def test_a_cluster_has_one_controller_and_one_gateway(sandbox: Server, role: str) -> None:
+    """Names of their Secrets and rights are fixed, and nobody can mean to take these over from a release that runs."""
+    await sandbox.install(values := NOTHING | {role: {"enabled": True}})
+    refusal = f"{role}.enabled: release berth in namespace {NAMESPACE} has the {role} already"
+    with pytest.raises(helm_python.HelmError, match=refusal):
+        await sandbox.helm(lambda helm: helm.install(CHART, "other", values))
+    with pytest.raises(helm_python.HelmError, match=refusal):
+        await sandbox.helm(lambda helm: helm.install(CHART, "berth", values), namespace="default")
+    await sandbox.upgrade(values)
 
 
 async def test_a_namespace_universe_of_somebody_else_is_used_as_it_is(server: Server) -> None:

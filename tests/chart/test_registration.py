@@ -54,6 +54,8 @@ ASKS: list[tuple[str, JSON, str]] = [
     ("tenant-one", {"labels": {INJECT: "false"}}, "tenant-pods"),
     ("tenant-quiet", {}, "tenant-pods"),
     ("tenant-unlabeled", {}, "pods"),
+    # Its label is gone; a Pod there cannot opt out all the same.
+    ("tenant-unlabeled", {"labels": {INJECT: "false"}}, "pods"),
 ]
 ASKS_NOT: list[tuple[str, JSON]] = [
     ("team", {}),
@@ -101,6 +103,14 @@ async def test_without_conditions_the_api_server_calls_us_for_every_pod(server: 
     await server.install({"webhook": {"matchConditions": {"enabled": False}}})
     assert await _called(server, PODS, _pod({}), "default") == "pods"
     assert await _called(server, PODS, _pod({"labels": {INJECT: "false"}}), "default") == ""
+
+
+async def test_without_conditions_an_infra_cluster_asks_us_who_may_opt_out(server: Server) -> None:
+    """A selector cannot tell tenants' namespaces by their names."""
+    await server.install({"webhook": {"matchConditions": {"enabled": False}, "args": {"confineTenants": True}}})
+    await server.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant-x"}})
+    for namespace in ("tenant-x", "default"):
+        assert await _called(server, PODS, _pod({"labels": {INJECT: "false"}}), namespace) == "pods"
 
 
 async def test_with_ignore_pods_start_while_nobody_answers(server: Server) -> None:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from typing import Any
+
 import helm_python
 import pytest
 
+from app.runtime.recording import FLUSH_SECONDS
+from app.tracing.spans import CLOSE_SECONDS
 from tests.chart.combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render
 
@@ -80,6 +86,7 @@ def _labels(deployment: JSON) -> JSON:
 
 
 def test_a_pod_gets_the_time_that_its_role_takes_to_drain(render: Render) -> None:
+    """The worst case: reviews up to their deadline, then what uvicorn, Events, the health port and spans may take."""
     values = {
         "webhook": {"args": {"drainSeconds": 20.5, "deadlineSeconds": 9}},
         "gateway": {"enabled": True, "args": {"drainSeconds": 60}},
@@ -90,7 +97,10 @@ def test_a_pod_gets_the_time_that_its_role_takes_to_drain(render: Render) -> Non
         role: rendered.one("Deployment", f"berth-{role}")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
         for role in ("webhook", "gateway")
     }
-    assert grace == {"webhook": 10 + 21 + 9 + 5, "gateway": 10 + 60 + 5}
+    assert grace == {"webhook": 10 + 21 + 9 + 10, "gateway": 10 + 60 + 10}
+    connections, health = 2, 1
+    assert grace["webhook"] > 10 + 21 + 9 + connections + FLUSH_SECONDS + health + CLOSE_SECONDS
+    assert grace["gateway"] > 10 + 60 + health + CLOSE_SECONDS
 
 
 def test_pods_can_be_reached_at_their_ports_alone_and_reach_what_they_need_alone(render: Render) -> None:
@@ -106,6 +116,21 @@ def test_pods_can_be_reached_at_their_ports_alone_and_reach_what_they_need_alone
         assert [port["port"] for port in names["ports"]] == [53, 53, 5353, 5353]
         gateway = [30001] if "agent" in deployment["metadata"]["name"] else []
         assert [port["port"] for port in others["ports"]] == [443, 6443, *gateway, 4318]
+
+
+def test_the_way_to_the_api_server_can_be_bounded_to_its_addresses(render: Render) -> None:
+    """The gateway and the collector are elsewhere."""
+    blocks = ["10.0.0.10/32", "fd00::1/128"]
+    bounded = {"networkPolicy": {"apiServerCIDRs": blocks}}
+    rendered = render(ALL | bounded | {"tracing": {"endpoint": "http://collector.observability:4318/v1"}})
+    for policy in rendered.of("NetworkPolicy"):
+        _, server, others = policy["spec"]["egress"]
+        assert [port["port"] for port in server["ports"]] == [443, 6443]
+        assert server["to"] == [{"ipBlock": {"cidr": block}} for block in blocks]
+        gateway = [30001] if policy["metadata"]["name"] == "berth-agent" else []
+        assert others == {"ports": [{"port": port, "protocol": "TCP"} for port in (*gateway, 4318)]}
+    for policy in render(bounded).of("NetworkPolicy"):
+        assert ["to" in rule for rule in policy["spec"]["egress"]] == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +179,7 @@ def test_names_stay_valid_for_the_longest_name_of_a_release(render: Render) -> N
         ({}, NAMESPACE, []),
         (NOTHING | AGENT, NAMESPACE, ["universe"]),
         (INFRA, NAMESPACE, ["universe"]),
-        (INFRA, "universe", []),
+        (AGENT, "universe", []),
         (INFRA | {"systemNamespace": {"create": False}}, NAMESPACE, []),
     ],
 )
@@ -167,8 +192,8 @@ def test_the_namespace_universe_is_made_where_it_is_needed_and_outlives_the_rele
 
 
 def test_a_release_in_universe_has_roles_of_different_names(render: Render) -> None:
-    roles = [obj["metadata"]["name"] for obj in render(ALL, namespace="universe").of("Role")]
-    assert len(roles) == len(set(roles)) == 6
+    roles = [obj["metadata"]["name"] for obj in render(AGENT, namespace="universe").of("Role")]
+    assert len(roles) == len(set(roles)) == 3
 
 
 def test_pods_are_not_started_anew_for_a_new_version_of_the_chart_alone(render: Render) -> None:
@@ -217,3 +242,108 @@ def test_notes_name_three_commands_for_what_is_enabled(chart: helm_python.Chart,
     )
     commands = [line for line in notes.splitlines() if line.startswith(("  kubectl ", "  berth "))]
     assert len(commands) == 3 * parts
+
+
+MONITORED: JSON = {
+    "monitoring": {part: {"enabled": True} for part in ("serviceMonitor", "prometheusRule", "dashboard")}
+}
+
+
+@pytest.mark.parametrize("values", [ALL, COMBINATIONS["cert-manager"]], ids=["all", "cert-manager"])
+@pytest.mark.parametrize(("name", "namespace"), [("true", "12345"), ("null", "1e3"), ("n", "null")])
+def test_names_that_yaml_reads_as_something_else_stay_texts(
+    render: Render, values: JSON, name: str, namespace: str
+) -> None:
+    bare = {"nameOverride": name, "fullnameOverride": name, "priorityClass": {"name": "0x1f"}}
+    for obj in render(values | MONITORED | bare, name=name, namespace=namespace):
+        for path, value in _leaves(obj):
+            if path[-1] in ("name", "namespace", "priorityClassName", "resourceNames") or path[-2:-1] in (
+                ("labels",),
+                ("matchLabels",),
+                ("annotations",),
+            ):
+                assert isinstance(value, str), path
+
+
+def _leaves(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each scalar with the keys that lead to it."""
+    if isinstance(value, dict):
+        for key, below in value.items():
+            yield from _leaves(below, (*path, key))
+    elif isinstance(value, list):
+        for below in value:
+            yield from _leaves(below, path)
+    else:
+        yield path, value
+
+
+def test_a_release_with_a_dot_in_its_name_has_services_without(render: Render) -> None:
+    rendered = render({}, name="berth.v1")
+    names = {obj["metadata"]["name"] for obj in rendered.of("Service")}
+    assert names == {"berth-v1-webhook", "berth-v1-webhook-metrics", "berth-v1-certificates-metrics"}
+    for cut in ("a" * 39 + ".b", "a" * 38 + "--b"):
+        name = render({}, name=cut).one("MutatingWebhookConfiguration")["metadata"]["name"]
+        assert name == cut.rstrip("b.-")
+
+
+@pytest.mark.parametrize("tag", ["_nightly", "v" * 62 + ".1", "1.2.3-"])
+def test_every_tag_gives_a_label_that_is_one(render: Render, tag: str) -> None:
+    for pod in render({"image": {"tag": tag}}).pods():
+        version = pod["metadata"]["labels"]["app.kubernetes.io/version"]
+        assert re.fullmatch(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", version)
+
+
+def test_a_webhook_in_the_network_of_nodes_can_be_upgraded_on_as_many_nodes_as_it_has_pods(render: Render) -> None:
+    """For control planes that reach no addresses of Pods; of the other roles nobody outside of the Pods' network asks."""
+    rendered = render(ALL | {"webhook": {"hostNetwork": True}})
+    for deployment in rendered.of("Deployment"):
+        spec, on_host = deployment["spec"], deployment["metadata"]["name"] == "berth-webhook"
+        pod = spec["template"]["spec"]
+        assert pod.get("hostNetwork", False) is on_host
+        assert pod.get("dnsPolicy") == ("ClusterFirstWithHostNet" if on_host else None)
+        rolling = {"maxUnavailable": 1, "maxSurge": 0} if on_host else {"maxUnavailable": 0, "maxSurge": 1}
+        assert spec["strategy"]["rollingUpdate"] == rolling
+
+
+def test_the_hooks_job_reaches_the_api_server_where_a_namespace_denies_everything_else(render: Render) -> None:
+    rendered = render()
+    policy = rendered.one("NetworkPolicy", "berth-unregister")
+    assert "annotations" not in policy["metadata"]  # it is there before the hook
+    labels = rendered.one("Job")["spec"]["template"]["metadata"]["labels"]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert policy["spec"]["ingress"] == []
+    assert [port["port"] for port in policy["spec"]["egress"][1]["ports"]] == [443, 6443]
+
+
+def test_the_hooks_job_has_the_priority_of_the_roles(render: Render) -> None:
+    """On a full cluster an uninstallation would else wait for a place."""
+    for values, name in (({}, "berth"), ({"priorityClass": {"create": False}}, None)):
+        pods = render(values).pods()
+        assert [pod["spec"].get("priorityClassName") for pod in pods] == [name] * 3
+
+
+def test_two_releases_in_a_namespace_keep_two_secrets(render: Render) -> None:
+    """With one of both, each would take the other's certificate for a wrong one, and make it anew."""
+    for name, secret in (
+        ("berth", "berth-webhook-tls"),
+        ("other", "other-berth-webhook-tls"),
+        ("a" * 53, "a" * 40 + "-webhook-tls"),
+    ):
+        rendered = render({}, name=name)
+        whole = secret.removesuffix("-webhook-tls")
+        volumes = rendered.one("Deployment", f"{whole}-webhook")["spec"]["template"]["spec"]["volumes"]
+        assert [volume["secret"]["secretName"] for volume in volumes if "secret" in volume] == [secret]
+        assert f"--webhook-secret={secret}" in rendered.container("certificates", whole)["args"]
+
+
+def test_no_way_to_certificates_takes_over_the_secret_of_another(render: Render) -> None:
+    """What cert-manager leaves behind is not ours: after a change to self-managed nobody would renew it."""
+    secrets = {
+        volume["secret"]["secretName"]
+        for mode in ({}, COMBINATIONS["cert-manager"])
+        for volume in render(mode).one("Deployment", "berth-webhook")["spec"]["template"]["spec"]["volumes"]
+        if "secret" in volume
+    }
+    assert secrets == {"berth-webhook-tls", "berth-webhook-cert"}
+    made = render(COMBINATIONS["cert-manager"]).one("Certificate", "berth-webhook")
+    assert made["spec"]["secretName"] in secrets - {"berth-webhook-tls"}

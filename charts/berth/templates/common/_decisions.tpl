@@ -20,9 +20,11 @@
 
 {{- define "berth.webhookSecret" -}}
 {{- if eq .Values.certificates.mode "self-managed" -}}
-berth-webhook-tls
-{{- else if eq .Values.certificates.mode "cert-manager" -}}
+{{- /* Of the release's own: two that keep one Secret would undo each other's work without end. */ -}}
 {{ include "berth.fullname" . }}-webhook-tls
+{{- else if eq .Values.certificates.mode "cert-manager" -}}
+{{- /* Not the name above: a Secret that cert-manager leaves behind would be taken for one that somebody renews. */ -}}
+{{ include "berth.fullname" . }}-webhook-cert
 {{- else -}}
 {{ .Values.certificates.provided.secretName }}
 {{- end -}}

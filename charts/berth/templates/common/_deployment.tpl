@@ -7,6 +7,7 @@ One Deployment for every role:
 {{- define "berth.deployment" -}}
 {{- $root := .root -}}
 {{- $values := index $root.Values .role -}}
+{{- $onHost := $values.hostNetwork | default false -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -16,7 +17,12 @@ spec:
   revisionHistoryLimit: 5
   strategy:
     type: RollingUpdate
+    {{- if $onHost }}
+    # A Pod more may find no node whose ports are free.
+    rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
+    {{- else }}
     rollingUpdate: {maxUnavailable: 0, maxSurge: 1}
+    {{- end }}
   selector:
     matchLabels:
       {{- include "berth.selectorLabels" . | nindent 6 }}
@@ -35,15 +41,19 @@ spec:
       serviceAccountName: {{ include "berth.fullname" $root }}-{{ .role }}
       automountServiceAccountToken: true
       enableServiceLinks: false
+      {{- if $onHost }}
+      hostNetwork: true
+      dnsPolicy: ClusterFirstWithHostNet
+      {{- end }}
       {{- with $root.Values.imagePullSecrets }}
       imagePullSecrets:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       {{- with include "berth.priorityClassName" $root }}
-      priorityClassName: {{ . }}
+      priorityClassName: {{ . | quote }}
       {{- end }}
-      # preStop, then what the role takes to drain, and five seconds to end.
-      terminationGracePeriodSeconds: {{ add $root.Values.preStopSeconds .grace 5 }}
+      # preStop, then what the role takes to drain, and ten seconds for connections, the last Events and spans.
+      terminationGracePeriodSeconds: {{ add $root.Values.preStopSeconds .grace 10 }}
       securityContext:
         {{- include "berth.podSecurityContext" $root | nindent 8 }}
       containers:

@@ -4,22 +4,17 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- /* At most 40 characters: the longest suffix still leaves a valid name of a Service. */ -}}
+{{- /* At most 40 characters and no dots: the longest suffix still leaves a valid name of a Service. */ -}}
 {{- define "berth.fullname" -}}
 {{- $name := default .Chart.Name .Values.nameOverride -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains $name .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name $name | trunc 40 | trimSuffix "-" -}}
-{{- end -}}
+{{- $whole := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- .Values.fullnameOverride | default $whole | replace "." "-" | trunc 40 | trimAll "-" -}}
 {{- end -}}
 
 {{- /* What never changes of a role's Pods: (dict "root" $ "role" "webhook"). */ -}}
 {{- define "berth.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "berth.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/name: {{ include "berth.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .role }}
 {{- end -}}
 
@@ -31,14 +26,14 @@ app.kubernetes.io/component: {{ .role }}
 {{- /* Without the chart's version: a new chart that changes no Pod starts none anew. */ -}}
 {{- define "berth.podLabels" -}}
 {{ include "berth.selectorLabels" . }}
-app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | trunc 63 | quote }}
+app.kubernetes.io/version: {{ .root.Values.image.tag | default .root.Chart.AppVersion | trunc 63 | trimAll "._-" | quote }}
 app.kubernetes.io/part-of: berth
 {{- end -}}
 
 {{- /* Labels of what belongs to no role; instance and name are those of the release. */ -}}
 {{- define "berth.releaseLabels" -}}
-app.kubernetes.io/name: {{ include "berth.name" . }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ include "berth.name" . | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{ include "berth.commonLabels" . }}
 {{- end -}}
 
@@ -52,7 +47,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- /* metadata of an object of a role: (dict "root" $ "role" "webhook" ["suffix" "metrics"]); namespaced. */ -}}
 {{- define "berth.metadata" -}}
 name: {{ include "berth.fullname" .root }}-{{ .role }}{{ with .suffix }}-{{ . }}{{ end }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels:
   {{- include "berth.labels" . | nindent 2 }}
 {{- end -}}

@@ -38,7 +38,7 @@ spec:
 {{- end -}}
 
 {{- /*
-With "ports" (what is served beside health) and "egress" (ports beside DNS and the API server). Who connects is not
+With "ports" (what is served beside health), "silent" for what serves nothing at all, and "egress" (ports beside DNS and the API server). Who connects is not
 confined: API servers and kubelets have addresses of nodes.
 */ -}}
 {{- define "berth.networkPolicy" -}}
@@ -52,12 +52,16 @@ spec:
     matchLabels:
       {{- include "berth.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
+  {{- if .silent }}
+  ingress: []
+  {{- else }}
   ingress:
     - ports:
         {{- range .ports }}
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
         - {port: 8444, protocol: TCP}
+  {{- end }}
   egress:
     - ports:
         # DNS; some distributions serve it at 5353 behind their Service.
@@ -67,9 +71,24 @@ spec:
         - {port: 5353, protocol: TCP}
     - ports:
         {{- $tracing := ternary (list (include "berth.tracingPort" $root | int)) list (ne $root.Values.tracing.endpoint "") }}
-        {{- range concat $root.Values.networkPolicy.apiServerPorts (.egress | default list) $tracing | uniq }}
+        {{- $others := concat (.egress | default list) $tracing }}
+        {{- $blocks := $root.Values.networkPolicy.apiServerCIDRs }}
+        {{- range concat $root.Values.networkPolicy.apiServerPorts (ternary list $others (not (empty $blocks))) | uniq }}
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
+      {{- with $blocks }}
+      to:
+        {{- range . }}
+        - ipBlock: {cidr: {{ . | quote }}}
+        {{- end }}
+      {{- end }}
+    {{- if and $blocks $others }}
+    # The gateway and the collector have addresses of their own.
+    - ports:
+        {{- range $others | uniq }}
+        - {port: {{ . }}, protocol: TCP}
+        {{- end }}
+    {{- end }}
 {{- end -}}
 
 {{- /* A list of documents for a role, as all roles have them. */ -}}

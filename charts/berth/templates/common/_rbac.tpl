@@ -20,10 +20,10 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ include "berth.fullname" $root }}-{{ .role }}
-    namespace: {{ $root.Release.Namespace }}
+    namespace: {{ $root.Release.Namespace | quote }}
 {{- end -}}
 
-{{- /* Where the release is in `universe` itself, the roles of both scopes need two names. */ -}}
+{{- /* Of a role's two Roles the one in `universe` says so in its name. */ -}}
 {{- define "berth.accessName" -}}
 {{ include "berth.fullname" .root }}-{{ .role }}{{ eq .scope "system" | ternary "-system" "" }}
 {{- end -}}
@@ -31,7 +31,7 @@ subjects:
 {{- define "berth.accessMetadata" -}}
 name: {{ include "berth.accessName" . }}
 {{- if eq .scope "release" }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 {{- else if eq .scope "system" }}
 namespace: {{ include "berth.systemNamespace" .root }}
 {{- end }}

@@ -9,7 +9,7 @@ clientConfig:
   {{- end }}
   service:
     name: {{ include "berth.fullname" .root }}-webhook
-    namespace: {{ .root.Release.Namespace }}
+    namespace: {{ .root.Release.Namespace | quote }}
     path: {{ .path }}
     port: 443
 {{- end -}}
@@ -26,7 +26,7 @@ timeoutSeconds: {{ $terms.timeoutSeconds }}
 {{- end -}}
 
 {{- define "berth.registrationMetadata" -}}
-name: {{ include "berth.fullname" . }}
+name: {{ include "berth.fullname" . | quote }}
 labels:
   {{- include "berth.labels" (dict "root" . "role" "webhook") | nindent 2 }}
 {{- if eq .Values.certificates.mode "cert-manager" }}
@@ -38,6 +38,11 @@ annotations:
 {{- /* Namespaces that are never asked for: Berth itself, and what it takes to run it, must start without Berth. */ -}}
 {{- define "berth.exemptNamespaces" -}}
 {{- concat (list "kube-system" .Release.Namespace) .Values.webhook.exemptNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{- /* CEL: whether a Pod's opt-out is missing, or does not count. */ -}}
+{{- define "berth.hasNotOptedOut" -}}
+!(has(object.metadata.labels) && 'berth.dev/inject' in object.metadata.labels && object.metadata.labels['berth.dev/inject'] == 'false') || request.namespace.startsWith('tenant-')
 {{- end -}}
 
 {{- /* CEL: whether a Pod asks for something. */ -}}
