@@ -14,6 +14,8 @@ from cryptography.hazmat.primitives import hashes
 from app.certs.issuing import encode_certificate
 from app.errors import UsageError
 
+MOST = 16
+"""CAs that a bundle remembers: it is part of an object that has an end, and each is one more that may be stolen."""
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 
@@ -30,13 +32,13 @@ def parse_bundle(pem: bytes, *, source: str) -> list[x509.Certificate]:
 def overlap(
     current: Iterable[x509.Certificate], earlier: Iterable[x509.Certificate], *, now: datetime
 ) -> list[x509.Certificate]:
-    """`current` and then what of `earlier` has not expired, each certificate once.
+    """`current` and then what of `earlier` has not expired, each certificate once and `MOST` in all.
 
     A current certificate stays even where it has expired: dropping it would leave nothing that explains the failure.
     """
     kept = {fingerprint(certificate): certificate for certificate in current}
     for certificate in earlier:
-        if certificate.not_valid_after_utc > now:
+        if len(kept) < MOST and certificate.not_valid_after_utc > now:
             kept.setdefault(fingerprint(certificate), certificate)
     return list(kept.values())
 

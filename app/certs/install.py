@@ -8,13 +8,14 @@ next one does not repair. Objects are updated in place, never deleted: there is 
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.certs.holdings import AUTHORITY, SERVING, load, renewal_due
+from app.certs.holdings import AUTHORITY, DAYS, SERVING, load, renewal_due
 from app.certs.issuing import serving_names
 from app.certs.patching import ServiceName, called_service, merged_bundle
-from app.certs.registration import Installation, mutating_of, service_of, validating_of
+from app.certs.registration import PORT, Installation, mutating_of, service_of, validating_of
+from app.certs.retiring import needed_still, without_outlived
 from app.certs.secrets import read_secret, write_secret
 from app.certs.succession import Wanted, successor, trusted
 from app.kube.client import KubeClient
@@ -44,18 +45,47 @@ async def install(
 
 async def _install_once(client: KubeClient, installation: Installation, *, now: datetime) -> Installed:
     files, issued = await _holdings(client, installation, now=now)
-    await client.apply(SERVICES, installation.service, service_of(installation), namespace=installation.namespace)
+    present = await get_or_none(client, SERVICES, installation.service, namespace=installation.namespace)
+    body = _over(present, service_of(installation, target_port=_target_port(present)))
+    await client.apply(SERVICES, installation.service, body, namespace=installation.namespace)
     for resource, name, build in (
         (MUTATING_WEBHOOKS, installation.mutating, mutating_of),
         (VALIDATING_WEBHOOKS, installation.validating, validating_of),
     ):
         present = await get_or_none(client, resource, name)
-        body = build(installation, bundle=_bundle(present, files, installation=installation, now=now))
-        if present is not None:  # a rival may have put a newer CA there since we read: then conflict, and again
-            body["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
-        await client.apply(resource, name, body)
+        ours = _webhook(present, installation)
+        told = installation
+        if installation.timeout_seconds is None:
+            told = replace(installation, timeout_seconds=ours.get("timeoutSeconds"))
+        bundle = merged_bundle(
+            (ours.get("clientConfig") or {}).get("caBundle") or "",
+            trusted(files),
+            now=now,
+            keeps=needed_still(files, days=DAYS, now=now),
+        )
+        await client.apply(resource, name, _over(present, build(told, bundle=bundle)))
     serving = {name: files[name] for name in (f"{SERVING}.crt", f"{SERVING}.key")}
     return Installed(serving, issued, min(renewal_due(load(files, stem).certificate) for stem in (AUTHORITY, SERVING)))
+
+
+def _over(present: JSON | None, body: JSON) -> JSON:
+    """`body`, to be written over `present` alone: a rival may have put a newer CA there; then conflict, and again."""
+    if present is not None:
+        body["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
+    return body
+
+
+def _webhook(present: JSON | None, installation: Installation) -> JSON:
+    """The webhook of a configuration that calls our Service, {} where there is none."""
+    service = ServiceName(installation.namespace, installation.service)
+    webhooks: list[JSON] = (present or {}).get("webhooks") or []
+    return next((webhook for webhook in webhooks if called_service(webhook) == service), {})
+
+
+def _target_port(present: JSON | None) -> int | str | None:
+    """Where an existing Service sends the port that we are called at: somebody has set the webhook's port by it."""
+    ports = ((present or {}).get("spec") or {}).get("ports") or []
+    return next((port.get("targetPort") for port in ports if port.get("port") == PORT), None)
 
 
 async def _holdings(client: KubeClient, installation: Installation, *, now: datetime) -> tuple[dict[str, bytes], bool]:
@@ -65,17 +95,8 @@ async def _holdings(client: KubeClient, installation: Installation, *, now: date
     """
     present = await read_secret(client, installation.name, namespace=installation.namespace)
     names = serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
-    files = successor(present.files, Wanted(names), now=now)
+    files = without_outlived(successor(present.files, Wanted(names), now=now), days=DAYS, now=now)
     if files == present.files:
         return files, False
     await write_secret(client, present, files)
     return files, True
-
-
-def _bundle(present: JSON | None, files: dict[str, bytes], *, installation: Installation, now: datetime) -> str:
-    """Our bundle, and what the present configuration trusts for our Service."""
-    ours = ServiceName(installation.namespace, installation.service)
-    for webhook in (present or {}).get("webhooks") or []:
-        if called_service(webhook) == ours:
-            return merged_bundle(webhook["clientConfig"].get("caBundle") or "", trusted(files), now=now)
-    return merged_bundle("", trusted(files), now=now)

@@ -141,5 +141,6 @@ class Keeper:
         for secret in kept.renewed:
             _log.info("certificate renewed", secret=secret, not_after=stamp(kept.ends[secret]))
         left = (kept.next_due - now).total_seconds()
-        # What lies further ahead than the next look needs no alarm of its own: clocks are set, machines sleep.
-        return RequeueAfter(max(1.0, left)) if left < self._resync else Done()
+        # What lies further ahead than the next look needs no alarm of its own: clocks are set, machines sleep. What is
+        # overdue after a pass is somebody else's to renew.
+        return RequeueAfter(max(1.0, left)) if 0 < left < self._resync else Done()

@@ -1,7 +1,7 @@
 """Puts a CA bundle into webhook configurations, and touches nothing else in them.
 
-What the configuration trusted before stays beside the new CA until it expires, so servers may follow later. Writes
-are conditional on the version that was read and repeated on conflict.
+What the configuration trusted before stays beside the new CA until it expires, so servers may follow later; but for
+what the caller says must go. Writes are conditional on the version that was read and repeated on conflict.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -78,16 +78,32 @@ def called_service(webhook: JSON) -> ServiceName | None:
     return ServiceName(called.get("namespace", ""), called.get("name", "")) if called else None
 
 
-def merged_bundle(present: str, authorities: Sequence[x509.Certificate], *, now: datetime) -> str:
-    """The value for `caBundle`: `authorities`, then what `present` (base64 of PEM) trusted and has not expired.
+def merged_bundle(
+    present: str,
+    authorities: Sequence[x509.Certificate],
+    *,
+    now: datetime,
+    keeps: Callable[[x509.Certificate], bool] = lambda _: True,
+) -> str:
+    """The value for `caBundle`: `authorities`, then what of `present` (base64 of PEM) `keeps` and has not expired.
 
     A present value that cannot be read is worth nothing to the API server either, and is replaced.
     """
-    try:
-        earlier = parse_bundle(base64.b64decode(present), source="caBundle")
-    except (binascii.Error, ValueError, UsageError):
-        earlier = []
+    earlier = filter(keeps, _trusting(present))
     return base64.b64encode(encode_bundle(overlap(authorities, earlier, now=now))).decode("ascii")
+
+
+async def trusting(
+    client: KubeClient, resource: Resource, name: str, *, service: ServiceName
+) -> list[x509.Certificate]:
+    """The CAs that the webhooks of one configuration trust, if they call `service`; [] where there is none."""
+    configuration = await get_or_none(client, resource, name) or {}
+    return [
+        authority
+        for webhook in configuration.get("webhooks") or []
+        if called_service(webhook) == service
+        for authority in _trusting(webhook["clientConfig"].get("caBundle") or "")
+    ]
 
 
 async def trust(
@@ -98,15 +114,16 @@ async def trust(
     authorities: Sequence[x509.Certificate],
     service: ServiceName | None,
     now: datetime,
+    keeps: Callable[[x509.Certificate], bool] = lambda _: True,
     sleep: Sleep = asyncio.sleep,
 ) -> Patched | None:
-    """The same for one configuration; None where there is none."""
+    """The same for one configuration; None where there is none. What was trusted before stays as `keeps` says."""
     backoff = Backoff(base=0.05, cap=2.0)
     while True:
         configuration = await get_or_none(client, resource, name)
         if configuration is None:
             return None
-        meant, operations = _operations(configuration, authorities, service=service, now=now)
+        meant, operations = _operations(configuration, authorities, service=service, now=now, keeps=keeps)
         result = Patched(resource.kind, name, meant, len(operations))
         if not operations:
             return result
@@ -125,8 +142,20 @@ async def trust(
             return result
 
 
+def _trusting(bundle: str) -> list[x509.Certificate]:
+    try:
+        return parse_bundle(base64.b64decode(bundle), source="caBundle")
+    except (binascii.Error, ValueError, UsageError):
+        return []
+
+
 def _operations(
-    configuration: JSON, authorities: Sequence[x509.Certificate], *, service: ServiceName | None, now: datetime
+    configuration: JSON,
+    authorities: Sequence[x509.Certificate],
+    *,
+    service: ServiceName | None,
+    now: datetime,
+    keeps: Callable[[x509.Certificate], bool],
 ) -> tuple[int, list[JSON]]:
     """How many webhooks are meant, and one operation for each whose bundle changes."""
     meant, operations = 0, []
@@ -136,7 +165,7 @@ def _operations(
         target = webhook.get("clientConfig") or {}
         meant += 1
         present = target.get("caBundle") or ""
-        wanted = merged_bundle(present, authorities, now=now)
+        wanted = merged_bundle(present, authorities, now=now, keeps=keeps)
         if wanted != present:
             # "add" sets a member whether or not it is there.
             operations.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted})

@@ -13,6 +13,10 @@ from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS,
 from app.wire import JSON
 
 FailurePolicy = Literal["Ignore", "Fail"]
+PORT = 443
+"""Of the Service."""
+TARGET_PORT = 8443
+TIMEOUT_SECONDS = 10
 _DOMAIN = "k8s.cni.cncf.io"
 
 
@@ -36,13 +40,15 @@ _CHECKED = [
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What `berth certs install` is told. `name` is the prefix of all objects, and the name of the Secret."""
+    """What `berth certs install` is told. `name` is the prefix of all objects, and the name of the Secret.
+
+    Without `timeout_seconds` a registration that is there keeps its own, and a new one gets `TIMEOUT_SECONDS`.
+    """
 
     namespace: str = "kube-system"
     name: str = "network-resources-injector"
     failure_policy: FailurePolicy = "Fail"
-    timeout_seconds: int = 10
-    target_port: int = 8443
+    timeout_seconds: int | None = None
     dns: tuple[str, ...] = ()
 
     @property
@@ -58,9 +64,9 @@ class Installation:
         return f"{self.name}-validating-config"
 
 
-def service_of(installation: Installation) -> JSON:
-    """Port 443 to the webhook's port on the Pods labeled `app=<name>`."""
-    port = {"name": "https", "port": 443, "protocol": "TCP", "targetPort": installation.target_port}
+def service_of(installation: Installation, *, target_port: int | str | None = None) -> JSON:
+    """Port 443 to the webhook's port (`TARGET_PORT`, if none is given) on the Pods labeled `app=<name>`."""
+    port = {"name": "https", "port": PORT, "protocol": "TCP", "targetPort": target_port or TARGET_PORT}
     return {
         "apiVersion": SERVICES.api_version,
         "kind": SERVICES.kind,
@@ -75,7 +81,7 @@ class Terms:
 
     exempt: tuple[str, ...] = ("kube-system",)
     failure_policy: FailurePolicy = "Fail"
-    timeout_seconds: int = 10
+    timeout_seconds: int = TIMEOUT_SECONDS
 
 
 def mutating_of(installation: Installation, *, bundle: str) -> JSON:
@@ -139,4 +145,4 @@ def _service(installation: Installation, path: str, bundle: str) -> JSON:
 
 def _terms(installation: Installation) -> Terms:
     exempt = tuple(dict.fromkeys(["kube-system", installation.namespace]))
-    return Terms(exempt, installation.failure_policy, installation.timeout_seconds)
+    return Terms(exempt, installation.failure_policy, installation.timeout_seconds or TIMEOUT_SECONDS)

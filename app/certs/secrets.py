@@ -10,6 +10,7 @@ import base64
 import binascii
 from dataclasses import dataclass, field
 
+from app.certs.clocks import check_clock
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.reading import get_or_none
@@ -72,9 +73,10 @@ async def write_secret(
 ) -> StoredFiles:
     """Create the Secret, or replace `present`; raises ApiError (conflict) where another came between.
 
-    Labels and annotations are those of `present`, and our mark. `make_namespace` makes the namespace where it is
-    missing.
+    Everything that is issued in a cluster passes here: raises Transient where our clock is no good for it. Labels and
+    annotations are those of `present`, and our mark. `make_namespace` makes the namespace where it is missing.
     """
+    await check_clock(client)
     body = secret_body(present.name, files, namespace=present.namespace)
     body["metadata"]["labels"] = {**present.labels, MANAGED_BY: MANAGER}
     if present.annotations:

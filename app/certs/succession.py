@@ -18,8 +18,8 @@ from app.certs.holdings import AUTHORITY, AUTHORITY_DAYS, BRIDGE, BUNDLE, DAYS, 
 from app.certs.issuing import CLOCK_SKEW, Names, answers_to
 from app.errors import UsageError
 
-Renewal = Literal["", "certificate", "ca"]
-"""What is renewed though it is not due; with the CA, all that it has signed."""
+Renewal = Literal["", "certificate", "ca", "revoke"]
+"""What is renewed though it is not due; with the CA, all that it has signed. `revoke` is `ca` here: see `retiring`."""
 SETTLING = timedelta(seconds=15)
 """How long a new CA waits for every caller to have heard of it, where no bridge leads to it."""
 
@@ -54,7 +54,7 @@ def successor(present: Files, wanted: Wanted, *, now: datetime, force: Renewal =
         now=now,
         days=wanted.days,
         authority_days=wanted.authority_days,
-        new_authority=force == "ca",
+        new_authority=force in ("ca", "revoke"),
     )
 
 

@@ -3,7 +3,7 @@
 Any number of callers at once, as with `install`; but objects are somebody else's here (the chart's): of a configuration
 nothing but caBundle is written, and one that is missing is waited for. The order keeps requests from failing: a CA is
 trusted by every configuration before the next one follows it, and one to which no bridge leads signs nothing until
-callers have heard of it.
+callers have heard of it. A CA that is revoked goes when nobody needs it, by the same rule: see `retiring`.
 """
 
 from __future__ import annotations
@@ -14,12 +14,24 @@ from datetime import datetime
 from typing import get_args
 
 import structlog
-from cryptography import x509
 
 from app.certs.holdings import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, load, renewal_due
 from app.certs.issuing import serving_names
 from app.certs.keeping import Kept
-from app.certs.patching import CONFIGURATIONS, ServiceName, trust
+from app.certs.patching import CONFIGURATIONS, ServiceName, trust, trusting
+from app.certs.retiring import (
+    PENDING,
+    REVOKED,
+    Keeps,
+    alone,
+    everything,
+    handed_over,
+    is_alone,
+    needed_still,
+    next_mark,
+    nothing,
+    without_outlived,
+)
 from app.certs.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.certs.succession import (
     Renewal,
@@ -36,7 +48,8 @@ from app.kube.client import KubeClient
 from app.kube.reading import Sleep, until_no_conflict
 
 RENEW = "berth.dev/renew"
-"""Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes."""
+"""Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`
+is like `ca`, and minutes later no other CA is trusted"""
 _STEPS = 5
 """Writes of one pass: a CA, its certificate, and some patience with rivals that damage it."""
 
@@ -62,7 +75,8 @@ class WebhookCertificates:
         names = serving_names(service=options.service, namespace=options.namespace)
         self._client, self._options, self._sleep = client, options, sleep
         self._wanted = Wanted(names, days=options.days, authority_days=options.authority_days)
-        self._known: dict[str, bytes] = {}
+        self._service = ServiceName(options.namespace, options.service)
+        self._known: StoredFiles | None = None
 
     async def keep(self, now: datetime) -> Kept:
         """Make both true, and say what there is.
@@ -75,46 +89,94 @@ class WebhookCertificates:
     async def _pass(self, now: datetime) -> Kept:
         written: list[str] = []
         for _ in range(_STEPS):
-            present = await read_secret(self._client, self._options.secret, namespace=self._options.namespace)
-            await self._trust(trusted(present.files), now=now)
+            present = await self._present()
+            await self._trust(present, now=now)
             if present.version and not present.ours:
                 return _foreign(present)
             following, asked = self._following(present, now=now)
-            if following == present.files and not asked:
-                self._known = present.files
+            if present.version and (following.files, following.annotations) == (present.files, present.annotations):
+                self._known = present
                 return self._kept(present, written)
-            kept = {name: value for name, value in present.annotations.items() if not (asked and name == RENEW)}
-            await write_secret(self._client, replace(present, annotations=kept), following)
-            if following.get(f"{SERVING}.crt") != present.files.get(f"{SERVING}.crt"):
+            await write_secret(self._client, following, following.files)
+            # A certificate that sheds its chain is no other; each has a key of its own.
+            if following.files.get(f"{SERVING}.key") != present.files.get(f"{SERVING}.key") or not present.version:
                 written.append(self._options.secret)
-            _log.info("secret written", secret=present.place, renew=asked or "as due")
+            revoked = following.annotations.get(REVOKED, "")
+            _log.info("secret written", secret=present.place, renew=asked or "as due", revoked=revoked)
         raise Transient(f"Secret {self._options.namespace}/{self._options.secret}: somebody else keeps changing it")
 
-    def _following(self, present: StoredFiles, *, now: datetime) -> tuple[dict[str, bytes], Renewal]:
-        """The contents that the Secret is to have, and the renewal that was asked for and is done with them."""
-        base = present.files if can_sign(present.files) or not self._known else self._known
-        asked = _asked(present)
-        if asked == "ca" and can_sign(base) and now < settled(base):
-            asked = ""  # a new CA needs the one before it known to every caller; the annotation stays until then
-        return careful(present.files, successor(base, self._wanted, now=now, force=asked), now=now), asked
+    async def _present(self) -> StoredFiles:
+        """What there is; for a Secret that is gone or cannot sign, with what is remembered of it, if that holds still.
+
+        What no caller trusts any more has been revoked while we did not look, and is forgotten.
+        """
+        present = await read_secret(self._client, self._options.secret, namespace=self._options.namespace)
+        known = self._known
+        if known is None or can_sign(present.files):
+            return present
+        callers = [
+            authority
+            for name in self._options.configurations
+            for resource in CONFIGURATIONS
+            for authority in await trusting(self._client, resource, name, service=self._service)
+        ]
+        if callers and load(known.files, AUTHORITY).certificate not in callers:
+            self._known = None
+        elif not present.version:
+            wishes = {name: value for name, value in known.annotations.items() if name in (RENEW, REVOKED)}
+            return replace(present, annotations=wishes)
+        return present
+
+    def _following(self, present: StoredFiles, *, now: datetime) -> tuple[StoredFiles, Renewal]:
+        """What the Secret is to be, and the renewal that was asked for and is done with it."""
+        known = self._known.files if self._known else {}
+        base = present.files if can_sign(present.files) or not known else known
+        asked, mark = _asked(present), present.annotations.get(REVOKED, "")
+        # A new CA needs the one before it known to every caller, and a revocation its end. The wish stays until then.
+        if asked in ("ca", "revoke") and can_sign(base) and (mark == PENDING or now < settled(base)):
+            asked = ""
+        files = careful(present.files, successor(base, self._wanted, now=now, force=asked), now=now)
+        files = without_outlived(files, days=self._options.days, now=now)
+        mark = next_mark(mark, files, revoke=asked == "revoke", now=now)
+        if is_alone(mark, files):
+            files = alone(files)
+        gone = (REVOKED, RENEW) if asked else (REVOKED,)
+        annotations = {name: value for name, value in present.annotations.items() if name not in gone}
+        return replace(present, files=files, annotations=annotations | ({REVOKED: mark} if mark else {})), asked
 
     def _kept(self, present: StoredFiles, written: list[str]) -> Kept:
-        files = present.files
+        files, pending = present.files, present.annotations.get(REVOKED) == PENDING
         serving, authority = load(files, SERVING).certificate, load(files, AUTHORITY).certificate
         due = min(renewal_due(serving), renewal_due(authority))
-        if _asked(present) or not signed_by_own_authority(files):
+        if pending:
+            due = min(due, handed_over(files))
+        if (_asked(present) and not pending) or not signed_by_own_authority(files):
             due = min(due, settled(files))  # it waits for the callers of the CA
         return Kept({self._options.secret: serving.not_valid_after_utc}, tuple(written), due)
 
-    async def _trust(self, authorities: list[x509.Certificate], *, now: datetime) -> None:
-        """Have every configuration trust these, if there are any."""
+    async def _trust(self, present: StoredFiles, *, now: datetime) -> None:
+        """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed."""
+        files = present.files
+        authorities = trusted(files)
+        keeps: Keeps = everything
+        if present.ours and is_alone(present.annotations.get(REVOKED, ""), files):
+            authorities, keeps = [load(files, AUTHORITY).certificate], nothing
+        elif present.ours and can_sign(files) and without_outlived(files, days=self._options.days, now=now) == files:
+            # The Secret first: it is written by nobody whose clock is wrong.
+            keeps = needed_still(files, days=self._options.days, now=now)
         if not authorities:
             return
-        service = ServiceName(self._options.namespace, self._options.service)
         for name in self._options.configurations:
             for resource in CONFIGURATIONS:
                 result = await trust(
-                    self._client, resource, name, authorities=authorities, service=service, now=now, sleep=self._sleep
+                    self._client,
+                    resource,
+                    name,
+                    authorities=authorities,
+                    service=self._service,
+                    now=now,
+                    keeps=keeps,
+                    sleep=self._sleep,
                 )
                 if result is not None and result.changed:
                     _log.info("caBundle written", kind=result.kind, name=name, webhooks=result.changed)

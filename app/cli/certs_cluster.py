@@ -43,7 +43,7 @@ INSTALL_EPILOG = paragraphs("""Examples:
 
 Takes the flags of Network Resources Injector's installer. Any number of replicas may run it at once; the Secret named
 like --name is the lock and holds the CA and the certificate. Nothing is ever deleted, and each run repairs what an
-earlier one left undone.""")
+earlier one left undone. A Service that is there keeps its targetPort.""")
 
 UNREGISTER_EPILOG = paragraphs("""Examples:
 
@@ -101,8 +101,15 @@ def install(
         str, typer.Option("--failure-policy", help="Ignore or Fail: what happens to Pods while Berth is down")
     ] = "Fail",
     timeout_seconds: Annotated[
-        int, typer.Option("--timeout-seconds", min=1, max=30, help="How long the API server waits for Berth")
-    ] = 10,
+        int | None,
+        typer.Option(
+            "--timeout-seconds",
+            min=1,
+            max=30,
+            help="How long the API server waits for Berth (default: what is registered, or 10)",
+            show_default=False,
+        ),
+    ] = None,
     directory: Annotated[Path, typer.Option("--dir", help="Where tls.crt and tls.key are written")] = Path("/etc/tls"),
     every: Annotated[int, typer.Option("--every", min=0, help="Stay, and repeat after so many seconds (0: once)")] = 0,
     kubeconfig: _Kubeconfig = None,

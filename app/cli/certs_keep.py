@@ -17,7 +17,7 @@ EPILOG = paragraphs("""Examples:
 
 Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call the Service,
 and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The annotation
-berth.dev/renew on the webhook's Secret (certificate or ca) has it renewed at once.
+berth.dev/renew on the webhook's Secret (certificate, ca, or revoke after a theft) has it renewed at once.
 
 Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas; NAMESPACE for the namespace.
 A flag beats the environment.

@@ -15,6 +15,7 @@ from app.certs.holdings import load, make
 from app.certs.install import install
 from app.certs.issuing import serving_names
 from app.certs.registration import Installation
+from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
 from app.tls import Pair
@@ -122,6 +123,39 @@ async def test_what_somebody_deleted_or_changed_is_put_back(client, now) -> None
     await install(client, OURS, now=now)
     *_, validating = await everything(client)
     assert validating["webhooks"][0]["failurePolicy"] == "Fail"
+
+
+@pytest.mark.parametrize(("told", "seconds"), [(None, 3), (10, 10)])
+async def test_what_an_admin_has_set_stays_unless_told_otherwise(client, now, told, seconds) -> None:
+    """How long the API server waits, and the port that the webhook listens at; each registration has its own."""
+    await install(client, OURS, now=now)
+    shorter = [{"op": "replace", "path": "/webhooks/0/timeoutSeconds", "value": 3}]
+    await client.patch(MUTATING_WEBHOOKS, OURS.mutating, shorter, patch_type="json")
+    port = [{"op": "replace", "path": "/spec/ports/0/targetPort", "value": 6443}]
+    await client.patch(SERVICES, OURS.service, port, patch_type="json", namespace="kube-system")
+    for _ in range(2):
+        await install(client, Installation(timeout_seconds=told), now=now)
+    _, service, mutating, validating = await everything(client)
+    assert mutating["webhooks"][0]["timeoutSeconds"] == seconds
+    assert validating["webhooks"][0]["timeoutSeconds"] == 10
+    assert [(one["port"], one["targetPort"]) for one in service["spec"]["ports"]] == [(443, 6443)]
+
+
+async def test_the_command_sets_a_timeout_only_if_told(client, kubeconfig, tmp_path) -> None:
+    waits = []
+    for flags in ([], ["--timeout-seconds", "5"], []):
+        await asyncio.to_thread(run, command(kubeconfig, tmp_path, *flags)[2:])
+        (webhook,) = (await client.get(VALIDATING_WEBHOOKS, OURS.validating))["webhooks"]
+        waits.append(webhook["timeoutSeconds"])
+    assert waits == [10, 5, 5]
+
+
+async def test_an_outlived_ca_of_ours_is_dropped(client, now) -> None:
+    await install(client, OURS, now=now)
+    await install(client, OURS, now=now + timedelta(days=2600))
+    await install(client, OURS, now=now + timedelta(days=2600 + 366))
+    secret, _, mutating, validating = await everything(client)
+    assert bundle_of(mutating) == bundle_of(validating) == [authority_of(secret)]
 
 
 async def test_another_installers_objects_are_taken_over_in_place(client, now) -> None:

@@ -276,6 +276,24 @@ async def test_a_mistake_is_told_and_a_bug_does_not_end_it(client) -> None:
         await eventually(lambda: keeper.waiting() == [])
 
 
+async def test_what_somebody_else_should_have_renewed_is_looked_at_as_seldom_as_the_rest(client) -> None:
+    """A Secret of a person, past a third of its life, would have every replica read all objects each second."""
+    passes = 0
+
+    async def keep(at: datetime) -> Kept:
+        nonlocal passes
+        passes += 1
+        return Kept({}, (), at - timedelta(days=1))
+
+    await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+    keeper = Keeper(client, [Subject("webhook", keep, ())], namespace=NAMESPACE, resync=3600)
+    async with running(keeper):
+        await eventually(lambda: keeper.waiting() == [])
+        before = passes
+        await asyncio.sleep(1.5)
+        assert passes == before
+
+
 async def test_a_wish_on_the_secret_is_fulfilled_by_one(client, limited) -> None:
     await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
     await register(client)

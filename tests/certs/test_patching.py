@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.bundles import encode_bundle, parse_bundle
+from app.certs.bundles import MOST, encode_bundle, parse_bundle
 from app.certs.issuing import issue_authority
 from app.certs.patching import Patched, ServiceName, merged_bundle, patch_bundle
 from app.errors import ApiError, Terminal
@@ -178,3 +178,14 @@ async def test_the_command_patches(client, kubeconfig, tmp_path, now) -> None:
     found = await client.get(MUTATING_WEBHOOKS, "hooks")
     bundle = base64.b64decode(found["webhooks"][1]["clientConfig"]["caBundle"])
     assert parse_bundle(bundle, source="caBundle") == [new]
+
+
+def test_a_bundle_does_not_grow_without_end(now) -> None:
+    """Of CAs that are forced one after the other, the newest stay; those that are asked for stay all."""
+    authorities = [authority(now) for _ in range(MOST + 3)]
+    bundle = ""
+    for one in authorities:
+        bundle = merged_bundle(bundle, [one], now=now)
+    kept = parse_bundle(base64.b64decode(bundle), source="caBundle")
+    assert kept == authorities[:2:-1]
+    assert len(parse_bundle(base64.b64decode(merged_bundle("", authorities, now=now)), source="x")) == MOST + 3

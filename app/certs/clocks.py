@@ -1,0 +1,50 @@
+"""Whether this machine's clock may date certificates: it is held against the API server's.
+
+A keeper whose clock is ahead would issue what is not valid yet for anybody else. Owns the comparison alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Protocol, runtime_checkable
+
+from app.errors import ApiError, Transient
+
+APART = timedelta(seconds=60)
+"""What the allowance in certificates (CLOCK_SKEW) covers several times over, and no request takes."""
+_AGAIN = 10.0
+
+
+@runtime_checkable
+class TellsTime(Protocol):
+    """An API server's client that knows the server's time."""
+
+    async def server_time(self) -> datetime | None:
+        """None where the server does not say it."""
+
+
+async def check_clock(client: object, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    """Raise Transient where our clock and the API server's are more than `APART` from each other.
+
+    Where the server does not say its time, or not to us, nothing can be compared, and nothing is.
+    """
+    if not isinstance(client, TellsTime):
+        return
+    before = now()
+    try:
+        there = await client.server_time()
+    except ApiError as error:
+        if error.status not in (401, 403, 404):
+            raise
+        return
+    if there is None:
+        return
+    ahead = before + (now() - before) / 2 - there
+    if abs(ahead) > APART:
+        seconds = f"{abs(ahead).total_seconds():.0f} s {'ahead of' if ahead > timedelta() else 'behind'}"
+        raise Transient(
+            f"the clock of this machine is {seconds} the API server's: no certificate is issued until they agree "
+            f"(at most {APART.total_seconds():.0f} s apart)",
+            delay=_AGAIN,
+        )
