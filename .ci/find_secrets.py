@@ -9,6 +9,7 @@ that file anew. Exit status: 0 nothing new, 1 something that may be a secret.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +27,9 @@ def main(arguments: list[str]) -> int:
     with default_settings():
         # Asking the service that a token is for would tell it to the network.
         get_settings().disable_filters("detect_secrets.filters.common.is_ignored_due_to_verification_policies")
-        found = SecretsCollection(root=str(ROOT))
+        # Names are relative to the tree, lest the baseline be of one machine's directory.
+        os.chdir(ROOT)
+        found = SecretsCollection()
         found.scan_files(*_files())
         if "--accept" in arguments:
             BASELINE.write_text(json.dumps(baseline.format_for_output(found, is_slim_mode=True), indent=2) + "\n")
