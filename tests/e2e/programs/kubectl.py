@@ -47,6 +47,7 @@ def main() -> int:
     annotate = commands.add_parser("annotate")
     annotate.add_argument("target")
     annotate.add_argument("pair")
+    annotate.add_argument("--overwrite", action="store_true")
     wait = commands.add_parser("wait")
     wait.add_argument("target")
     wait.add_argument("--for", dest="condition", required=True)
