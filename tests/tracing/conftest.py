@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -11,7 +12,12 @@ from tests.tracing.receiver import Receiver
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     with Receiver().serving() as made:
+        before = set(threading.enumerate())
         yield made
+        made.answer()
+        # What the library still tries to send ends here: its pauses draw from `random`, which property tests watch.
+        for thread in set(threading.enumerate()) - before:
+            thread.join(30)
 
 
 @pytest.fixture(autouse=True)

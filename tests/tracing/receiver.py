@@ -72,6 +72,11 @@ class Receiver:
             assert time.monotonic() < end, f"never came true; spans: {self.spans}"
             pause.wait(0.02)
 
+    def answer(self) -> None:
+        """Be silent no more; a request that waits is let go, and may come again."""
+        self.silent.clear()
+        self._released.set()
+
     @contextmanager
     def serving(self) -> Iterator[Receiver]:
         thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
