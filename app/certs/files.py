@@ -21,7 +21,7 @@ from app.errors import UsageError
 
 DATA = "..data"
 _GENERATION = "..berth-"
-_READ_ATTEMPTS = 20
+_READ_ATTEMPTS = 200
 
 
 def write_files(directory: Path, files: Mapping[str, bytes]) -> None:
