@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from app.placement.policy import ALLOWANCES
+
 ABSENT = None
 """The default of every option: what was not given is not told to the settings."""
 CLUSTER, LOGS, PLACEMENT, SERVING = "Cluster", "Logs", "Placement and tenants", "Serving"
@@ -79,6 +81,15 @@ TenantNodeLabel = Annotated[
         "--tenant-node-label",
         panel=PLACEMENT,
         text='Label of DPU nodes that names their tenant; "" confines nobody (default: berth.dev/tenant)',
+    ),
+]
+TenantAllow = Annotated[
+    str | None,
+    option(
+        "--tenant-allow",
+        panel=PLACEMENT,
+        text="Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold (default: none); "
+        f"KIND is {', '.join(ALLOWANCES)}",
     ),
 ]
 RefusedNames = Annotated[

@@ -18,6 +18,7 @@ from app.cli.options import (
     LogLevel,
     RefusedNames,
     ServersAddress,
+    TenantAllow,
     given,
     option,
     paragraphs,
@@ -161,6 +162,7 @@ def webhook(
             text="Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces (default: off)",
         ),
     ] = ABSENT,
+    tenant_allow: TenantAllow = ABSENT,
     host_label: HostLabel = ABSENT,
     tenant_node_label: Annotated[
         str | None,

@@ -28,13 +28,19 @@ async def get_or_none(
         raise
 
 
-async def until_no_conflict(attempt: Callable[[], Awaitable[T]], *, sleep: Sleep) -> T:
-    """Run `attempt` until no rival came between its reads and its writes; the last conflict is raised."""
+async def until_no_conflict(
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    sleep: Sleep,
+    attempts: int = ATTEMPTS,
+    lost: Callable[[ApiError], bool] = lambda error: error.conflict,
+) -> T:
+    """Run `attempt` until no rival came between its reads and its writes, as `lost` says; raise the last loss."""
     backoff = Backoff(base=0.05, cap=2.0)
     while True:
         try:
             return await attempt()
         except ApiError as error:
-            if not error.conflict or backoff.attempts + 1 >= ATTEMPTS:
+            if not lost(error) or backoff.attempts + 1 >= attempts:
                 raise
             await sleep(backoff.next(at_least=error.delay))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+
+from app.placement.policy import TenantPolicy
 
 HOST_LABEL = "provisioning.dpu.nvidia.com/host"
 """Label on an infra node (a DPU), by DPF: the name of the host that it sits in. --host-label names another."""
@@ -26,10 +28,14 @@ DPU_OF_HOST = "berth.dev/dpu-of-host"
 
 @dataclass(frozen=True, slots=True)
 class PlacementOptions:
-    """Which node labels carry the facts. An empty `tenant_node_label` turns confinement off."""
+    """Which node labels carry the facts. An empty `tenant_node_label` turns confinement off.
+
+    `policy` is what tenants' Pods may ask for beyond what every tenant may.
+    """
 
     host_label: str = HOST_LABEL
     tenant_node_label: str = TENANT_LABEL
+    policy: TenantPolicy = field(default_factory=TenantPolicy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ author of a Pod asks for can be given up by its author; that a Pod stays on its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Container
 from typing import Protocol
 
 import msgspec
@@ -79,13 +79,13 @@ class PlacementInjector:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _unreadable(error) from error
         metadata = pod.metadata or _NO_METADATA
-        if self._lookup is None or _is_static(request, metadata):
+        if self._lookup is None or is_static(request, metadata.annotations):
             self._plan(pod, metadata, None, plan)
             return None
         namespace = request.namespace or metadata.namespace or ""
         tenant = self._lookup.cached(namespace)
         if tenant is None:
-            _check_namespace(namespace)
+            check_namespace(namespace)
             return self._find_and_plan(self._lookup, namespace, pod, metadata, plan)
         self._plan(pod, metadata, (namespace, tenant), plan)
         return None
@@ -136,9 +136,9 @@ def _is_pod(request: Request) -> bool:
     return request.resource.resource == "pods" and not request.resource.group
 
 
-def _is_static(request: Request, metadata: Metadata) -> bool:
+def is_static(request: Request, annotations: Container[str] | None) -> bool:
     """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-    return MIRROR in (metadata.annotations or ()) and NODES_GROUP in request.user_info.groups
+    return MIRROR in (annotations or ()) and NODES_GROUP in request.user_info.groups
 
 
 def _host(metadata: Metadata, plan: Plan) -> str | None:
@@ -156,7 +156,8 @@ def _host(metadata: Metadata, plan: Plan) -> str | None:
     return annotations[DPU_OF_HOST] or ""
 
 
-def _check_namespace(namespace: str) -> None:
+def check_namespace(namespace: str) -> None:
+    """Raise Denied for what cannot be the name of a namespace, before it is looked up."""
     try:
         check_dns_label(namespace)
     except ValueError as error:

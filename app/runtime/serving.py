@@ -36,6 +36,7 @@ from app.settings.webhook import WebhookSettings
 from app.tenancy.webhook import TenantCheck
 from app.tls import ServingCertificate
 from app.tls_options import server_context
+from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.webhook import RuleCheck
 
 _log = structlog.get_logger(__name__)
@@ -184,7 +185,8 @@ class Serving:
             "validate": Chain(
                 checks=[
                     AttachmentCheck(settings.resource_name_keys),
-                    RuleCheck(),
+                    RuleCheck(settings.placement.policy),
+                    TenantPodCheck(tenants, settings.placement.policy),
                     TenantCheck(admin_names=settings.admin_names),
                 ]
             ),

@@ -9,6 +9,7 @@ from pydantic_settings import NoDecode
 
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.placement.policy import parse_policy
 from app.settings.source import RoleSettings, comma_list
 from app.tenancy.model import ADMIN_NAME
 
@@ -16,17 +17,31 @@ from app.tenancy.model import ADMIN_NAME
 class PlacementSettings(RoleSettings):
     """An empty `tenant_node_label` confines nobody. All roles of a cluster have to be told the same.
 
-    `admin_names` are the names of the cloud admin's certificates.
+    `admin_names` are the names of the cloud admin's certificates. `tenant_allow` has entries `KIND=NAME` of what
+    tenants' Pods may ask for beyond what every tenant may; see `app.placement.policy`.
     """
 
     host_label: str = HOST_LABEL
     tenant_node_label: str = TENANT_LABEL
     admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
+    tenant_allow: Annotated[tuple[str, ...], NoDecode] = ()
 
     @property
     def placement(self) -> PlacementOptions:
-        """Which node labels placement goes by."""
-        return PlacementOptions(host_label=self.host_label, tenant_node_label=self.tenant_node_label)
+        """Which node labels placement goes by, and what tenants' Pods may ask for."""
+        policy = parse_policy(self.tenant_allow)
+        return PlacementOptions(self.host_label, self.tenant_node_label, policy)
+
+    @field_validator("tenant_allow", mode="before")
+    @classmethod
+    def _list_of_allowances(cls, value: object) -> object:
+        return comma_list(value)
+
+    @field_validator("tenant_allow")
+    @classmethod
+    def _allowances(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        parse_policy(value)
+        return value
 
     @field_validator("host_label")
     @classmethod

@@ -15,6 +15,7 @@ from app.admission.chain import Plan
 from app.admission.review import Request
 from app.admission.written import decode_object, written_object
 from app.errors import Denied
+from app.placement.policy import TenantPolicy
 from app.wire import JSON
 from app.workloads.model import (
     ADMIN_RULES,
@@ -62,6 +63,9 @@ class RuleCheck:
 
     name = "workload-rules"
 
+    def __init__(self, policy: TenantPolicy | None = None) -> None:
+        self._policy = policy or TenantPolicy()
+
     def check(self, request: Request, plan: Plan) -> None:
         """Raise Denied with every problem ("InvalidRule", "InvalidObject"); warn of what is legal but surprising."""
         kind = (request.kind.group, request.kind.kind)
@@ -81,7 +85,7 @@ class RuleCheck:
             if old is not None and _was_mirror(old):
                 message = f"metadata.labels: this is a mirror of a companion: leave the label {MIRROR}"
                 raise Denied(message, reason=reason)
-        problems = _rule(obj, _RULES[kind]) if kind in _RULES else _object(obj, _OBJECTS[kind])
+        problems = self._problems(obj, kind)
         if problems:
             raise Denied(_told(problems), reason=reason)
         plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj)
@@ -91,18 +95,19 @@ class RuleCheck:
                 f"not at {cut(request.namespace)}"
             )
 
+    def _problems(self, obj: JSON, kind: tuple[str, str]) -> list[str]:
+        if kind in _RULES:
+            return _rule(obj, _RULES[kind], self._policy)
+        return manifest_problems(member(obj.get("spec"), "object"), kind=_OBJECTS[kind], policy=self._policy)
 
-def _rule(obj: JSON, kind: RuleKind) -> list[str]:
+
+def _rule(obj: JSON, kind: RuleKind, policy: TenantPolicy) -> list[str]:
     spec = obj.get("spec")
     problems = _name(obj)
     problems += rule_problems(spec, kind=kind)
     if isinstance(spec, dict):
-        problems += template_problems(spec.get("template"), trusted=kind == "admin")
+        problems += template_problems(spec.get("template"), trusted=kind == "admin", policy=policy)
     return problems
-
-
-def _object(obj: JSON, kind: str) -> list[str]:
-    return manifest_problems(member(obj.get("spec"), "object"), kind=kind)
 
 
 def _name(obj: JSON) -> list[str]:

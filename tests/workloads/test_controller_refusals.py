@@ -6,6 +6,8 @@ import asyncio
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, Resource
+from app.placement.model import PlacementOptions
+from app.placement.policy import parse_policy
 from app.workloads.control.failures import GONE_PAUSE
 from app.workloads.model import COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.workloads.conftest import SYSTEM, T1, Infra, eventually, rule
@@ -110,7 +112,8 @@ async def test_denial_is_reported_and_tried_again_with_growing_pauses(infra: Inf
     await infra.workload("u1")
     await infra.rule("r", spec={"priorityClassName": "later"})
     await infra.rule("fine")
-    async with infra.controller() as client:
+    placement = PlacementOptions(policy=parse_policy(["priorityClass=later"]))
+    async with infra.controller(placement=placement) as client:
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
         assert entry(infra, at=1)["reason"] == "Denied"
         assert "PriorityClass" in infra.status(TENANT_RULES, "r")["message"]

@@ -106,7 +106,6 @@ def test_what_the_baseline_allows_passes() -> None:
         "hostPID": None,
         "nodeName": "",
         "serviceAccountName": "",
-        "priorityClassName": "high",
         "securityContext": {
             "sysctls": [{"name": "net.ipv4.tcp_syncookies"}, {"name": "net.ipv4.tcp_rmem"}],
             "seccompProfile": {"type": "RuntimeDefault"},

@@ -12,6 +12,7 @@ from app.kube.names import check_label_value
 from app.kube.store import Store
 from app.placement.model import PlacementOptions, Requirement
 from app.placement.plan import contradictions
+from app.placement.policy import TenantPolicy
 from app.tenancy.gateway.confining import confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
@@ -133,8 +134,10 @@ class _Check:
         self._readers = Readers()
 
     async def tenants(self, rule: pb.WorkloadRule, namespace: str, placement: PlacementOptions) -> Wanted:
-        places = confinement(namespace, placement)
-        return await self._readers.read(lambda: _wanted(rule, places), size=self._size(rule), tenant=namespace)
+        def work() -> Wanted:
+            return _wanted(rule, confinement(namespace, placement), placement.policy)
+
+        return await self._readers.read(work, size=self._size(rule), tenant=namespace)
 
     async def admins(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
         return await self._readers.read(lambda: _admin_wanted(rule), size=self._size(rule), tenant=SYSTEM_NAMESPACE)
@@ -146,11 +149,11 @@ class _Check:
         return size
 
 
-def _wanted(rule: pb.WorkloadRule, places: tuple[Requirement, ...]) -> Wanted:
+def _wanted(rule: pb.WorkloadRule, places: tuple[Requirement, ...], policy: TenantPolicy) -> Wanted:
     problems = owner_problems(rule.owner, "rule.owner")
     if rule.generation < 0:
         problems.append("rule.generation: must not be negative")
-    spec = _spec(rule.id, rule.data, {}, kind="tenant", problems=problems, places=places)
+    spec = _spec(rule.id, rule.data, {}, kind="tenant", problems=problems, places=places, policy=policy)
     return Wanted(rule.id, spec, owner=rule.owner or API_OWNER, generation=rule.generation)
 
 
@@ -167,10 +170,12 @@ def _spec(
     kind: RuleKind,
     problems: list[str],
     places: tuple[Requirement, ...] = (),
+    policy: TenantPolicy | None = None,
 ) -> JSON:
     """The spec of a good rule; INVALID_ARGUMENT with all that is wrong with it, `problems` included.
 
-    Companions will run in these `places` alone: what could not is told now, not by the status of the rule.
+    Companions will run in these `places` alone: what could not is told now, not by the status of the rule. `policy`
+    says what a tenant's template may ask for.
     """
     found = [*problems, *name_problems(name, "rule.id")]
     try:
@@ -179,7 +184,7 @@ def _spec(
         raise invalid([*found, *error.problems]) from error
     found += rule_problems(spec, kind=kind, path=_PATH)
     template, path = spec["template"], f"{_PATH}.rule_template"
-    wrong = template_problems(template, trusted=kind == "admin", path=path)
+    wrong = template_problems(template, trusted=kind == "admin", path=path, policy=policy or TenantPolicy())
     found += wrong or contradictions(template["spec"], places, f"{path}.spec")
     if found:
         raise invalid(found)

@@ -113,7 +113,7 @@ class Evaluation:
 def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
     """Works out the shared part, the checks of the template included."""
     template = decode_json(rule.template)
-    problems = template_problems(template, trusted=rule.kind == "admin")
+    problems = template_problems(template, trusted=rule.kind == "admin", policy=options.placement.policy)
     problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
     metadata: JSON = {} if problem else template.get("metadata") or {}
     spec: JSON = {} if problem else template.get("spec") or {}

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from app.placement.policy import TenantPolicy
 from app.wire import JSON
-from app.workloads.templates.marks import member, shown
+from app.workloads.templates.isolation import shared_fate
+from app.workloads.templates.marks import each, member, shown
+from app.workloads.templates.volumes import forbidden_volumes
 
 _HOST = {
     "hostNetwork": "the network of the host",
@@ -61,43 +64,50 @@ _SELINUX_TYPES = ("container_t", "container_init_t", "container_kvm_t", "contain
 _PROFILES = ("RuntimeDefault", "Localhost")
 _CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_SYSTEM_PRIORITY = "system-"
+_DEFAULT_ACCOUNT = "default"
+_STRICT = TenantPolicy()
 
 
-def forbidden_fields(spec: Any, path: str) -> Iterator[str]:
-    """All that a tenant may not write in the spec of a Pod, of a Pod or of a template at `path`."""
-    yield from _identity(spec, path)
-    for here, volume in _each(spec, "volumes", path):
-        if volume.get("hostPath") is not None:
-            yield f"{here}.hostPath: a tenant's Pod may not use files of the host; use another kind of volume"
+def forbidden_fields(
+    spec: Any, path: str, policy: TenantPolicy = _STRICT, *, namespace: str | None = None, admitted: bool = False
+) -> Iterator[str]:
+    """All that a tenant may not write in the spec of a Pod, of a Pod or of a template at `path`.
+
+    `namespace` is the Pod's own, None where it is not known yet. `admitted` is for what the API server has taken: it
+    may hold what admission plugins and controllers write (the default service account with its token, ephemeral
+    containers).
+    """
+    yield from _identity(spec, path, admitted=admitted)
+    yield from shared_fate(spec, path, policy, namespace=namespace, admitted=admitted)
+    yield from forbidden_volumes(spec, path, policy, admitted=admitted)
     security = member(spec, "securityContext")
     yield from _profiles(security, f"{path}.securityContext")
-    for here, sysctl in _each(security, "sysctls", f"{path}.securityContext"):
+    for here, sysctl in each(security, "sysctls", f"{path}.securityContext"):
         name = sysctl.get("name")
         if not isinstance(name, str) or name not in _SYSCTLS:
             yield f"{here}.name: {shown(name)} is not a safe sysctl; want {_listed(_SYSCTLS)}"
-    if member(spec, "ephemeralContainers"):
+    if member(spec, "ephemeralContainers") and not admitted:
         yield f"{path}.ephemeralContainers: can only be added to a Pod that runs; leave it out"
     for field in _CONTAINERS:
-        for here, container in _each(spec, field, path):
+        for here, container in each(spec, field, path):
             yield from _container(container, here)
 
 
-def _identity(spec: Any, path: str) -> Iterator[str]:
-    """Whose namespaces the Pod shares, where and as whom it runs, and before whom."""
+def _identity(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
+    """Whose namespaces the Pod shares, where it runs, and as whom."""
     for field, what in _HOST.items():
         if member(spec, field):
             yield f"{path}.{field}: a tenant's Pod may not use {what}; leave it out"
     for field, reason in _FIXED.items():
-        if member(spec, field):
+        value = member(spec, field)
+        if value and not (admitted and field != "nodeName" and value == _DEFAULT_ACCOUNT):
             yield f"{path}.{field}: {reason}; leave it out"
-    priority = member(spec, "priorityClassName")
-    if isinstance(priority, str) and priority.startswith(_SYSTEM_PRIORITY):
-        yield f"{path}.priorityClassName: {shown(priority)} is for the cluster's own Pods; use another class"
+    if member(spec, "automountServiceAccountToken"):
+        yield f"{path}.automountServiceAccountToken: a tenant's Pod has no token of the infra cluster; leave it out"
 
 
 def _container(container: JSON, path: str) -> Iterator[str]:
-    for here, port in _each(container, "ports", path):
+    for here, port in each(container, "ports", path):
         if port.get("hostPort"):
             yield f"{here}.hostPort: a tenant's Pod may not use ports of the host; leave it out"
     security, where = container.get("securityContext"), f"{path}.securityContext"
@@ -143,14 +153,6 @@ def _hosts(handler: Any, path: str) -> Iterator[str]:
     for field in ("httpGet", "tcpSocket"):
         if member(member(handler, field), "host"):
             yield f"{path}.{field}.host: a tenant's probe goes to its own Pod; leave it out"
-
-
-def _each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
-    """The objects in a list, each with its path; what is no object is no finding of the guards."""
-    items = member(holder, field)
-    for index, item in enumerate(items if isinstance(items, list) else []):
-        if isinstance(item, dict):
-            yield f"{path}.{field}[{index}]", item
 
 
 def _listed(names: frozenset[str] | tuple[str, ...]) -> str:

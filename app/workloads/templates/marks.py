@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.kube.names import domain_above
-from app.wire import encode_json
+from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
 _SHOWN = 80
@@ -74,6 +74,14 @@ def _profile_annotations(annotations: Any, path: str) -> Iterator[str]:
 def member(value: Any, field: str) -> Any:
     """A field of what should be an object; None where it is none."""
     return value.get(field) if isinstance(value, dict) else None
+
+
+def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
+    """The objects in a list, each with its path. Entries that are not objects are left to the validation of shapes."""
+    items = member(holder, field)
+    for index, item in enumerate(items if isinstance(items, list) else []):
+        if isinstance(item, dict):
+            yield f"{path}.{field}[{index}]", item
 
 
 def shown(value: object) -> str:

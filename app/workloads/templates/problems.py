@@ -7,7 +7,8 @@ the field's path. Never changes its input, never raises, looks nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -19,6 +20,7 @@ from app.kinds.names import check_metadata
 from app.kinds.objects import check_object
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.names import check_dns_subdomain
+from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.marks import foreign_metadata, member, reserved_marks, shown, token_secret
@@ -27,6 +29,7 @@ ManifestKind = Literal["Pod", "DaemonSet", "Secret", "ConfigMap"]
 """The kinds of objects that a tenant may have in the infra cluster."""
 _KINDS: Final[frozenset[str]] = frozenset(get_args(ManifestKind))
 _API_VERSIONS = {"DaemonSet": "apps/v1"}
+_STRICT: Final = TenantPolicy()
 MOST_ITEMS = 1000
 _LISTS = ("initContainers", "containers", "ephemeralContainers", "volumes", "tolerations", "imagePullSecrets")
 _TEMPLATE_METADATA = ("labels", "annotations")
@@ -34,11 +37,13 @@ _MANIFEST_METADATA = ("name", *_TEMPLATE_METADATA)
 """What becomes of an object's metadata; namespace and all that the server writes are not the author's."""
 
 
-def template_problems(template: Any, *, trusted: bool, path: str = "spec.template") -> list[str]:
+def template_problems(
+    template: Any, *, trusted: bool, path: str = "spec.template", policy: TenantPolicy = _STRICT
+) -> list[str]:
     """What is wrong with the Pod manifest of a rule.
 
-    A `trusted` template, the admin's, may ask for the host; Berth's own marks nobody may write. A template needs no
-    metadata: what it has beside labels and annotations is not used.
+    A `trusted` template, the admin's, may ask for the host, but it may not write Berth's own marks; for others `policy`
+    says what they may ask for. A template needs no metadata: what it has beside labels and annotations is not used.
     """
     manifest = _plain(template)
     if manifest is None:
@@ -49,14 +54,23 @@ def template_problems(template: Any, *, trusted: bool, path: str = "spec.templat
     if trusted:
         guarded = [*reserved_marks(metadata, where)]
     else:
-        guarded = [*foreign_metadata(metadata, where), *forbidden_fields(manifest.get("spec"), f"{path}.spec")]
+        spec = manifest.get("spec")
+        guarded = [*foreign_metadata(metadata, where), *forbidden_fields(spec, f"{path}.spec", policy)]
     return _unique([*guarded, *_faults(manifest, "Pod", path, _TEMPLATE_METADATA)])
 
 
-def manifest_problems(manifest: Any, *, kind: str, path: str = "spec.object") -> list[str]:
+def manifest_problems(
+    manifest: Any,
+    *,
+    kind: str,
+    path: str = "spec.object",
+    policy: TenantPolicy = _STRICT,
+    namespace: str | None = None,
+) -> list[str]:
     """What is wrong with a tenant's manifest, which must be a Pod, DaemonSet, Secret or ConfigMap as `kind` says.
 
-    It needs a name. Its namespace is not looked at: the object is created in the tenant's, whatever it says.
+    It needs a name. Its namespace is not looked at: the object is created in the tenant's, which is `namespace` where
+    that is known. `policy` says what its Pods may ask for.
     """
     if kind not in _KINDS:
         known = ", ".join(get_args(ManifestKind))
@@ -68,7 +82,9 @@ def manifest_problems(manifest: Any, *, kind: str, path: str = "spec.object") ->
     pod, where = (spec, "spec") if kind == "Pod" else (member(member(spec, "template"), "spec"), "spec.template.spec")
     if crowded := _crowded(pod, f"{path}.{where}"):
         return crowded
-    return _unique([*_guarded(plain, kind, path), *_faults(plain, kind, path, _MANIFEST_METADATA)])
+    forbidden = partial(forbidden_fields, policy=policy, namespace=namespace)
+    guarded = _guarded(plain, kind, path, forbidden)
+    return _unique([*guarded, *_faults(plain, kind, path, _MANIFEST_METADATA)])
 
 
 def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
@@ -86,15 +102,15 @@ def _crowded(spec: Any, path: str) -> list[str]:
     return [f"{path}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS]
 
 
-def _guarded(manifest: JSON, kind: str, path: str) -> Iterator[str]:
+def _guarded(manifest: JSON, kind: str, path: str, forbidden: Callable[[Any, str], Iterator[str]]) -> Iterator[str]:
     yield from foreign_metadata(manifest.get("metadata"), f"{path}.metadata")
     spec, where = manifest.get("spec"), f"{path}.spec"
     if kind == "Pod":
-        yield from forbidden_fields(spec, where)
+        yield from forbidden(spec, where)
     elif kind == "DaemonSet":
         template = member(spec, "template")
         yield from foreign_metadata(member(template, "metadata"), f"{where}.template.metadata")
-        yield from forbidden_fields(member(template, "spec"), f"{where}.template.spec")
+        yield from forbidden(member(template, "spec"), f"{where}.template.spec")
     elif kind == "Secret":
         yield from token_secret(manifest, path)
 

@@ -1,0 +1,61 @@
+"""What the cloud admin allows tenants' Pods beyond what every tenant may do: names by kind, such as priority classes.
+
+Nothing is allowed by default. All roles of an infra cluster need the same list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal, get_args
+
+from app.kube.names import check_dns_subdomain
+
+Allowance = Literal["csiDriver", "deviceClass", "priorityClass", "runtimeClass", "scheduler", "volumeType"]
+"""Kinds of names: CSI drivers of inline volumes, DeviceClasses, PriorityClasses, RuntimeClasses, schedulers, and types
+of volumes as the Pod API spells them (`nfs`, `ephemeral`)."""
+ALLOWANCES: Final[tuple[str, ...]] = get_args(Allowance)
+SYSTEM_PRIORITY = "system-"
+_VOLUME_TYPE = re.compile(r"[a-z][A-Za-z]{1,62}", re.ASCII)
+_NEVER = {"hostPath": "files of the host", "csi": "inline CSI volumes as a whole: name drivers with csiDriver"}
+
+
+@dataclass(frozen=True, slots=True)
+class TenantPolicy:
+    """The entries `KIND=NAME` that hold."""
+
+    entries: frozenset[str] = frozenset()
+
+    def allows(self, kind: Allowance, name: object) -> bool:
+        return f"{kind}={name}" in self.entries
+
+    def advice(self, kind: Allowance) -> str:
+        """What a message tells a tenant to write in place of a name that is not allowed."""
+        names = sorted(entry.partition("=")[2] for entry in self.entries if entry.startswith(f"{kind}="))
+        wanted = f"use {' or '.join(names)}, or leave it out" if names else "leave it out"
+        return f"{wanted} (the cloud admin allows more with --tenant-allow {kind}=NAME)"
+
+
+def parse_policy(entries: Iterable[str]) -> TenantPolicy:
+    """Raise ValueError for an entry that is not `KIND=NAME`, or that would take a wall away."""
+    return TenantPolicy(frozenset(map(_checked, entries)))
+
+
+def _checked(entry: str) -> str:
+    kind, equals, name = entry.partition("=")
+    if not equals or kind not in ALLOWANCES:
+        raise ValueError(f"{entry!r}: want KIND=NAME, with KIND one of {', '.join(ALLOWANCES)}")
+    if kind == "volumeType":
+        if not _VOLUME_TYPE.fullmatch(name):
+            raise ValueError(f"{entry!r}: want the name of a field of a volume, such as nfs")
+        if name in _NEVER:
+            raise ValueError(f"{entry!r}: tenants cannot be allowed {_NEVER[name]}")
+        return entry
+    try:
+        check_dns_subdomain(name)
+    except ValueError as error:
+        raise ValueError(f"{entry!r}: {error}") from error
+    if kind == "priorityClass" and name.startswith(SYSTEM_PRIORITY):
+        raise ValueError(f"{entry!r}: classes that begin with {SYSTEM_PRIORITY} are for the Pods of the cluster itself")
+    return entry

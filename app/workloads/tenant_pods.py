@@ -1,0 +1,138 @@
+"""Refuses Pods, Pod templates and claims of devices that must not be in a tenant's namespace, by any writer.
+
+The gateway looks at manifests before it writes them, with the same guards. This is the wall for everything that does
+not come through the gateway, and for what other webhooks add. Labels, owners and finalizers are not looked at here:
+controllers of the cluster write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.admission.chain import Plan
+from app.admission.review import Request
+from app.admission.written import decode_object
+from app.errors import Denied
+from app.placement.policy import TenantPolicy
+from app.placement.webhook import TenantLookup, check_namespace, is_static
+from app.wire import JSON
+from app.workloads.templates.guards import forbidden_fields
+from app.workloads.templates.isolation import claim_problems
+from app.workloads.templates.marks import member
+
+TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
+    ("", "Pod"): "spec",
+    ("", "PodTemplate"): "template.spec",
+    ("", "ReplicationController"): "spec.template.spec",
+    ("apps", "DaemonSet"): "spec.template.spec",
+    ("apps", "Deployment"): "spec.template.spec",
+    ("apps", "ReplicaSet"): "spec.template.spec",
+    ("apps", "StatefulSet"): "spec.template.spec",
+    ("batch", "CronJob"): "spec.jobTemplate.spec.template.spec",
+    ("batch", "Job"): "spec.template.spec",
+}
+"""The kinds that hold the spec of a Pod, by group, with its path."""
+CLAIMS: Final[Mapping[tuple[str, str], str]] = {
+    ("resource.k8s.io", "ResourceClaim"): "spec",
+    ("resource.k8s.io", "ResourceClaimTemplate"): "spec.spec",
+}
+_SUBRESOURCES = ("", "ephemeralcontainers")
+_SCHEDULER = "system:kube-scheduler"
+_LINES = 50
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """What is written: the part at `path`, and what stood there before an update."""
+
+    path: str
+    part: Any
+    before: Any
+    is_claim: bool
+    is_bound: bool
+
+
+class TenantPodCheck:
+    """Neutral outside tenants' namespaces, to static Pods, and to updates that leave the part as it was.
+
+    Without a lookup no namespace is a tenant's. Claims that the scheduler makes for extended resources are left alone.
+    """
+
+    name = "tenant-pods"
+
+    def __init__(self, lookup: TenantLookup | None, policy: TenantPolicy) -> None:
+        self._lookup = lookup
+        self._policy = policy
+
+    def check(self, request: Request, _plan: Plan) -> Awaitable[None] | None:
+        """Raise Denied ("TenantIsolation") with every problem, Transient where the namespace's tenant cannot be read.
+
+        Returns None when that is done, and something to await where the cache does not know the namespace.
+        """
+        if self._lookup is None or not _applies(request):
+            return None
+        tenant = self._lookup.cached(request.namespace)
+        if tenant is None:
+            check_namespace(request.namespace)
+            return self._find_and_check(self._lookup, request)
+        if tenant:
+            self._judge(request)
+        return None
+
+    async def _find_and_check(self, lookup: TenantLookup, request: Request) -> None:
+        if await lookup.find(request.namespace):
+            self._judge(request)
+
+    def _judge(self, request: Request) -> None:
+        write = _written(request)
+        if write is None or write.part == write.before:
+            return
+        problems = list(self._problems(write, request.namespace))
+        if problems:
+            more = [f"and {len(problems) - _LINES} more problems"] if len(problems) > _LINES else []
+            told = "; ".join(problems[:_LINES] + more)
+            raise Denied(f"not allowed in the namespace of a tenant: {told}", reason="TenantIsolation")
+
+    def _problems(self, write: _Write, namespace: str) -> Iterator[str]:
+        if write.is_claim:
+            yield from claim_problems(write.part, write.path, self._policy)
+            return
+        spec = write.part
+        if write.is_bound and isinstance(spec, dict):
+            spec = {field: value for field, value in spec.items() if field != "nodeName"}
+        yield from forbidden_fields(spec, write.path, self._policy, namespace=namespace, admitted=True)
+
+
+def _applies(request: Request) -> bool:
+    kind = (request.kind.group, request.kind.kind)
+    if kind in CLAIMS and request.user_info.username == _SCHEDULER:
+        return False
+    writes = request.operation in ("CREATE", "UPDATE") and request.has_object
+    return writes and request.sub_resource in _SUBRESOURCES and (kind in TEMPLATES or kind in CLAIMS)
+
+
+def _written(request: Request) -> _Write | None:
+    """None for a static Pod, and for what is being deleted: its finalizers can be removed."""
+    kind = (request.kind.group, request.kind.kind)
+    obj = decode_object(request.object, reason="UnreadableObject")
+    metadata = obj.get("metadata")
+    if member(metadata, "deletionTimestamp"):
+        return None
+    annotations = member(metadata, "annotations")
+    if is_static(request, annotations if isinstance(annotations, dict) else None):
+        return None
+    path = CLAIMS.get(kind) or TEMPLATES[kind]
+    update = request.operation == "UPDATE" and bytes(request.old_object) != b"null"
+    old = decode_object(request.old_object, reason="UnreadableObject") if update else {}
+    # The scheduler has written where a Pod runs before any update.
+    bound = update and kind == ("", "Pod")
+    return _Write(path, _at(obj, path), _at(old, path), is_claim=kind in CLAIMS, is_bound=bound)
+
+
+def _at(obj: JSON, path: str) -> Any:
+    found: Any = obj
+    for field in path.split("."):
+        found = member(found, field)
+    return found
