@@ -88,7 +88,7 @@ TenantAllow = Annotated[
     option(
         "--tenant-allow",
         panel=PLACEMENT,
-        text="Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold (default: none); "
+        text="Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold; "
         f"KIND is {', '.join(ALLOWANCES)}",
     ),
 ]

@@ -49,6 +49,7 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
         "drain_seconds": 1.5,
         "admin_names": "a.example, b.example",
         "host_label": "x/y",
+        "tenant_allow": "priorityClass=gold, volumeType=nfs",
     }
     options = gateway.load(given).options
     limits = options.limits
@@ -58,6 +59,7 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
     assert (limits.workloads_per_tenant, options.tls.admin_ca) == (9, Path("admin-ca.crt"))
     assert options.admin_names == ("a.example", "b.example")
     assert options.placement.host_label == "x/y"
+    assert options.placement.policy.entries == {"priorityClass=gold", "volumeType=nfs"}
 
 
 @pytest.mark.parametrize(("given", "host"), [("::1", "[::1]"), ("::", "[::]"), ("127.0.0.1", "127.0.0.1")])
@@ -132,6 +134,8 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (controller, {"host_label": ""}, "--host-label: "),
         (controller, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
         (controller, {"kubeconfig": 5}, "--kubeconfig: "),
+        (gateway, {"tenant_allow": "gold"}, "--tenant-allow: 'gold': want KIND=NAME"),
+        (webhook, {"tenant_allow": "volumeType=hostPath"}, "--tenant-allow: 'volumeType=hostPath': tenants cannot"),
         (gateway, {"port": 80}, "--port: invalid port number"),
         (gateway, {"port": 8444}, "--port and --health-check-port: want two ports, got one"),
         (gateway, {"client_ca": ""}, "--client-ca: want a value"),

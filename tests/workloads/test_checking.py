@@ -11,6 +11,7 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.review import Decision, GroupVersionKind, Request
+from app.placement.policy import TenantPolicy, parse_policy
 from app.workloads.model import ADMIN_RULES, MIRROR, RULE_NAME, TENANT_RULES, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES
 from app.workloads.webhook import RuleCheck
 
@@ -50,7 +51,13 @@ def terms(**expression: Any) -> list[JSON]:
 
 
 async def review(
-    obj: Any, resource: Any = WORKLOAD_RULES, *, old: Any = None, namespace: str = "universe", **fields: Any
+    obj: Any,
+    resource: Any = WORKLOAD_RULES,
+    *,
+    old: Any = None,
+    namespace: str = "universe",
+    policy: TenantPolicy | None = None,
+    **fields: Any,
 ) -> Decision:
     kind = GroupVersionKind(resource.group, resource.version, resource.kind)
     request = Request(
@@ -61,7 +68,7 @@ async def review(
         old_object=msgspec.Raw(json.dumps(old).encode()),
         **({"operation": "UPDATE" if old is not None else "CREATE"} | fields),
     )
-    decision, _ = await Chain(checks=[RuleCheck()]).review(request)
+    decision, _ = await Chain(checks=[RuleCheck(policy)]).review(request)
     return decision
 
 
@@ -137,6 +144,14 @@ async def test_only_admin_rules_may_ask_for_the_host() -> None:
     assert (await review(rule(template=HOST_POD, tenantMatch=["*"]), ADMIN_RULES)).allowed
     for resource in (WORKLOAD_RULES, TENANT_RULES):
         assert (await review(rule(template=HOST_POD), resource)).message.startswith("spec.template.spec.hostNetwork")
+
+
+@pytest.mark.parametrize("resource", [WORKLOAD_RULES, TENANT_RULES, UVS_PODS], ids=lambda resource: resource.kind)
+async def test_what_the_cloud_admin_allows_passes(resource: Any) -> None:
+    template = {**POD, "metadata": {"name": "p"}, "spec": {**POD["spec"], "priorityClassName": "gold"}}
+    obj = uvs(template) if resource is UVS_PODS else rule(template=template)
+    assert "spec.priorityClassName: " in (await review(obj, resource)).message
+    assert (await review(obj, resource, policy=parse_policy(["priorityClass=gold"]))).allowed
 
 
 @pytest.mark.parametrize(("beginning", "allowed"), [("rule-", True), ("Rule-", False)])

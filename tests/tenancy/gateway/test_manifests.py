@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from app.kube.resources import PODS, SECRETS
+from app.kube.resources import PODS, SECRETS, Resource
+from app.placement.model import PlacementOptions
+from app.placement.policy import parse_policy
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.manifests import prepare, read, render
 from app.tenancy.gateway.options import Limits
@@ -45,6 +47,18 @@ def test_yaml_in_answers_reads_the_same_everywhere() -> None:
     for word in words:
         if word not in ("multi\nline\n", "ü"):
             assert f'"{word}"' in text
+
+
+@pytest.mark.parametrize("resource", [PODS, DAEMON_SETS], ids=lambda resource: resource.kind)
+def test_what_the_cloud_admin_allows_is_stored(resource: Resource) -> None:
+    spec = {**POD["spec"], "volumes": [{"name": "v", "csi": {"driver": "a.example"}}]}
+    daemon_set = {**DAEMON_SET, "spec": {**DAEMON_SET["spec"], "template": {**TEMPLATE, "spec": spec}}}
+    obj = {**pod("x"), "spec": spec} if resource == PODS else daemon_set
+    with pytest.raises(Refused, match=r'spec\.volumes\[0\]\.csi\.driver: "a\.example" is not allowed'):
+        prepare(obj, resource=resource, namespace=NS, owner="api")
+    placement = PlacementOptions(policy=parse_policy(["csiDriver=a.example"]))
+    made = prepare(obj, resource=resource, namespace=NS, owner="api", placement=placement)
+    assert "a.example" in str(made.body)
 
 
 def test_what_is_applied_of_a_secret_holds_no_plain_strings() -> None:
