@@ -1,8 +1,8 @@
 """Where a Pod may run: a pure choice among nodes, and the scheduler's words where there is none.
 
-Honors unschedulable nodes, spec.nodeName, NoSchedule and NoExecute taints, nodeSelector, required node affinity and
-free capacity of every requested resource. Preferences and Pod affinity are not modeled; of the nodes that fit, the
-one with the fewest Pods is chosen.
+Honors unschedulable nodes, spec.nodeName, NoSchedule and NoExecute taints, nodeSelector, required node affinity, free
+capacity of every requested resource, and what other Pods mean (`neighbors`). Preferences are not modeled; of the nodes
+that fit, the one with the fewest Pods is chosen.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from app.kube.quantity import parse
+from app.sandbox.standins.neighbors import Neighbors
 from app.wire import JSON
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -33,11 +34,18 @@ class Placement:
     message: str = ""
 
 
-def place(pod: JSON, nodes: Sequence[JSON], pods: Iterable[JSON]) -> Placement:
-    """The node for `pod`, given all nodes and the Pods that are bound to them (finished ones do not count)."""
+def place(
+    pod: JSON, nodes: Sequence[JSON], pods: Sequence[JSON], namespaces: Mapping[str, JSON] | None = None
+) -> Placement:
+    """The node for `pod`, given all nodes and the Pods that are bound to them (finished ones do not count).
+
+    `namespaces` has the labels of namespaces by name.
+    """
     if not nodes:
         return Placement("", "no nodes available to schedule pods")
+    pods = [other for other in pods if not _is_over(other)]
     used, counts = _usage(pods)
+    neighbors = Neighbors(pod, nodes, pods, namespaces or {}, lambda node: matches_node(pod["spec"], node))
     wanted = pod_requests(pod)
     reasons: Counter[str] = Counter()
     hopeless = 0
@@ -47,6 +55,8 @@ def place(pod: JSON, nodes: Sequence[JSON], pods: Iterable[JSON]) -> Placement:
         found = _refusal(pod, node)
         if found is None:
             lacking = _lacking(wanted, node, used.get(name, {}), counts[name])
+            if not lacking and (kept_off := neighbors.refusal(node)):
+                lacking = [kept_off]
             if not lacking:
                 fitting.append((counts[name], name))
             reasons.update(lacking)
@@ -163,11 +173,15 @@ def _usage(pods: Iterable[JSON]) -> tuple[dict[str, Amounts], Counter[str]]:
     counts: Counter[str] = Counter()
     for pod in pods:
         node = (pod.get("spec") or {}).get("nodeName")
-        if not node or (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
+        if not node:
             continue
         counts[node] += 1
         used[node] = _sum(used.get(node, {}), pod_requests(pod))
     return used, counts
+
+
+def _is_over(pod: JSON) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def pod_requests(pod: JSON) -> Amounts:

@@ -19,16 +19,17 @@ NAME = "default-scheduler"
 
 
 class Scheduler:
-    """`pods` and `nodes` hold whole objects of all namespaces."""
+    """`pods` and `nodes` hold whole objects of all namespaces, `namespaces` the namespaces themselves."""
 
-    def __init__(self, client: KubeClient, pods: Store[JSON], nodes: Store[JSON]) -> None:
+    def __init__(self, client: KubeClient, pods: Store[JSON], nodes: Store[JSON], namespaces: Store[JSON]) -> None:
         self._client = client
+        self._namespaces = namespaces
         self._pods = pods
         self._nodes = nodes
         self._bound: dict[Key, JSON] = {}
         # One worker: capacity is counted and taken without another Pod in between.
         self.controller: Controller[Key] = Controller(
-            "scheduler", self._reconcile, stores=[pods, nodes], keys=self._waiting, workers=1, resync=60.0
+            "scheduler", self._reconcile, stores=[pods, nodes, namespaces], keys=self._waiting, workers=1, resync=60.0
         )
         pods.subscribe(self._on_pod)
         nodes.subscribe(lambda *_: self._look_again())
@@ -56,7 +57,8 @@ class Scheduler:
         if assumed is not None and assumed["metadata"]["uid"] == pod["metadata"]["uid"]:
             return Done()
         others = [other for other in self._pods.values() if other["spec"].get("nodeName")]
-        placement = place(pod, self._nodes.values(), [*others, *self._bound.values()])
+        labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in self._namespaces.values()}
+        placement = place(pod, self._nodes.values(), [*others, *self._bound.values()], labels)
         try:
             if placement.node:
                 await self._bind(key, pod, placement.node)

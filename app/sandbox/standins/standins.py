@@ -44,7 +44,7 @@ class StandIns:
         names = [spec.name for spec in nodes]
         self._controllers = [
             NodeKeeper(client, nodes, known).controller,
-            Scheduler(client, pods, known).controller,
+            Scheduler(client, pods, known, stores[NAMESPACES]).controller,
             Kubelet(client, names, pods, known, elsewhere=elsewhere).controller,
             NamespaceCollector(client, stores[NAMESPACES]).controller,
             DeploymentKeeper(client, stores[DEPLOYMENTS], sets).controller,
