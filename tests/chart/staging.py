@@ -22,7 +22,9 @@ from tests.chart.conftest import JSON, NAMESPACE, Render, Server
 # A real API server has no way to the Pods of a Service here: it goes on without them.
 UNREACHABLE = {"failurePolicy": "Ignore", "timeoutSeconds": 1}
 _HURRIED = {"confineTenants": True, "deadlineSeconds": 0.5}
-TERMS: JSON = {"webhooks": dict.fromkeys(("pods", "tenantPods", "attachments", "rules"), UNREACHABLE)}
+TERMS: JSON = {
+    "webhooks": dict.fromkeys(("pods", "tenantPods", "attachments", "rules", "tenantIsolation"), UNREACHABLE)
+}
 
 
 class Stage:

@@ -48,7 +48,12 @@ def test_the_defaults_of_the_chart_are_those_of_the_flags(render: Render) -> Non
 def test_values_reach_the_settings(render: Render) -> None:
     values = {
         "logLevel": "debug",
-        "placement": {"hostLabel": "h/host", "tenantNodeLabel": "t/tenant", "adminNames": ["a", "b"]},
+        "placement": {
+            "hostLabel": "h/host",
+            "tenantNodeLabel": "t/tenant",
+            "adminNames": ["a", "b"],
+            "tenantAllow": {"volumeType": ["nfs"], "priorityClass": ["gold", "silver"]},
+        },
         "webhook": {
             "args": {
                 "networkResourceNameKeys": ["a/x", "b/y"],
@@ -91,6 +96,7 @@ def test_values_reach_the_settings(render: Render) -> None:
             "host_label": "h/host",
             "tenant_node_label": "t/tenant",
             "admin_names": ("a", "b"),
+            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
             "network_resource_name_keys": "a/x,b/y",
             "existing_resources": "skip",
             "node_selector_conflict": "deny",
@@ -108,11 +114,13 @@ def test_values_reach_the_settings(render: Render) -> None:
             "host_label": "h/host",
             "tenant_node_label": "t/tenant",
             "admin_names": ("a", "b"),
+            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
             "max_concurrent_reconciles": 32,
             "resync_seconds": 90,
         },
         "gateway": {
             "admin_names": ("a", "b"),
+            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
             "drain_seconds": 9,
             "max_message_bytes": 8388608,
             "streams_per_tenant": 9,

@@ -43,6 +43,23 @@ SCHEMA = [
     ({"tracing": {"endpoint": "collector:4318"}}, "at '/tracing/endpoint': 'collector:4318' does not match pattern"),
     ({"priorityClass": {"value": 2000000000}}, "at '/priorityClass/value': maximum: got 2"),
     ({"certificates": {"provided": {"caBundle": "ca.crt"}}}, "at '/certificates/provided/caBundle': 'ca.crt' does"),
+    ({"placement": {"tenantAllow": ["priorityClass=gold"]}}, "at '/placement/tenantAllow': got array, want object"),
+    (
+        {"placement": {"tenantAllow": {"priority": ["gold"]}}},
+        "at '/placement/tenantAllow': additional properties 'priority' not allowed",
+    ),
+    (
+        {"placement": {"tenantAllow": {"priorityClass": "gold"}}},
+        "at '/placement/tenantAllow/priorityClass': got string, want array",
+    ),
+    (
+        {"placement": {"tenantAllow": {"csiDriver": ["a,b"]}}},
+        "at '/placement/tenantAllow/csiDriver/0': 'a,b' does not match pattern",
+    ),
+    (
+        {"placement": {"tenantAllow": {"volumeType": ["NFS"]}}},
+        "at '/placement/tenantAllow/volumeType/0': 'NFS' does not match pattern",
+    ),
     (
         {"webhook": {"controlSwitches": {"features": {"hugepages": True}}}},
         "at '/webhook/controlSwitches/features': additional properties 'hugepages' not allowed",
@@ -52,6 +69,22 @@ SCHEMA = [
 SENTENCES = [
     ({"webhook": {"enabled": False}}, "nothing is enabled: set one of webhook.enabled, controller.enabled"),
     ({"agent": {"enabled": True}}, "set agent.gateway=HOST:PORT"),
+    (
+        {"placement": {"tenantAllow": {"volumeType": ["hostPath"]}}},
+        "placement.tenantAllow.volumeType: tenants cannot be allowed hostPath as a whole",
+    ),
+    (
+        {"placement": {"tenantAllow": {"volumeType": ["csi"]}}},
+        "name drivers of inline CSI volumes in placement.tenantAllow.csiDriver",
+    ),
+    (
+        {"placement": {"tenantAllow": {"priorityClass": ["system-node-critical"]}}},
+        "placement.tenantAllow.priorityClass: system-node-critical is for the Pods of the cluster itself",
+    ),
+    (
+        {"gateway": {"extraArgs": ["--tenant-allow=volumeType=nfs"]}},
+        "gateway.extraArgs: --tenant-allow must be the same for webhook, controller and gateway",
+    ),
     (
         {"webhook": {"controlSwitches": {"userDefinedInjections": {"sriov": {}}}}},
         "set webhook.controlSwitches.create=true, or name the labels in webhook.injectionLabels alone",

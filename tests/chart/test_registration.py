@@ -12,6 +12,7 @@ from app.certs.registration import Installation, mutating_of, validating_of
 from app.errors import ApiError
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     NAMESPACES,
     NETWORK_ATTACHMENTS,
@@ -22,6 +23,9 @@ from app.kube.resources import (
 from app.networks.model import DEFAULT_NETWORK, INJECT, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.workloads.model import WORKLOAD_RULES
+from app.workloads.registration import ISOLATION as ISOLATION_NAME
+from app.workloads.registration import isolation_webhooks
+from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 from tests.chart.combinations import AGENT, COMBINATIONS
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
 
@@ -160,10 +164,127 @@ def test_the_chart_registers_for_the_same_kinds_as_the_installer(render: Render)
         }
 
 
+# Pods are admitted by other webhooks first, which nobody answers here.
+NO_MUTATION: JSON = {name: {"failurePolicy": "Ignore", "timeoutSeconds": 1} for name in ("pods", "tenantPods")}
+ISOLATED = VALUES | {"webhook": VALUES["webhook"] | {"webhooks": NO_MUTATION}}
+POD_SPEC: JSON = {"containers": [{"name": "app", "image": "app"}], "restartPolicy": "Always"}
+TEMPLATE: JSON = {"metadata": {"labels": {"app": "x"}}, "spec": POD_SPEC}
+SELECTED: JSON = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
+JOB: JSON = {"template": TEMPLATE | {"spec": POD_SPEC | {"restartPolicy": "Never"}}}
+CLAIM: JSON = {"devices": {"requests": [{"name": "one", "exactly": {"deviceClassName": "gpu"}}]}}
+BODIES: dict[tuple[str, str, str], JSON] = {
+    ("", "v1", "Pod"): {"spec": POD_SPEC},
+    ("", "v1", "PodTemplate"): {"template": TEMPLATE},
+    ("", "v1", "ReplicationController"): {"spec": {"selector": {"app": "x"}, "template": TEMPLATE}},
+    ("apps", "v1", "DaemonSet"): {"spec": SELECTED},
+    ("apps", "v1", "Deployment"): {"spec": SELECTED},
+    ("apps", "v1", "ReplicaSet"): {"spec": SELECTED},
+    ("apps", "v1", "StatefulSet"): {"spec": SELECTED | {"serviceName": "x"}},
+    ("batch", "v1", "CronJob"): {"spec": {"schedule": "0 0 * * *", "jobTemplate": {"spec": JOB}}},
+    ("batch", "v1", "Job"): {"spec": JOB},
+    ("resource.k8s.io", "v1", "ResourceClaim"): {"spec": CLAIM},
+    ("resource.k8s.io", "v1", "ResourceClaimTemplate"): {"spec": {"spec": CLAIM}},
+}
+ISOLATION = {
+    "team": "",
+    "monitoring": "",
+    "kube-system": "",
+    NAMESPACE: "",
+    "tenant-one": "tenant-isolation",
+    "tenant-quiet": "tenant-isolation",
+    "tenant-unlabeled": "tenant-isolation-by-name",
+}
+
+
+async def test_the_api_server_asks_us_about_every_pod_template_in_tenants_namespaces_and_in_no_others(
+    server: Server,
+) -> None:
+    await server.install(ISOLATED)
+    for name, labels in SPACES.items():
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        await server.client.create(NAMESPACES, body)
+    called = {}
+    for (group, version, kind), body in BODIES.items():
+        resource = Resource(group, version, f"{kind.lower()}s", kind)
+        if not await _is_served(server, resource):
+            continue
+        # The opt-out counts for nothing here.
+        metadata = {"generateName": "app-", "labels": {INJECT: "false", "app": "x"}}
+        written = {"apiVersion": resource.api_version, "kind": kind, "metadata": metadata, **body}
+        called |= {(kind, namespace): await _called(server, resource, written, namespace) for namespace in ISOLATION}
+    kinds = {kind for kind, _ in called}
+    assert called == {(kind, namespace): webhook for kind in kinds for namespace, webhook in ISOLATION.items()}
+    assert {"Pod", "Deployment", "DaemonSet", "StatefulSet", "Job", "CronJob"} <= kinds
+    if server.cluster is None:
+        assert kinds == {kind for _, _, kind in BODIES}
+
+
+async def test_the_api_server_asks_us_about_changes_of_what_tenants_run(server: Server) -> None:
+    await server.install(ISOLATED)
+    await server.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "blue"}})
+    deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "app"}, "spec": SELECTED}
+    await server.client.create(DEPLOYMENTS, deployment, namespace="blue")
+    await server.client.create(PODS, _pod({"name": "app"}), namespace="blue")
+    await server.client.patch(NAMESPACES, "blue", {"metadata": {"labels": {TENANT_LABEL: "blue"}}}, patch_type="merge")
+    changes: list[tuple[Resource, JSON, str]] = [
+        (DEPLOYMENTS, {"spec": {"paused": True}}, ""),
+        (PODS, {"metadata": {"labels": {"a": "b"}}}, ""),
+        # The sandbox cannot add one; webhooks are called for a change of nothing, too.
+        (PODS, {}, "ephemeralcontainers"),
+    ]
+    for resource, change, subresource in changes:
+        with pytest.raises(ApiError, match=r'failed calling webhook "tenant-isolation\.berth\.dev"'):
+            await _patch(server, resource, change, subresource)
+    # Kubelets do not wait for us.
+    await _patch(server, PODS, {"status": {"conditions": [{"type": "Seen", "status": "True"}]}}, "status")
+
+
+async def test_without_conditions_no_pod_waits_for_the_check_of_tenants(server: Server) -> None:
+    await server.install(
+        {"webhook": ISOLATED["webhook"] | {"matchConditions": {"enabled": False}, "controlSwitches": {}}}
+    )
+    for name in ("tenant-unlabeled", "blue"):
+        labels = {TENANT_LABEL: name} if name == "blue" else {}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+        await server.client.create(NAMESPACES, body)
+    called = {name: await _called(server, PODS, _pod({}), name) for name in ("default", "tenant-unlabeled", "blue")}
+    assert called == {"default": "", "tenant-unlabeled": "", "blue": "tenant-isolation"}
+
+
+async def _patch(server: Server, resource: Resource, change: JSON, subresource: str) -> None:
+    await server.client.patch(
+        resource, "app", change, patch_type="strategic", namespace="blue", subresource=subresource
+    )
+
+
+async def _is_served(server: Server, resource: Resource) -> bool:
+    try:
+        await server.client.list_page(resource)
+    except ApiError as error:
+        if error.status == 404:
+            return False
+        raise
+    return True
+
+
+def test_only_where_tenants_are_confined_their_pods_are_checked(render: Render) -> None:
+    names = [webhook["name"] for webhook in render({}).one(VALIDATING_WEBHOOKS.kind)["webhooks"]]
+    assert names == ["attachments.berth.dev", "rules.berth.dev"]
+
+
+def test_the_chart_asks_about_the_kinds_that_the_check_knows(render: Render) -> None:
+    """A kind that the check learns is registered by the chart, the sandbox and the doctor alike."""
+    webhooks = render(VALUES).one(VALIDATING_WEBHOOKS.kind)["webhooks"]
+    ours = [webhook for webhook in webhooks if webhook["name"].startswith(ISOLATION_NAME)]
+    shared = {key: value for key, value in webhooks[0].items() if key not in ("name", "rules", "namespaceSelector")}
+    assert ours == isolation_webhooks(shared, exempt=("kube-system", NAMESPACE))
+    assert {kind for _, _, kind in BODIES} == {kind for _, kind in (*TEMPLATES, *CLAIMS)}
+
+
 def test_terms_of_each_webhook_come_from_values(render: Render) -> None:
     terms = {
         name: {"failurePolicy": "Ignore", "timeoutSeconds": seconds}
-        for seconds, name in enumerate(("pods", "tenantPods", "attachments", "rules"), 20)
+        for seconds, name in enumerate(("pods", "tenantPods", "attachments", "rules", "tenantIsolation"), 20)
     }
     rendered = render({"webhook": {"webhooks": terms, "args": {"confineTenants": True}}})
     webhooks: list[Any] = [
@@ -175,6 +296,8 @@ def test_terms_of_each_webhook_come_from_values(render: Render) -> None:
         "tenant-pods.berth.dev": ("Ignore", 21),
         "attachments.berth.dev": ("Ignore", 22),
         "rules.berth.dev": ("Ignore", 23),
+        "tenant-isolation.berth.dev": ("Ignore", 24),
+        "tenant-isolation-by-name.berth.dev": ("Ignore", 24),
     }
     for hook in rendered.one(MUTATING_WEBHOOKS.kind)["webhooks"]:
         assert hook["reinvocationPolicy"] == "IfNeeded"

@@ -19,6 +19,7 @@ from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.runtime.serving import Serving
 from app.settings.webhook import load
 from app.wire import JSON
+from app.workloads.registration import isolation_webhooks
 
 _START_SECONDS = 60
 
@@ -56,14 +57,16 @@ class Webhooks:
         await until_ready(serving.waiting, f"{cluster}: the webhook")
         return listener.getsockname()[1], health.getsockname()[1]
 
-    async def register(self, client: KubeClient, *, port: int) -> None:
-        """Have the API server call the webhook on this port."""
+    async def register(self, client: KubeClient, *, port: int, infra: bool) -> None:
+        """Have the API server call the webhook on this port; in the infra cluster for what tenants run there, too."""
 
         def calling(path: str) -> JSON:
             return {"url": f"https://127.0.0.1:{port}{path}", "caBundle": self._bundle}
 
         mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=Terms())
         validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
+        if infra:
+            validating["webhooks"] += isolation_webhooks(validating["webhooks"][0], exempt=Terms().exempt)
         await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
         await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
 

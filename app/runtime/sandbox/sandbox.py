@@ -113,7 +113,7 @@ class Sandbox:
         if self._stand_ins:
             started.run(StandIns(client, plan.nodes))
         ports = await webhooks.start(kubeconfig, infra=infra, tasks=started.tasks, stop=started.stop, cluster=plan.name)
-        await webhooks.register(client, port=ports[0])
+        await webhooks.register(client, port=ports[0], infra=infra)
         return Running(plan.name, client.server, kubeconfig, _names(plan), *ports), client
 
     async def _bare_cluster(self, plan: ClusterPlan, started: _Started) -> Running:

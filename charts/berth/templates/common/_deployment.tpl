@@ -115,6 +115,20 @@ spec:
       {{- include "berth.scheduling" . | nindent 6 }}
 {{- end -}}
 
+{{- /* The flags that all roles of an infra cluster need alike. */ -}}
+{{- define "berth.placementFlags" -}}
+{{- $flags := list
+  (printf "--host-label=%s" .Values.placement.hostLabel)
+  (printf "--tenant-node-label=%s" .Values.placement.tenantNodeLabel)
+  (printf "--admin-names=%s" (join "," .Values.placement.adminNames)) -}}
+{{- $allowed := list -}}
+{{- range $kind, $names := .Values.placement.tenantAllow -}}
+{{- range $names -}}{{- $allowed = append $allowed (printf "%s=%s" $kind .) -}}{{- end -}}
+{{- end -}}
+{{- with $allowed -}}{{- $flags = append $flags (printf "--tenant-allow=%s" (join "," .)) -}}{{- end -}}
+{{- $flags | toJson -}}
+{{- end -}}
+
 {{- define "berth.env" -}}
 {{- $root := .root -}}
 {{- $env := list -}}

@@ -37,7 +37,46 @@ annotations:
 
 {{- /* Namespaces that are never asked for: Berth itself, and what it takes to run it, must start without Berth. */ -}}
 {{- define "berth.exemptNamespaces" -}}
-{{- concat (list "kube-system" .Release.Namespace) .Values.webhook.exemptNamespaces | uniq | toJson -}}
+{{- concat (fromJsonArray (include "berth.neverAsked" .)) .Values.webhook.exemptNamespaces | uniq | toJson -}}
+{{- end -}}
+
+{{- /* Those of them that no values can add to. */ -}}
+{{- define "berth.neverAsked" -}}
+{{- list "kube-system" .Release.Namespace | uniq | toJson -}}
+{{- end -}}
+
+{{- /*
+(dict "root" $ "label" "Exists"): a webhook for whatever holds the spec of a Pod, and for claims of devices, in namespaces
+with the label berth.dev/tenant, or without (DoesNotExist). The kinds are those of app/workloads/tenant_pods.py.
+*/ -}}
+{{- define "berth.tenantIsolation" -}}
+{{ include "berth.clientConfig" (dict "root" .root "path" "/validate") }}
+{{ include "berth.terms" (dict "root" .root "kind" "tenantIsolation") }}
+rules:
+  - operations: [CREATE, UPDATE]
+    apiGroups: [""]
+    apiVersions: [v1]
+    resources: [pods, podtemplates, replicationcontrollers, pods/ephemeralcontainers]
+    scope: Namespaced
+  - operations: [CREATE, UPDATE]
+    apiGroups: [apps]
+    apiVersions: [v1]
+    resources: [daemonsets, deployments, replicasets, statefulsets]
+    scope: Namespaced
+  - operations: [CREATE, UPDATE]
+    apiGroups: [batch]
+    apiVersions: [v1]
+    resources: [cronjobs, jobs]
+    scope: Namespaced
+  - operations: [CREATE, UPDATE]
+    apiGroups: [resource.k8s.io]
+    apiVersions: ["*"]
+    resources: [resourceclaims, resourceclaimtemplates]
+    scope: Namespaced
+namespaceSelector:
+  matchExpressions:
+    - {key: berth.dev/tenant, operator: {{ .label }}}
+    - {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "berth.neverAsked" .root }}}
 {{- end -}}
 
 {{- /* CEL: whether a Pod's opt-out is missing, or does not count. */ -}}
