@@ -11,6 +11,7 @@ from app.wire import encode_json
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
     from app.doctor.webhooks import Registered
+    from app.wire import JSON
 
 CHART = "charts/berth"
 
@@ -53,8 +54,13 @@ def patch_webhook(one: Registered, field: str, value: object) -> str:
     """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
     test = {"op": "test", "path": f"/webhooks/{one.index}/name", "value": one.webhook.get("name")}
     operation = {"op": "add", "path": f"/webhooks/{one.index}/{field}", "value": value}
-    operations = shlex.quote(encode_json([test, operation]).decode())
-    return f"kubectl patch {one.resource.plural} {one.name} --type=json --patch {operations}"
+    return patch_configuration(one, [test, operation])
+
+
+def patch_configuration(one: Registered, operations: list[JSON]) -> str:
+    """Changes the configuration that a webhook is in, by a JSON patch."""
+    patch = shlex.quote(encode_json(operations).decode())
+    return f"kubectl patch {one.resource.plural} {one.name} --type=json --patch {patch}"
 
 
 def patch_trust(one: Registered, namespace: str, secret: str, *, key: str) -> str:

@@ -53,6 +53,15 @@ async def left_out(cluster: Cluster, found: Sequence[Registered]) -> list[Findin
     return [*(_finding(cluster, asked[0], *key, labels=labels, missing=missing) for key in missing), *not_read]
 
 
+def may_hold(one: Registered, *, namespace: str) -> bool:
+    """Whether its conditions let a Pod of this namespace through, or whether that cannot be told."""
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace}}
+    try:
+        return holds(one.conditions, _attributes(namespace), pod)
+    except ConditionFailed:
+        return True
+
+
 def _finding(
     cluster: Cluster,
     one: Registered,
@@ -104,7 +113,7 @@ def _any_holds(asked: Sequence[Registered], place: _Place, key: str, *, unknown:
     return may_be
 
 
-def _attributes() -> Attributes:
+def _attributes(namespace: str = "default") -> Attributes:
     return Attributes(
         operation="CREATE",
         group="",
@@ -112,7 +121,7 @@ def _attributes() -> Attributes:
         kind="Pod",
         resource="pods",
         subresource="",
-        namespace="default",
+        namespace=namespace,
         name="probe",
         dry_run=True,
         user=UserInfo("doctor"),

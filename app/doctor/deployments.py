@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.doctor.allowances import unlike
 from app.doctor.cluster import Cluster
 from app.doctor.commands import describe_pods, helm, helm_install, helm_upgrade, unregister
 from app.doctor.installed import Installed, installed
@@ -34,6 +35,7 @@ class Deployments:
         for one in found:
             findings += await _judged(cluster, one)
         findings += _versions(cluster, found)
+        findings += unlike(cluster, found)
         if found and not findings:
             names = ", ".join(one.role for one in found)
             findings.append(Finding(_CHECK, Severity.ok, names, "all replicas are ready, of one version"))

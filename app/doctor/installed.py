@@ -73,6 +73,13 @@ class Installed:
         return next((one for one in containers if _words(one) == self.arguments), containers[0])
 
     @property
+    def words_path(self) -> str:
+        """Where in the Deployment the last of its words are: the JSON pointer of a list."""
+        container = self._container
+        index = _pod_spec(self.object)["containers"].index(container)
+        return f"/spec/template/spec/containers/{index}/{'args' if container.get('args') else 'command'}"
+
+    @property
     def home(self) -> str:
         """The namespace that it takes for its own: by flag, else by its environment, else the default."""
         if given := self.argument("--namespace"):

@@ -24,6 +24,8 @@ _KINDS = {
     "tenant-pods.berth.dev": "tenantPods",
     "attachments.berth.dev": "attachments",
     "rules.berth.dev": "rules",
+    "tenant-isolation.berth.dev": "tenantIsolation",
+    "tenant-isolation-by-name.berth.dev": "tenantIsolation",
 }
 """The names that the chart's values have for its webhooks."""
 _HELM = "helm"
@@ -39,14 +41,18 @@ def mend(cluster: Cluster, one: Registered, field: str, value: object, *, values
 
 def again(cluster: Cluster, one: Registered, *values: str) -> str:
     """Has a configuration of the chart be as the chart has it, whoever wrote into it, with these `values` changed."""
-    upgrade = helm_upgrade(cluster, *values)
     if not edited(one.configuration):
-        return upgrade
+        return helm_upgrade(cluster, *values)
     component = labels(one.configuration).get(COMPONENT) or "webhook"
-    apply = f"kubectl apply --server-side --force-conflicts --field-manager={shlex.quote(_owner(one.configuration))}"
+    return retake(cluster, one.configuration, f"{COMPONENT}={component}", *values)
+
+
+def retake(cluster: Cluster, example: JSON, selector: str, *values: str) -> str:
+    """Has the objects of the release that the selector matches be as the release has them, `example` among them."""
+    apply = f"kubectl apply --server-side --force-conflicts --field-manager={shlex.quote(_owner(example))}"
     manifest = f"helm get manifest {cluster.release} --namespace {cluster.namespace}"
     # Helm's own notes on its objects are in no manifest, and come back with the upgrade.
-    return f"{manifest} | {apply} --selector {COMPONENT}={component} --filename - && {upgrade}"
+    return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
 
 
 def value_of(one: Registered, name: str, value: object) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.commands import certs_install, helm
 from app.doctor.conditions import left_out
 from app.doctor.installed import expected_roles, installed, released
+from app.doctor.isolation import isolation_findings
 from app.doctor.mending import mend
 from app.doctor.model import Finding, Severity
 from app.doctor.namespaces import namespace_findings
@@ -43,6 +44,7 @@ class Registrations:
         for one in found:
             findings += judge(cluster, one, deadline=deadline)
         findings += await namespace_findings(cluster, found)
+        findings += await isolation_findings(cluster, found)
         findings += await left_out(cluster, found)
         findings += await _unchecked_kinds(cluster, found)
         findings += await rivals(cluster, found)

@@ -40,9 +40,9 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
     webhook = one.webhook
     yield from _path(cluster, one)
     if not one.fails_closed:
-        confines = one.covers("", "pods", "CREATE") and _only_tenants(one)
+        confines = one.covers("", "pods", "CREATE") and (not one.mutating or _only_tenants(one))
         consequence = (
-            "while Berth is away, tenants' Pods are admitted without being confined"
+            f"while Berth is away, tenants' Pods are admitted without being {'confined' if one.mutating else 'checked'}"
             if confines
             else "while Berth is away, Pods start without their networks' resources and fail later, on their nodes"
             if one.mutating

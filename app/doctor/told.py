@@ -20,6 +20,7 @@ _TEXTS = (
     "default_network_namespace",
     "host_label",
     "tenant_node_label",
+    "tenant_allow",
 )
 _SWITCHES = ("inject_hugepage_down_api", "honor_resources", "confine_tenants")
 _FALSE = frozenset({"0", "f", "false", "no", "off"})

@@ -18,7 +18,7 @@ from app.wire import JSON
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
-_KNOWN_KINDS = frozenset({"network-attachment-definitions", "workloadrules", "tenantworkloadrules"})
+_KNOWN_KINDS = frozenset({"network-attachment-definitions", "workloadrules", "tenantworkloadrules", "podtemplates"})
 
 
 @dataclass(frozen=True, slots=True)

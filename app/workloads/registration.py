@@ -15,13 +15,13 @@ from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 ISOLATION: Final = "tenant-isolation"
 """How the names of these webhooks begin."""
 OPERATIONS: Final = ("CREATE", "UPDATE")
-_POD_SUBRESOURCES = ("pods/ephemeralcontainers",)
 _VERSIONS = {"resource.k8s.io": "*"}
 
 
 def isolated_resources() -> list[tuple[str, str]]:
-    """Group and plural of each kind that is checked; all of these plurals are regular."""
-    return [(group, f"{kind.lower()}s") for group, kind in (*TEMPLATES, *CLAIMS)]
+    """Group and plural of each kind that is checked (the plurals are regular), and of what changes Pods besides."""
+    kinds = [(group, f"{kind.lower()}s") for group, kind in (*TEMPLATES, *CLAIMS)]
+    return [*kinds, ("", "pods/ephemeralcontainers")]
 
 
 def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple[str, ...]) -> list[JSON]:
@@ -48,7 +48,6 @@ def _rules() -> list[JSON]:
     plurals: dict[str, list[str]] = {}
     for group, plural in isolated_resources():
         plurals.setdefault(group, []).append(plural)
-    plurals[""] += _POD_SUBRESOURCES
     return [
         {
             "operations": list(OPERATIONS),

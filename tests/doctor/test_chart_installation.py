@@ -150,6 +150,54 @@ async def test_a_term_that_the_values_say_is_changed_there(charted: Place) -> No
     )
 
 
+async def _isolation(charted: Place) -> int:
+    """Where the webhook for Pods in tenants' namespaces is in its configuration."""
+    stored = await charted.client.get(VALIDATING_WEBHOOKS, "berth")
+    return next(i for i, one in enumerate(stored["webhooks"]) if one["name"] == "tenant-isolation.berth.dev")
+
+
+async def test_a_check_of_tenants_that_was_taken_out_comes_back_with_the_release(charted: Place) -> None:
+    index = await _isolation(charted)
+    await charted.change(VALIDATING_WEBHOOKS, "berth", {"op": "remove", "path": f"/webhooks/{index}"})
+    finding = await charted.only_complaint("registrations")
+    assert finding.message.startswith("Berth is not asked about pods, ")
+    assert finding.command.endswith("--reset-then-reuse-values --set webhook.args.confineTenants=true")
+    if await charted.type(finding.command):
+        # Whom it trusts is the keeper's to write, which does not run here.
+        assert await charted.complaints("registrations") == []
+
+
+async def test_a_check_of_tenants_that_is_left_out_while_berth_is_away(charted: Place) -> None:
+    index = await _isolation(charted)
+    stored = await charted.client.get(VALIDATING_WEBHOOKS, "berth")
+    stored["webhooks"][index]["failurePolicy"] = "Ignore"
+    hooks = charted.patient.cluster.storage
+    hooks.update(("admissionregistration.k8s.io", "validatingwebhookconfigurations"), stored)
+    finding = await charted.only_complaint("registrations")
+    assert finding.consequence == "while Berth is away, tenants' Pods are admitted without being checked"
+    assert finding.command == (
+        f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values "
+        "--set webhook.webhooks.tenantIsolation.failurePolicy=Fail"
+    )
+
+
+async def test_roles_that_allow_tenants_different_things(charted: Place) -> None:
+    """Somebody has edited one Deployment: all are again as the release has them."""
+    flag = "--tenant-allow=priorityClass=gold"
+    await charted.change(
+        DEPLOYMENTS, "berth-gateway", {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": flag}
+    )
+    finding = await charted.only_complaint("deployments")
+    assert (finding.severity, finding.subject) == (Severity.warning, "roles")
+    assert finding.message == (
+        "allow tenants different things by --tenant-allow (controller, webhook: nothing; gateway: priorityClass=gold)"
+    )
+    if await charted.type(finding.command):
+        assert await charted.complaints("deployments") == []
+        found = await charted.client.get(DEPLOYMENTS, "berth-gateway", namespace=HOME)
+        assert flag not in found["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
 async def test_the_namespace_is_gone_and_the_registrations_are_not(charted: Place) -> None:
     """There is nothing to upgrade; until it is installed, there is a way out."""
     for resource in (DEPLOYMENTS, SERVICES, SECRETS):

@@ -85,3 +85,23 @@ async def test_its_registration_is_written_again(plain: Place) -> None:
     assert finding.subject == "MutatingWebhookConfiguration"
     await plain.type(finding.command)
     assert await plain.complaints(namespace="kube-system") == []
+
+
+async def test_roles_that_allow_tenants_different_things(plain: Place) -> None:
+    """Every other role's Pods have to pass the webhook, so its list counts; the order of a list does not."""
+    for role, allowed in (("controller", "volumeType=nfs,priorityClass=gold"), ("gateway", "priorityClass=gold")):
+        container = {"name": role, "image": IMAGE, "command": ["berth", role, f"--tenant-allow={allowed}"]}
+        template = {"metadata": {"labels": {"app": role}}, "spec": {"containers": [container]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": {"app": role}}, "template": template}
+        await plain.patient.create(DEPLOYMENTS, role, namespace="kube-system", spec=spec)
+        status = {"replicas": 2, "updatedReplicas": 2, "readyReplicas": 2}
+        await plain.patient.report(DEPLOYMENTS, role, status, namespace="kube-system")
+    variable = {"name": "BERTH_TENANT_ALLOW", "value": "priorityClass=gold,volumeType=nfs"}
+    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/env", "value": [variable]}]
+    await plain.client.patch(DEPLOYMENTS, NAME, patch, patch_type="json", namespace="kube-system")
+    finding = await plain.only_complaint("deployments", namespace="kube-system")
+    assert "gateway: priorityClass=gold" in finding.message
+    assert finding.command.startswith("kubectl --namespace kube-system patch deployment gateway --type=json --patch ")
+    assert "deployment controller" not in finding.command
+    if await plain.type(finding.command):
+        assert await plain.complaints("deployments", namespace="kube-system") == []

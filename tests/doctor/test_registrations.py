@@ -10,6 +10,7 @@ import pytest
 
 from app.doctor.model import Severity
 from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
+from app.workloads.registration import isolation_webhooks
 from tests.doctor.installation import Place
 from tests.doctor.patient import HOME
 
@@ -160,9 +161,95 @@ async def test_tenants_are_let_in_and_nobody_else(place: Place, selector: dict[s
     assert expression["values"] == kept
 
 
+async def confine(place: Place, *webhooks: dict[str, Any]) -> None:
+    """Has the webhook confine tenants, and adds webhooks to the configuration for checks."""
+    patch = {"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--confine-tenants"}
+    await place.change(DEPLOYMENTS, "berth-webhook", patch)
+    additions = [{"op": "add", "path": "/webhooks/-", "value": webhook} for webhook in webhooks]
+    await place.change(VALIDATING_WEBHOOKS, "berth", *additions)
+
+
+async def isolating(place: Place) -> list[dict[str, Any]]:
+    """What asks about Pods and Pod templates in tenants' namespaces."""
+    (webhook,) = (await place.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
+    return isolation_webhooks(webhook, exempt=("kube-system", HOME))
+
+
+CHECKING = "ValidatingWebhookConfiguration berth, webhook attachments.berth.dev"
+
+
+async def test_confined_tenants_whose_pods_nobody_checks(place: Place) -> None:
+    await confine(place)
+    finding = await place.only_complaint("registrations")
+    assert (finding.severity, finding.subject) == (Severity.error, CHECKING)
+    assert finding.message == (
+        "Berth is not asked about pods, podtemplates, replicationcontrollers, daemonsets, deployments, replicasets, "
+        "statefulsets, cronjobs, jobs, resourceclaims, resourceclaimtemplates, pods/ephemeralcontainers in tenants' "
+        "namespaces"
+    )
+    assert "keep Pods of all other namespaces from being scheduled" in finding.consequence
+    await place.mends(finding)
+    assert (await place.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"][1:] == await _as_stored(place)
+
+
+async def _as_stored(place: Place) -> list[dict[str, Any]]:
+    stored = (await place.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
+    defaults = {key: value for key, value in stored[0].items() if key not in ("rules", "namespaceSelector")}
+    return isolation_webhooks(defaults | {"objectSelector": {}}, exempt=("kube-system", HOME))
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "unasked"),
+    [
+        ("objectSelector", {"matchLabels": {"checked": "yes"}}, "pods, podtemplates, replicationcontrollers, "),
+        ("namespaceSelector", {"matchLabels": {"checked": "yes"}}, "pods, podtemplates, replicationcontrollers, "),
+        ("matchConditions", [{"name": "a", "expression": "'a' == 'b'"}], "pods, podtemplates, replicationcontrollers"),
+        ("rules/1/operations", ["CREATE"], "daemonsets, deployments, replicasets, statefulsets in tenants' namespaces"),
+        ("rules/2/resources", ["jobs"], "cronjobs in tenants' namespaces"),
+    ],
+)
+async def test_a_check_of_tenants_that_leaves_something_out(
+    place: Place, field: str, value: object, unasked: str
+) -> None:
+    """The command puts the webhook right where it is: none of the same name is added."""
+    await confine(place, *await isolating(place))
+    assert await place.complaints() == []
+    operation = {"op": "add", "path": f"/webhooks/1/{field}", "value": value}
+    await place.change(VALIDATING_WEBHOOKS, "berth", operation)
+    finding = await place.only_complaint("registrations")
+    assert finding.message.startswith(f"Berth is not asked about {unasked}")
+    await place.mends(finding)
+
+
+async def test_a_tenant_by_its_name_alone_is_not_checked(place: Place) -> None:
+    """The webhook that goes by the name is missing: the label takes its place."""
+    labeled, _ = await isolating(place)
+    await confine(place, labeled)
+    await namespace(place, "tenant-blue")
+    finding = await place.only_complaint("registrations")
+    assert (finding.severity, finding.subject) == (Severity.error, "Namespace tenant-blue")
+    assert finding.message.startswith("belongs to tenant blue, and Berth is not asked about its pods, ")
+    assert finding.command == "kubectl label namespace tenant-blue berth.dev/tenant=blue"
+    await place.mends(finding)
+
+
+async def test_a_tenant_that_the_selector_of_its_check_leaves_out(place: Place) -> None:
+    labeled, by_name = await isolating(place)
+    labeled["namespaceSelector"]["matchExpressions"][1]["values"].append("blue")
+    await confine(place, labeled, by_name)
+    await namespace(place, "blue", **{"berth.dev/tenant": "blue"})
+    finding = await place.only_complaint("registrations")
+    assert finding.subject == "Namespace blue"
+    await place.mends(finding)
+
+
+async def test_without_confinement_nobody_needs_to_check_tenants(place: Place) -> None:
+    await namespace(place, "tenant-blue")
+    assert await place.complaints() == []
+
+
 async def test_confined_tenants_cannot_opt_out(place: Place) -> None:
-    patch = [{"op": "add", "path": "/spec/template/spec/containers/0/args/-", "value": "--confine-tenants"}]
-    await place.change(DEPLOYMENTS, "berth-webhook", *patch)
+    await confine(place, *await isolating(place))
     await namespace(place, "tenant-blue")
     assert await place.complaints("registrations") == []
     selector = {"matchExpressions": [{"key": "berth.dev/inject", "operator": "NotIn", "values": ["false"]}]}

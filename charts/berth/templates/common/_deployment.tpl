@@ -125,8 +125,7 @@ spec:
 {{- range $kind, $names := .Values.placement.tenantAllow -}}
 {{- range $names -}}{{- $allowed = append $allowed (printf "%s=%s" $kind .) -}}{{- end -}}
 {{- end -}}
-{{- with $allowed -}}{{- $flags = append $flags (printf "--tenant-allow=%s" (join "," .)) -}}{{- end -}}
-{{- $flags | toJson -}}
+{{- append $flags (printf "--tenant-allow=%s" (join "," $allowed)) | toJson -}}
 {{- end -}}
 
 {{- define "berth.env" -}}
