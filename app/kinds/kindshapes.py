@@ -171,5 +171,12 @@ KINDS: dict[str, dict[str, Any]] = {
     "SubjectAccessReview": {"spec": _OPEN, "status": _OPEN},
     "PodDisruptionBudget": {"spec": _OPEN, "status": _OPEN},
     "NetworkPolicy": {"spec": _OPEN},
-    "ResourceQuota": {"spec": _OPEN, "status": _OPEN},
+    "ResourceQuota": {
+        "spec": {
+            "hard": QUANTITIES,
+            "scopes": ["s"],
+            "scopeSelector": {"matchExpressions": [{"scopeName": "s", "operator": "s", "values": ["s"]}]},
+        },
+        "status": {"hard": QUANTITIES, "used": QUANTITIES},
+    },
 }

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from app.sandbox.api.failures import forbidden
+from app.sandbox.api.quotas import account
 from app.sandbox.kinds.builtin import CRDS
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def end_definition(state: ClusterState, marked: JSON) -> JSON:
 
 
 def after_removal(state: ClusterState, resource: ApiResource, final: JSON) -> None:
-    """An object has left storage: what waited for that is let go."""
+    """An object has left storage: it counts no more, and what waited for that is let go."""
+    account(state, resource, final, None)
     if resource.kind == CRDS.kind and resource.key == CRDS.key:
         spec = final["spec"]
         state.storage.drop((spec["group"], spec["names"]["plural"]))

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 from app.kinds.fielderrors import FieldError
 from app.sandbox.api.call import copy_json
 from app.sandbox.api.failures import already_exists, bad_request, conflict, invalid, not_found
+from app.sandbox.api.quotas import QUOTAS, account, begin_quota, check_room
 from app.sandbox.api.removal import after_removal, check_lasting
 from app.sandbox.kinds import admissible, strategy
+from app.sandbox.kinds.builtin import PODS
 from app.sandbox.kinds.crds import establish, resources_of
 from app.sandbox.merge.apply import track_update
 from app.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
@@ -99,9 +101,11 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     if call.dry_run:
         if state.storage.get(resource.key, metadata.get("namespace") or "", name) is not None:
             raise already_exists(resource.group, resource.plural, name)
+        check_room(state, resource, obj)
         return obj
     admissible.check_namespace(state, call)
     check_lasting(state, call, name)
+    check_room(state, resource, obj)
     try:
         stored = state.storage.create(resource.key, obj)
     except AlreadyExistsError as error:
@@ -110,6 +114,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
         if present is not None and present["metadata"].get("deletionTimestamp"):
             refused.status["message"] = f"object is being deleted: {refused.status['message']}"
         raise refused from error
+    account(state, resource, None, stored)
     return after_write(state, resource, stored)
 
 
@@ -162,7 +167,9 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
 
 
 def after_write(state: ClusterState, resource: ApiResource, stored: JSON) -> JSON:
-    """What follows a write at once: a definition's resources are served, and its status says so."""
+    """What follows a write at once: a definition's resources are served, and its status says so; a quota is counted."""
+    if resource.key == QUOTAS:
+        return begin_quota(state, stored)
     if resource.kind != "CustomResourceDefinition":
         return stored
     state.registry.replace_custom(stored["metadata"]["name"], resources_of(stored))
@@ -193,6 +200,8 @@ def _store(state: ClusterState, call: Call, new: JSON, old: JSON) -> JSON:
             after_removal(state, resource, final)
             return final
         stored = state.storage.update(resource.key, new, expected=old["metadata"]["resourceVersion"])
+        if resource.key == PODS.key:
+            account(state, resource, old, stored)
     except MissingError as error:
         raise not_found(resource.group, resource.plural, call.name) from error
     except ConflictError as error:

@@ -12,6 +12,7 @@ from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.fielderrors import FieldError
 from app.kinds.names import check_metadata
 from app.kinds.quality import quality_of_service
+from app.kinds.quotafaults import check_quota
 from app.kinds.shapes import ShapeError, decode_builtin, decode_metadata
 from app.kinds.validation import check_pod, check_pod_spec, check_pod_update
 from app.sandbox.api.call import copy_json
@@ -224,6 +225,8 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
         return check_crd(obj)
     if resource.kind in _WEBHOOKS:
         return check_configuration(obj)
+    if resource.kind == "ResourceQuota":
+        return check_quota(obj, old)
     if resource.kind in ("ConfigMap", "Secret") and old is not None and old.get("immutable"):
         return [
             FieldError(field, "Forbidden", "field is immutable when `immutable` is set")

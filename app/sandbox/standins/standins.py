@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 
 from app.kube.reflector import Reflector
-from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, Resource
+from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource
 from app.kube.store import Store
 from app.sandbox.standins.catalog import DiscoveringClient
 from app.sandbox.standins.deployments import DeploymentKeeper
@@ -18,11 +18,12 @@ from app.sandbox.standins.jobs import JobRunner
 from app.sandbox.standins.kubelet import Kubelet
 from app.sandbox.standins.namespaces import NamespaceCollector
 from app.sandbox.standins.nodes import NodeKeeper, NodeSpec
+from app.sandbox.standins.quotas import QuotaCounter
 from app.sandbox.standins.replicasets import ReplicaSetKeeper
 from app.sandbox.standins.scheduler import Scheduler
 from app.wire import JSON
 
-_WATCHED = (PODS, NODES, NAMESPACES, DEPLOYMENTS, REPLICA_SETS, JOBS)
+_WATCHED = (PODS, NODES, NAMESPACES, DEPLOYMENTS, REPLICA_SETS, JOBS, RESOURCE_QUOTAS)
 
 
 class StandIns:
@@ -50,6 +51,7 @@ class StandIns:
             DeploymentKeeper(client, stores[DEPLOYMENTS], sets).controller,
             ReplicaSetKeeper(client, sets, pods).controller,
             JobRunner(client, stores[JOBS], pods).controller,
+            QuotaCounter(client, stores[RESOURCE_QUOTAS]).controller,
         ]
         self._garbage = GarbageCollector(client)
 
