@@ -62,6 +62,15 @@ def controller(
             text="A ClusterRole to bind in each tenant's namespace, ROLE=NAMESPACE/ACCOUNT; repeatable",
         ),
     ] = ABSENT,
+    tenant_quota: Annotated[
+        str | None,
+        option(
+            "--tenant-quota",
+            panel=_WORK,
+            text="Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace in place of the default "
+            "ones; RESOURCE= removes one",
+        ),
+    ] = ABSENT,
     host_label: HostLabel = ABSENT,
     tenant_node_label: TenantNodeLabel = ABSENT,
     tenant_allow: TenantAllow = ABSENT,

@@ -67,6 +67,7 @@ def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) 
         placement=settings.placement,
         admin_names=settings.admin_names,
         grants=settings.grants,
+        quota=settings.quota,
         resync=settings.resync_seconds,
     )
     return TenantsController(

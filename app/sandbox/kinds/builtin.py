@@ -131,6 +131,7 @@ def _rows() -> list[ApiResource]:
         apps("replicasets", "ReplicaSet", "rs"),
         apps("daemonsets", "DaemonSet", "ds"),
         apps("statefulsets", "StatefulSet", "sts"),
+        ApiResource("apps", "v1", "controllerrevisions", "ControllerRevision"),
         ApiResource("batch", "v1", "jobs", "Job", subresources=status, generation=True, categories=everything),
         ApiResource(
             "batch",

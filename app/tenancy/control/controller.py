@@ -7,7 +7,7 @@ in one place at a time (leader election is the caller's); two at once do the sam
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -17,6 +17,7 @@ from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import NAMESPACES, NODES
 from app.kube.store import EventType, Key, Store
 from app.placement.model import PlacementOptions
+from app.tenancy.control.bounds import DEFAULT_QUOTA, bounds_of
 from app.tenancy.control.grants import NamespaceGrant
 from app.tenancy.control.nodes import NodeReconciler
 from app.tenancy.control.state import NodeState, TenantState, project_namespace, project_node, project_state
@@ -30,13 +31,14 @@ from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
 class TenantsOptions:
     """`pod_security` is the level for new namespaces ("": none); `resync` is in seconds.
 
-    `grants` are what Berth's own roles need in tenants' namespaces.
+    `grants` are what Berth's own roles need in tenants' namespaces, `quota` is how many objects there may be in each.
     """
 
     placement: PlacementOptions = field(default_factory=PlacementOptions)
     pod_security: str = POD_SECURITY_LEVEL
     admin_names: tuple[str, ...] = (ADMIN_NAME,)
     grants: tuple[NamespaceGrant, ...] = ()
+    quota: Mapping[str, int] = field(default_factory=lambda: DEFAULT_QUOTA)
     resync: float = 600.0
 
 
@@ -78,6 +80,7 @@ class TenantsController:
             admin_names=options.admin_names,
             pod_security=options.pod_security,
             grants=options.grants,
+            bounds=bounds_of(options.quota),
             now=now,
         )
         self._controllers = (

@@ -18,6 +18,8 @@ from app.kube.resources import ROLE_BINDINGS
 from app.tenancy.control.state import FIELD_MANAGER
 from app.wire import JSON
 
+OWN_ROLE = "berth-controller-tenants"
+"""What the controller itself may do in a tenant's namespace: it comes before what is kept there by it."""
 _FORM = "want CLUSTERROLE=NAMESPACE/SERVICEACCOUNT"
 
 
@@ -67,18 +69,19 @@ def parse_grant(text: str) -> NamespaceGrant:
         raise ValueError(f"{_FORM}: {error}") from error
 
 
-async def ensure_grants(client: KubeClient, namespace: str, grants: Sequence[NamespaceGrant]) -> None:
-    """Have the RoleBinding of each grant in the namespace.
+async def ensure_grants(client: KubeClient, namespace: str, grants: Sequence[NamespaceGrant]) -> bool:
+    """Have the RoleBinding of each grant in the namespace; True if one was written.
 
     Raises ForeignGrant, after the others are done, or ApiError where the API server does not let us.
     """
-    foreign = [problem for grant in grants if (problem := await _ensure(client, namespace, grant))]
-    if foreign:
+    problems = [await _ensure(client, namespace, grant) for grant in grants]
+    if foreign := [problem for problem in problems if problem]:
         raise ForeignGrant("; ".join(foreign))
+    return "" in problems
 
 
-async def _ensure(client: KubeClient, namespace: str, grant: NamespaceGrant) -> str:
-    """Why the grant cannot be had, "" where it can and is there now."""
+async def _ensure(client: KubeClient, namespace: str, grant: NamespaceGrant) -> str | None:
+    """Why the grant cannot be had; "" where it is written now, None where it was there."""
     name, body = grant.cluster_role, grant.body(namespace)
     present = await get_or_none(client, ROLE_BINDINGS, name, namespace=namespace)
     if present is None:
@@ -91,7 +94,7 @@ async def _ensure(client: KubeClient, namespace: str, grant: NamespaceGrant) -> 
             "label it to hand it over"
         )
     if grant.is_met_by(present):
-        return ""
+        return None
     if present.get("roleRef") != body["roleRef"]:  # the API server lets nobody change it
         return f"RoleBinding {namespace}/{name} binds another role than ClusterRole {name}: remove it"
     body["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]

@@ -13,7 +13,8 @@ from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.store import Store
-from app.tenancy.control.grants import ForeignGrant, NamespaceGrant, ensure_grants
+from app.tenancy.control.bounds import Bound, BoundsPending, ForeignBound, ensure_bounds
+from app.tenancy.control.grants import OWN_ROLE, ForeignGrant, NamespaceGrant, ensure_grants
 from app.tenancy.control.state import (
     FIELD_MANAGER,
     NodeState,
@@ -45,6 +46,7 @@ class TenantReconciler:
         admin_names: tuple[str, ...],
         pod_security: str,
         grants: Sequence[NamespaceGrant] = (),
+        bounds: Sequence[Bound] = (),
         now: Callable[[], datetime],
     ) -> None:
         self._client = client
@@ -52,7 +54,9 @@ class TenantReconciler:
         self._nodes = nodes
         self._admin_names = admin_names
         self._pod_security = pod_security
-        self._grants = tuple(grants)
+        self._own_grants = [grant for grant in grants if grant.cluster_role == OWN_ROLE]
+        self._grants = [grant for grant in grants if grant.cluster_role != OWN_ROLE]
+        self._bounds = tuple(bounds)
         self._now = now
 
     async def reconcile(self, name: str) -> Result:
@@ -101,12 +105,15 @@ class TenantReconciler:
         if state.tenant is None or state.tenant.suspended:
             return Finding(kind, note="left as it is"), None
         try:
-            await ensure_namespace(self._client, state.name, pod_security=self._pod_security)
-            await ensure_grants(self._client, tenant_namespace(state.name), self._grants)
+            await self._ensure(state.name)
         except ForeignNamespace as error:
             return Finding(kind, "ForeignNamespace", str(error)), FOREIGN_RETRY
         except ForeignGrant as error:
             return Finding(kind, "ForeignRoleBinding", str(error)), FOREIGN_RETRY
+        except ForeignBound as error:
+            return Finding(kind, "ForeignResourceQuota", str(error)), FOREIGN_RETRY
+        except BoundsPending as error:
+            return Finding(kind, "QuotaPending", str(error)), error.delay
         except NamespaceEnding as error:
             return Finding(kind, "NamespaceEnding", str(error)), error.delay
         except ApiError as error:
@@ -114,6 +121,27 @@ class TenantReconciler:
                 return Finding(kind, "NamespaceRefused", str(error)), FOREIGN_RETRY
             raise
         return Finding(kind), None
+
+    async def _ensure(self, tenant: str) -> None:
+        """In this order: what others may do there comes when the bounds hold."""
+        namespace = tenant_namespace(tenant)
+        await ensure_namespace(self._client, tenant, pod_security=self._pod_security)
+        given, foreign = False, None
+        try:
+            given = await ensure_grants(self._client, namespace, self._own_grants)
+        except ForeignGrant as error:
+            foreign = error
+        try:
+            await ensure_bounds(self._client, namespace, self._bounds)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            if given:  # the API server has not seen our RoleBinding yet
+                raise Transient(str(error)) from error
+            raise foreign or error from error
+        await ensure_grants(self._client, namespace, self._grants)
+        if foreign is not None:
+            raise foreign
 
     def _identity(self, state: TenantState) -> Finding:
         kind = "IdentityReady"
