@@ -53,6 +53,10 @@ class Terminal(BerthError):
     """A fault that stays until somebody changes the input."""
 
 
+EXCEEDED_QUOTA = "exceeded quota"
+"""In what an API server says of an object that a ResourceQuota has no room for; nothing else tells it from a denial."""
+
+
 class ApiError(Transient):
     """An answer of the API server that is not a success.
 
@@ -78,3 +82,8 @@ class ApiError(Transient):
     def expired(self) -> bool:
         """HTTP 410: the resource version or continue token is gone; list again."""
         return self.status == 410
+
+    @property
+    def exceeded_quota(self) -> bool:
+        """HTTP 403: there may be room again later."""
+        return self.status == 403 and EXCEEDED_QUOTA in str(self)

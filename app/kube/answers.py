@@ -13,17 +13,19 @@ from typing import Any
 
 import msgspec
 
-from app.errors import ApiError
+from app.errors import EXCEEDED_QUOTA, ApiError
 from app.wire import JSON, decode_json
 
 MESSAGE_LIMIT = 300
+QUOTA_LIMIT = 1000
+"""Of what names a quota with its bounds: the API server puts the longest names before and between them."""
 MAX_RETRY_AFTER = 300.0
 
 
-def cut(message: str) -> str:
-    """The message on one line, at most `MESSAGE_LIMIT` characters long."""
+def cut(message: str, limit: int = MESSAGE_LIMIT) -> str:
+    """The message on one line, at most `limit` characters long."""
     line = " ".join(message.split())
-    return line if len(line) <= MESSAGE_LIMIT else line[: MESSAGE_LIMIT - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def error_of_answer(what: str, status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
@@ -43,8 +45,9 @@ def error_of_status(
     seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
     if delay is None and isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0:
         delay = min(float(seconds), MAX_RETRY_AFTER)
+    limit = QUOTA_LIMIT if code == 403 and EXCEEDED_QUOTA in text else MESSAGE_LIMIT
     return ApiError(
-        cut(f"{what}: HTTP {code}: {text}"),
+        cut(f"{what}: HTTP {code}: {text}", limit),
         status=code,
         reason=reason if isinstance(reason, str) else "",
         delay=delay,

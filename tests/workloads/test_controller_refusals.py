@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from app.errors import ApiError
-from app.kube.resources import NAMESPACES, PODS, Resource
+from app.kube.resources import NAMESPACES, PODS, RESOURCE_QUOTAS, Resource
 from app.placement.model import PlacementOptions
 from app.placement.policy import parse_policy
 from app.workloads.control.failures import GONE_PAUSE
@@ -150,6 +150,22 @@ async def test_quota_is_named_as_the_reason(infra: Infra) -> None:
         client.before = None
         await eventually(lambda: entry(infra).get("result") == "success")
     await client.close()
+
+
+async def test_a_companion_beyond_a_quota_says_so_and_comes_when_there_is_room(infra: Infra) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/pods": "1"}}}
+    await infra.admin.create(RESOURCE_QUOTAS, quota, namespace=T1)
+    await pod(infra, "other", T1)
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller() as client:
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
+        assert entry(infra)["reason"] == "QuotaExceeded"
+        text = "exceeded quota: q, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
+        assert text in infra.status(TENANT_RULES, "r")["message"]
+        assert client.counts["create pods"] <= 4
+        await infra.admin.delete(PODS, "other", namespace=T1)
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
 
 
 async def test_namespace_on_its_way_out_is_no_hot_loop(infra: Infra) -> None:

@@ -1,7 +1,8 @@
 """What the gateway has said of each object, so that an object that has not changed is not sent again.
 
 A refusal stands until the object changes. One that speaks of what is there now (FAILED_PRECONDITION: a Pod in the way,
-a namespace that is missing) may soon be untrue, and nobody need tell us: it stands for a while only.
+a namespace that is missing; RESOURCE_EXHAUSTED: a quota) may soon be untrue, and nobody need tell us: it stands for a
+while only.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.tenancy.agent.faults import GatewayRefused
 
 Version = tuple[str, int]
+_OF_NOW = (grpc.StatusCode.FAILED_PRECONDITION, grpc.StatusCode.RESOURCE_EXHAUSTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +49,7 @@ class Answers:
 
     def put(self, name: str, version: Version, refusal: GatewayRefused | None) -> None:
         due = None
-        if refusal is not None and refusal.code is grpc.StatusCode.FAILED_PRECONDITION:
+        if refusal is not None and refusal.code in _OF_NOW:
             due = self._clock() + self._pause(name, version)
         else:
             self._pauses.pop(name, None)

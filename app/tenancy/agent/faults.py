@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import grpc.aio
 
-from app.errors import Terminal, Transient
+from app.errors import EXCEEDED_QUOTA, Terminal, Transient
 
 _MESSAGE_LIMIT = 8192
 
@@ -47,7 +47,8 @@ class GatewayRefused(Terminal):
 def fault(error: grpc.aio.AioRpcError) -> GatewayUnavailable | GatewayRefused:
     """The error of our tree for an answer that is not OK."""
     code, details = error.code(), (error.details() or "")[:_MESSAGE_LIMIT]
-    if code in _REFUSALS:
+    # The rate of calls is exhausted for a moment; a quota until something is removed.
+    if code in _REFUSALS or (code is grpc.StatusCode.RESOURCE_EXHAUSTED and EXCEEDED_QUOTA in details):
         return GatewayRefused(details or word(code), code=code)
     return GatewayUnavailable(f"gateway: {word(code)}: {details}" if details else f"gateway: {word(code)}")
 

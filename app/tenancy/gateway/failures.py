@@ -1,6 +1,7 @@
 """How a call fails: a gRPC status with a message for the caller. The API server's answers become one of them here.
 
-PERMISSION_DENIED is kept for identity: what the API server forbids is FAILED_PRECONDITION.
+PERMISSION_DENIED is kept for identity: what the API server forbids is FAILED_PRECONDITION, or RESOURCE_EXHAUSTED where
+it is a quota of the tenant's namespace.
 """
 
 from __future__ import annotations
@@ -53,4 +54,4 @@ def code_of(error: ApiError) -> grpc.StatusCode:
         return Code.NOT_FOUND
     if error.status in (0, 401, 429) or error.status >= 500:
         return Code.UNAVAILABLE
-    return Code.FAILED_PRECONDITION
+    return Code.RESOURCE_EXHAUSTED if error.exceeded_quota else Code.FAILED_PRECONDITION

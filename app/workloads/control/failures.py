@@ -24,7 +24,7 @@ def problem_of(error: ApiError) -> Problem | None:
     """Why a companion could not be written; None for what passes by itself (no answer, throttled, a conflict)."""
     text = str(error).partition(f"HTTP {error.status}: ")[2] or str(error)
     match error.status:
-        case 403 if "exceeded quota" in text:
+        case 403 if error.exceeded_quota:
             return Problem("QuotaExceeded", text)
         case 403 if "being terminated" in text:
             return Problem("NamespaceTerminating", text)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest_asyncio
 
 from app.errors import ApiError
-from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.tenancy.gateway.options import GatewayOptions
 from app.workloads.model import (
     COMPANION,
@@ -168,6 +168,23 @@ async def test_objects_of_every_kind(tenant: Tenant, infra: Infra, pair: Runner)
 async def _lacks(infra: Infra, resource: Resource, name: str) -> bool:
     """A Pod without a node is gone at once; one that has to be stopped would wait for a kubelet."""
     return name not in await infra.names(resource, NAMESPACE)
+
+
+async def test_an_object_beyond_a_quota_says_so_and_comes_when_there_is_room(
+    tenant: Tenant, infra: Infra, pair: Runner
+) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "1"}}}
+    await infra.client.create(RESOURCE_QUOTAS, quota, namespace=NAMESPACE)
+    await tenant.uvs(UVS_CONFIG_MAPS, "o1")
+    await pair.start()
+    await until(shows(tenant, UVS_CONFIG_MAPS, "o1", "success"))
+    await tenant.uvs(UVS_CONFIG_MAPS, "o2")
+    await until(shows(tenant, UVS_CONFIG_MAPS, "o2", "error"))
+    now = await tenant.status(UVS_CONFIG_MAPS, "o2")
+    assert "exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1" in now["message"]
+    assert now["conditions"][0]["reason"] == "ResourceExhausted"
+    await tenant.remove(UVS_CONFIG_MAPS, "o1")
+    await until(shows(tenant, UVS_CONFIG_MAPS, "o2", "success"))
 
 
 async def test_a_pod_deleted_in_the_infra_cluster_is_made_again(tenant: Tenant, infra: Infra, pair: Runner) -> None:

@@ -11,7 +11,7 @@ import grpc
 import pytest
 import yaml
 
-from app.kube.resources import CONFIG_MAPS, PODS, SECRETS
+from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.manifests import prepare, resource_of
 from app.tenancy.gateway.views import view_pod
@@ -74,6 +74,24 @@ async def test_the_life_of_an_object(door: Door, infra: Infra, resource: Any, ob
     if resource != PODS:  # a Pod without a kubelet stays until it is reaped
         assert (await fails(stub.Get(get(kind, "x")))).code() is CODE.NOT_FOUND
         assert (await fails(stub.Delete(delete(kind, "x")))).code() is CODE.NOT_FOUND
+
+
+@pytest.mark.parametrize("method", ["Create", "Update"])
+async def test_a_quota_of_the_namespace_is_told_as_such(door: Door, infra: Infra, method: str) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "1"}}}
+    await infra.client.create(RESOURCE_QUOTAS, quota, namespace=NS)
+    channel = door.tenant("tenant1")
+    await put(channel, manifest("ConfigMap", "x", data={"a": "1"}), method=method)
+    refused = await fails(put(channel, manifest("ConfigMap", "y", data={"a": "1"}), method=method))
+    assert refused.code() is CODE.RESOURCE_EXHAUSTED
+    text = "exceeded quota: q, requested: configmaps=1, used: configmaps=1, limited: configmaps=1"
+    assert refused.details() == f'configmaps "y" is forbidden: {text}'
+    longest = await fails(put(channel, manifest("ConfigMap", "y" * 253, data={"a": "1"}), method=method))
+    assert longest.code() is CODE.RESOURCE_EXHAUSTED
+    assert longest.details().endswith(text)
+    await put(channel, manifest("ConfigMap", "x", data={"a": "2"}), method="Update")
+    await resources(channel).Delete(delete("ConfigMap", "x"))
+    await put(channel, manifest("ConfigMap", "y", data={"a": "1"}), method=method)
 
 
 async def test_an_update_is_an_apply(door: Door, infra: Infra) -> None:
