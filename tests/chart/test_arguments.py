@@ -69,7 +69,14 @@ def test_values_reach_the_settings(render: Render) -> None:
                 "events": False,
             }
         },
-        "controller": {"enabled": True, "args": {"maxConcurrentReconciles": 32, "resyncSeconds": 90}},
+        "controller": {
+            "enabled": True,
+            "args": {
+                "maxConcurrentReconciles": 32,
+                "resyncSeconds": 90,
+                "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},
+            },
+        },
         "gateway": {
             "enabled": True,
             "args": {
@@ -117,6 +124,7 @@ def test_values_reach_the_settings(render: Render) -> None:
             "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
             "max_concurrent_reconciles": 32,
             "resync_seconds": 90,
+            "tenant_quota": ("configmaps=", "count/daemonsets.apps=2k", "secrets=20000000"),
         },
         "gateway": {
             "admin_names": ("a", "b"),
