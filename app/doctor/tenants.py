@@ -6,9 +6,10 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.doctor.bounds import bound_findings
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
-from app.doctor.installed import installed
+from app.doctor.installed import Installed, installed
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import condition, kubectl, labels, plain, plural, several, status, subject, unchanged, unseen
 from app.doctor.running import unchecked
@@ -43,6 +44,10 @@ class Tenants:
         else:
             options = (await webhook_settings(cluster)).placement
             findings += judge_nodes(self.name, tenants, nodes, options)
+        try:
+            findings += await bound_findings(cluster, self.name, tenants, command=await self._restart(cluster))
+        except ApiError as error:
+            findings.append(unchecked(self.name, error))
         if all(finding.severity <= Severity.info for finding in findings):
             findings.append(
                 Finding(self.name, Severity.ok, "", f"{several(len(tenants), 'tenant')} and their nodes are well")
@@ -50,10 +55,7 @@ class Tenants:
         return findings
 
     async def _unseen(self, cluster: Cluster, tenant: JSON) -> Finding:
-        try:
-            running = next((one for one in await installed(cluster) if one.role == "controller"), None)
-        except ApiError:
-            running = None
+        running = await _controller(cluster)
         return Finding(
             self.name,
             Severity.error,
@@ -61,12 +63,20 @@ class Tenants:
             "changed, and no controller has looked at it"
             + ("" if running else f": none was found in namespace {cluster.namespace}"),
             "its namespace, its nodes and its certificates are not kept as the Tenant says",
-            restart(running.namespace, running.name)
-            if running
-            else kubectl(
-                "get", "deployments", "--all-namespaces", "--selector", "app.kubernetes.io/component=controller"
-            ),
+            await self._restart(cluster),
         )
+
+    async def _restart(self, cluster: Cluster) -> str:
+        if running := await _controller(cluster):
+            return restart(running.namespace, running.name)
+        return kubectl("get", "deployments", "--all-namespaces", "--selector", "app.kubernetes.io/component=controller")
+
+
+async def _controller(cluster: Cluster) -> Installed | None:
+    try:
+        return next((one for one in await installed(cluster) if one.role == "controller"), None)
+    except ApiError:
+        return None
 
 
 def judge(check: str, tenant: JSON) -> Iterator[Finding]:
@@ -142,4 +152,6 @@ def _command(name: str, reason: str) -> str:
             return kubectl("label", "namespace", namespace, f"{TENANT_LABEL}={name}", "--overwrite")
         case "NamespaceEnding" | "NamespaceRefused":
             return kubectl("describe", "namespace", namespace)
+        case "QuotaPending" | "ForeignResourceQuota":
+            return kubectl("describe", "resourcequota", namespace=namespace)
     return kubectl("edit", plural(TENANTS), name)

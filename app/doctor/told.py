@@ -1,4 +1,4 @@
-"""What the installed webhook was told: its settings, read off the arguments and variables of its Deployment.
+"""What the installed webhook and controller were told: settings, read off the arguments and variables of Deployments.
 
 A value that Berth would refuse counts as not given: that Deployment does not run, which is another check's business.
 """
@@ -11,6 +11,7 @@ from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
 from app.settings.source import flag_of
 from app.settings.webhook import WebhookSettings, load
+from app.tenancy.control.bounds import DEFAULT_QUOTA, Bound, bounds_of, parse_quota
 from app.wire import JSON
 
 _TEXTS = (
@@ -37,6 +38,18 @@ async def webhook_settings(cluster: Cluster) -> WebhookSettings:
         return load({"namespace": cluster.namespace, **given}, environment=False)
     except UsageError:
         return load({"namespace": cluster.namespace}, environment=False)
+
+
+async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
+    """What the installed controller is to keep in tenants' namespaces; by default where none is found."""
+    try:
+        found = next((one for one in await installed(cluster) if one.role == "controller"), None)
+        given = "" if found is None else flag(found.arguments, "--tenant-quota")
+        if found is not None and given is None:
+            given = _variables(found.object).get("BERTH_TENANT_QUOTA")
+        return bounds_of(parse_quota(item.strip() for item in (given or "").split(",") if item.strip()))
+    except (ApiError, ValueError):
+        return bounds_of(DEFAULT_QUOTA)
 
 
 def told(one: Installed) -> dict[str, object]:

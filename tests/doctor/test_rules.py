@@ -10,8 +10,9 @@ from app.doctor.companions import Companions
 from app.doctor.model import Finding, Severity
 from app.doctor.rules import Rules
 from app.doctor.tenants import Tenants, judge_nodes
-from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, Resource
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.tenancy.control.bounds import bounds_of, ensure_bounds, parse_quota
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -208,6 +209,79 @@ async def test_a_tenant_that_is_not_ready(patient: Patient, reason: str, command
     assert found.message == f"is not ready ({reason}): for this reason"
     assert found.command == command
     assert found.consequence
+
+
+async def walled(patient: Patient, quota: tuple[str, ...] = ()) -> None:
+    """A tenant whose namespace has what the controller keeps there."""
+    await tenant(patient, said("success", "AsWanted"))
+    await patient.create(NAMESPACES, "tenant-a", metadata={"labels": {TENANT_LABEL: "a"}})
+    await ensure_bounds(patient.client, "tenant-a", bounds_of(parse_quota(quota)))
+
+
+@pytest.mark.parametrize(
+    ("resource", "name", "severity", "change", "message"),
+    [
+        (RESOURCE_QUOTAS, "berth-isolation", Severity.error, None, "is missing"),
+        (RESOURCE_QUOTAS, "berth-objects", Severity.warning, None, "is missing"),
+        (SERVICE_ACCOUNTS, "default", Severity.warning, None, "is missing"),
+        (
+            RESOURCE_QUOTAS,
+            "berth-isolation",
+            Severity.error,
+            {"spec": {"hard": {"pods": "9"}}},
+            "differs from what the controller keeps there",
+        ),
+        (
+            SERVICE_ACCOUNTS,
+            "default",
+            Severity.warning,
+            {"automountServiceAccountToken": True},
+            "differs from what the controller keeps there",
+        ),
+    ],
+)
+async def test_a_tenants_namespace_without_its_walls(
+    patient: Patient, resource: Resource, name: str, severity: Severity, change: JSON | None, message: str
+) -> None:
+    await walled(patient)
+    assert await patient.complaints(Tenants()) == []
+    if change is None:
+        await patient.client.delete(resource, name, namespace="tenant-a")
+    else:
+        await patient.client.patch(resource, name, change, patch_type="merge", namespace="tenant-a")
+    found = await one(patient, Tenants())
+    assert (found.severity, found.subject) == (severity, f"{resource.kind} tenant-a/{name}")
+    assert found.message == message
+    assert found.consequence
+    assert found.command.startswith("kubectl get deployments --all-namespaces")
+    await controller_with(patient)
+    found = await one(patient, Tenants())
+    assert found.command == f"kubectl --namespace {HOME} rollout restart deployment/berth-controller"
+
+
+async def test_a_quota_that_nobody_has_counted_is_told(patient: Patient) -> None:
+    await walled(patient)
+    quota = await patient.client.get(RESOURCE_QUOTAS, "berth-objects", namespace="tenant-a")
+    quota["status"]["used"].pop("secrets")
+    await patient.client.replace(RESOURCE_QUOTAS, "berth-objects", quota, namespace="tenant-a", subresource="status")
+    assert (await one(patient, Tenants())).message == "does not hold: kube-controller-manager has not counted secrets"
+
+
+async def test_bounds_are_those_that_the_controller_was_told(patient: Patient) -> None:
+    await walled(patient, ("secrets=7", "configmaps="))
+    assert (await one(patient, Tenants())).subject == "ResourceQuota tenant-a/berth-objects"
+    await controller_with(patient, "--tenant-quota=secrets=7,configmaps=")
+    assert await patient.complaints(Tenants()) == []
+
+
+async def controller_with(patient: Patient, *arguments: str) -> None:
+    container = {"name": "controller", "image": "berth", "args": ["controller", *arguments]}
+    labels = {"app": "controller"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+    }
+    await patient.create(DEPLOYMENTS, "berth-controller", namespace=HOME, spec=spec)
 
 
 async def test_a_suspended_tenant_is_information_and_the_command_frees_it(patient: Patient) -> None:

@@ -119,6 +119,7 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (controller, {"controllers": " , "}, "--controllers: want a list of workloads, tenants"),
         (controller, {"max_concurrent_reconciles": 0}, "--max-concurrent-reconciles: "),
         (controller, {"resync_seconds": 0.5}, "--resync-seconds: "),
+        (controller, {"tenant_quota": "secrets=many"}, "--tenant-quota: want RESOURCE=NUMBER"),
         (controller, {"resync_seconds": float("nan")}, "--resync-seconds: "),
         (controller, {"namespace": "No Name"}, "--namespace: 'No Name' is not a valid name"),
         (controller, {"admin_names": " , "}, "--admin-names: want at least one name"),

@@ -11,8 +11,13 @@ from typing import Any
 import pytest_asyncio
 
 from app.errors import ApiError
-from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS, Resource
+from app.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
+from app.placement.model import TENANT_LABEL
+from app.sandbox.standins.standins import StandIns
+from app.tenancy.control.bounds import ISOLATION, OBJECTS
+from app.tenancy.control.controller import TenantsController, TenantsOptions
 from app.tenancy.gateway.options import GatewayOptions
+from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,
     DAEMON_SETS,
@@ -185,6 +190,51 @@ async def test_an_object_beyond_a_quota_says_so_and_comes_when_there_is_room(
     assert now["conditions"][0]["reason"] == "ResourceExhausted"
     await tenant.remove(UVS_CONFIG_MAPS, "o1")
     await until(shows(tenant, UVS_CONFIG_MAPS, "o2", "success"))
+
+
+async def test_a_namespace_that_is_deleted_in_use_is_filled_again(tenant: Tenant, infra: Infra, pair: Runner) -> None:
+    """Made anew by the controller, with its quotas; what the tenant's cluster has comes back, without any restart."""
+    ours = {"metadata": {"labels": {TENANT_LABEL: "tenant1"}}}
+    await infra.client.patch(NAMESPACES, NAMESPACE, ours, patch_type="merge")
+    made = await tenant.pod("p1", node="host-a")
+    await tenant.rule("r1")
+    await tenant.uvs(UVS_CONFIG_MAPS, "o1")
+    workload, companion_name = workload_name(made["metadata"]["uid"]), f"r1-{made['metadata']['uid']}"
+    parts = [
+        StandIns(infra.client, []),
+        TenantsController(infra.client, options=TenantsOptions(resync=0.5)),
+        WorkloadsController(infra.client, options=ControllerOptions(resync=0.5)),
+    ]
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(part.run()) for part in parts]
+        await pair.start()
+
+        async def whole() -> bool:
+            return (
+                await infra.names(WORKLOADS, NAMESPACE) == {workload}
+                and await infra.names(TENANT_RULES, NAMESPACE) == {"r1"}
+                and "o1" in await infra.names(CONFIG_MAPS, NAMESPACE)
+                and await infra.names(PODS, NAMESPACE) == {companion_name}
+                and await infra.names(RESOURCE_QUOTAS, NAMESPACE) == {ISOLATION, OBJECTS}
+                and await tenant.result(WORKLOAD_RULES, "r1") == "success"
+                and await tenant.result(UVS_CONFIG_MAPS, "o1") == "success"
+            )
+
+        await until(whole)
+        old = await infra.client.get(NAMESPACES, NAMESPACE)
+        await infra.client.delete(NAMESPACES, NAMESPACE)
+
+        async def anew() -> bool:
+            try:
+                found = await infra.client.get(NAMESPACES, NAMESPACE)
+            except ApiError:
+                return False
+            return found["metadata"]["uid"] != old["metadata"]["uid"]
+
+        await until(anew, seconds=60)
+        await until(whole, seconds=60)
+        for task in tasks:
+            task.cancel()
 
 
 async def test_a_pod_deleted_in_the_infra_cluster_is_made_again(tenant: Tenant, infra: Infra, pair: Runner) -> None:
