@@ -1,7 +1,7 @@
 """Keeps writes inside a term of leadership: none begins after it, none is waited for after it.
 
-Owns the check and the place where it is made: before a write is begun, and again when it has a connection, which is
-the last moment before its bytes leave. Knows no Lease; what a term is, the elector says.
+Owns the check and the places where it is made: before a write is begun, and again in the step of the event loop that
+hands its bytes to the connection. Knows no Lease; what a term is, the elector says.
 """
 
 from __future__ import annotations
@@ -114,6 +114,23 @@ class FencedConnector(aiohttp.TCPConnector):
                 raise
             write.transport = connection.transport
         return connection
+
+
+class FencedRequest(aiohttp.ClientRequest):
+    """Asks the fence a last time: a body is written by a task of its own, before whose first step a process may freeze.
+
+    Headers wait for the body, so nothing of the request has left before.
+    """
+
+    async def write_bytes(self, *arguments: Any, **options: Any) -> None:
+        write = _SENDING.get()
+        if write is not None:
+            try:
+                write.fence.check()
+            except LeaseLost:
+                write.cut()
+                return
+        await super().write_bytes(*arguments, **options)
 
 
 class FencedClient(KubeClient):

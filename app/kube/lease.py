@@ -176,9 +176,10 @@ class LeaderElector:
             await self._write()
         except ApiError as error:
             # A conflict says that what we know is old; a 404 that the Lease is gone. Read again next time.
-            if error.not_found:
+            if error.not_found and self._leading:
                 self._lease = None
-            elif error.conflict:
+            elif error.not_found or error.conflict:
+                # Who does not lead does not know either who held what is gone: others may have been quicker.
                 self._doubt()
             self.problem = "" if error.conflict else str(error)
             log.info("lease attempt failed", lease=self._name, error=str(error))

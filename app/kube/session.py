@@ -26,7 +26,7 @@ from kubernetes.aio.config import ConfigException
 from app.errors import ApiError, UsageError
 from app.kube.answers import cut, error_of_answer, error_of_transport
 from app.kube.credentials import Credentials
-from app.kube.fencing import FencedConnector
+from app.kube.fencing import FencedConnector, FencedRequest
 from app.kube.impersonation import Impersonation
 from app.wire import JSON, decode_json
 
@@ -253,6 +253,7 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
     configuration.client_session_kwargs = {
         "trust_env": bool(getproxies().keys() & _PROXIED),
         "headers": acting_as.headers if acting_as is not None else (),
+        "request_class": FencedRequest,
     }
     try:
         api = ApiClient(configuration=configuration)

@@ -60,6 +60,20 @@ async def test_a_term_that_ends_while_the_connection_is_made_sends_nothing(
     assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the connection is as good as before"
 
 
+@pytest.mark.parametrize("write", WRITES, ids=["create", "replace", "apply", "patch", "delete", "post"])
+async def test_a_term_that_ends_before_the_body_is_written_sends_nothing(
+    server: ApiServer, client: AioKubeClient, write: Callable[[FencedClient], Any]
+) -> None:
+    """The body is written by a task of its own: a process that was frozen before its first step must look again."""
+    server.put(config_map("a"))
+    looks = iter([True, True, False])
+    with pytest.raises(LeaseLost):
+        await write(FencedClient(client, Fence(lambda: next(looks))))
+    assert next(looks, None) is None, "all looks were taken"
+    assert server.requests == []
+    assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the client is as good as before"
+
+
 async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiServer, client: AioKubeClient) -> None:
     """A server that was not reached yet would else get it later, from the kernel that goes on sending."""
     came, went = asyncio.Event(), asyncio.Event()
@@ -184,7 +198,7 @@ async def test_while_work_drains_after_a_stop_it_may_still_write(server: ApiServ
     assert server.objects["leases", "berth", "berth"]["spec"]["holderIdentity"] == ""
 
 
-@pytest.mark.parametrize("moment", ["standing by", "just deposed", "taken over unseen"])
+@pytest.mark.parametrize("moment", ["standing by", "just deposed", "taken over unseen", "taken over while it wrote"])
 async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
     server: ApiServer, client: AioKubeClient, moment: str
 ) -> None:
@@ -203,11 +217,24 @@ async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
         server.put(held, plural="leases")
         assert not await rival._try()
         now[0] += 5.0  # it has run out since, and somebody else was quicker
+    elif moment == "taken over while it wrote":
+        # Nobody held it when the rival looked; before its own write came, somebody took it, and it was deleted.
+        server.put({**held, "spec": {**spec, "holderIdentity": ""}}, plural="leases")
+
+        async def quicker(_server: ApiServer, request: web.Request) -> None:
+            if request.method == "PUT":
+                server.fault = None
+                server.remove("berth", namespace="berth", plural="leases")
+
+        server.fault = quicker
+        assert not await rival._try()
+        assert server.fault is None
     else:
         assert await rival._try()
         server.put(held, plural="leases")
         assert not await rival._try()  # a conflict: whose it is now is not known
-    server.remove("berth", namespace="berth", plural="leases")
+    if ("leases", "berth", "berth") in server.objects:
+        server.remove("berth", namespace="berth", plural="leases")
     assert not await rival._try()
     assert ("leases", "berth", "berth") not in server.objects
     if moment == "taken over unseen":
