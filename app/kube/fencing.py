@@ -45,9 +45,7 @@ class Fence:
     def close(self) -> None:
         """The term is over: cut what is under way, with the connections that it went out on."""
         self._closed = True
-        # Each is cut once: it may take its time to end, and this be called again meanwhile.
-        under_way, self._under_way = self._under_way, set()
-        for write in under_way:
+        for write in tuple(self._under_way):
             write.cut()
 
     @contextlib.asynccontextmanager
@@ -77,8 +75,13 @@ class _Write:
         self.fence = fence
         self._timeout = timeout
         self.transport: asyncio.Transport | None = None
+        self._cut = False
 
     def cut(self) -> None:
+        # Once: what is cut may take its time to end, and the fence be closed meanwhile.
+        if self._cut:
+            return
+        self._cut = True
         self._timeout.reschedule(0.0)
         if self.transport is not None and not self.transport.is_closing():
             reset(self.transport)

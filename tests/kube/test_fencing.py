@@ -74,6 +74,31 @@ async def test_a_term_that_ends_before_the_body_is_written_sends_nothing(
     assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the client is as good as before"
 
 
+@pytest.mark.parametrize("steps", range(5))
+async def test_a_term_may_be_closed_while_a_write_ends_that_its_last_look_has_refused(
+    server: ApiServer, client: AioKubeClient, steps: int
+) -> None:
+    """The elector of a process that was frozen wakes in any step of the event loop after that."""
+    refused = asyncio.Event()
+
+    def look() -> bool:
+        if next(looks):
+            return True
+        refused.set()
+        return False
+
+    looks = iter([True, True, False])
+    fence = Fence(look)
+    writing = asyncio.create_task(FencedClient(client, fence).create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
+    await refused.wait()
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    fence.close()
+    with pytest.raises(LeaseLost):
+        await writing
+    assert server.requests == []
+
+
 async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiServer, client: AioKubeClient) -> None:
     """A server that was not reached yet would else get it later, from the kernel that goes on sending."""
     came, went = asyncio.Event(), asyncio.Event()
