@@ -16,8 +16,9 @@ from app.errors import UsageError
 
 
 def _port(value: int) -> int:
-    if value != 0 and not 1024 <= value <= 65535:
-        raise ValueError("invalid port number. Choose between 1024 and 65535")
+    # Below 1024 the kernel has the last word: a container may have NET_BIND_SERVICE. 0 takes a free port.
+    if not 0 <= value <= 65535:
+        raise ValueError("invalid port number. Choose between 1 and 65535")
     return value
 
 

@@ -55,7 +55,7 @@ def test_the_arguments_of_an_existing_deployment_work(launch, pki, review) -> No
     ("arguments", "words"),
     [
         (["-prot=8443"], "--prot"),
-        (["--port=80"], "--port: invalid port number. Choose between 1024 and 65535"),
+        (["--port=65536"], "--port: invalid port number. Choose between 1 and 65535"),
         (["--port=x"], "--port"),
         (["--port=8444"], "Health check port should be different from port"),
         (["-insecure=perhaps"], "--insecure: want true or false"),

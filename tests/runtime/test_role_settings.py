@@ -109,6 +109,7 @@ def test_the_environment_counts(monkeypatch, role, variable, text, field, value)
 def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None:
     monkeypatch.setenv("BERTH_PORT", "9001")
     assert gateway.load({"port": 9002}).port == 9002
+    assert gateway.load({"port": 443}).port == 443
     assert gateway.load({}, environment=False).port == 9090
 
 
@@ -137,7 +138,7 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (controller, {"kubeconfig": 5}, "--kubeconfig: "),
         (gateway, {"tenant_allow": "gold"}, "--tenant-allow: 'gold': want KIND=NAME"),
         (webhook, {"tenant_allow": "volumeType=hostPath"}, "--tenant-allow: 'volumeType=hostPath': tenants cannot"),
-        (gateway, {"port": 80}, "--port: invalid port number"),
+        (gateway, {"port": 65536}, "--port: invalid port number"),
         (gateway, {"port": 8444}, "--port and --health-check-port: want two ports, got one"),
         (gateway, {"client_ca": ""}, "--client-ca: want a value"),
         (gateway, {"admin_ca": ""}, "--admin-ca: want a value"),
@@ -175,7 +176,7 @@ def test_a_wrong_value_is_one_line_that_names_the_flag(role, given, line) -> Non
     [
         (controller, "BERTH_CONTROLLERS", "pods"),
         (controller, "NAMESPACE", "A B"),
-        (gateway, "BERTH_PORT", "80"),
+        (gateway, "BERTH_PORT", "80000"),
         (agent, "BERTH_GATEWAY", "host"),
     ],
 )

@@ -66,8 +66,8 @@ def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> No
 @pytest.mark.parametrize(
     ("given", "line"),
     [
-        ({"port": 80}, "--port: invalid port number. Choose between 1024 and 65535"),
-        ({"health_check_port": 65536}, "--health-check-port: invalid port number. Choose between 1024 and 65535"),
+        ({"port": -1}, "--port: invalid port number. Choose between 1 and 65535"),
+        ({"health_check_port": 65536}, "--health-check-port: invalid port number. Choose between 1 and 65535"),
         ({"port": 8444}, "Health check port should be different from port"),
         ({"network_resource_name_keys": " "}, "--network-resource-name-keys: Input argument for resourceName cannot"),
         ({"network_resource_name_keys": "a,,b"}, "--network-resource-name-keys: '' is not a qualified name"),
@@ -94,7 +94,15 @@ def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("variable", "text"), [("BERTH_PORT", "80"), ("NAMESPACE", "A B"), ("BERTH_NAMESPACE", "A B")])
+def test_ports_below_1024_are_taken() -> None:
+    """With NET_BIND_SERVICE a Service's targetPort may be 443; without it the kernel says so when the port is opened."""
+    loaded = settings.load({"port": 443, "health_check_port": 80})
+    assert (loaded.port, loaded.health_check_port) == (443, 80)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text"), [("BERTH_PORT", "80000"), ("NAMESPACE", "A B"), ("BERTH_NAMESPACE", "A B")]
+)
 def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, variable, text) -> None:
     monkeypatch.setenv(variable, text)
     with pytest.raises(UsageError, match=rf"^{variable}: "):
