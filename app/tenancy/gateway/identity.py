@@ -16,7 +16,7 @@ from typing import Literal
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from app.tenancy.model import Tenant
 from app.workloads.model import tenant_namespace
@@ -29,6 +29,7 @@ Reason = Literal[
     "unknown",
     "ambiguous",
     "admin_ca",
+    "admin_certificate",
     "suspended",
     "not_pinned",
     "pin_ended",
@@ -40,9 +41,14 @@ Reason = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What counts of a client certificate: CN and DNS names in lower case, validity, SHA-256 of the DER form."""
+    """What counts of a client certificate: CN and DNS names in lower case, validity, SHA-256 of the DER form.
+
+    `admin_names` are those that may be the cloud admin's: the DNS names, or the only CN where there are no alternative
+    names of any kind; none without the extended key usage clientAuth.
+    """
 
     names: tuple[str, ...]
+    admin_names: tuple[str, ...]
     sha256: str
     not_before: datetime
     not_after: datetime
@@ -79,14 +85,21 @@ class Refusal:
 def read_certificate(pem: bytes) -> Certificate:
     """Raises ValueError for what is no certificate."""
     parsed = x509.load_pem_x509_certificate(pem)
-    names = [str(entry.value) for entry in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
     try:
-        alternatives = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-        names += alternatives.get_values_for_type(x509.DNSName)
-    except x509.ExtensionNotFound:
-        pass
+        extensions = {extension.oid: extension.value for extension in parsed.extensions}
+    except (x509.DuplicateExtension, x509.UnsupportedGeneralNameType) as error:
+        raise ValueError(str(error)) from error
+    common = [str(entry.value).lower() for entry in parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+    dns: list[str] = []
+    for_admin = common if len(common) == 1 else []
+    if isinstance(found := extensions.get(ExtensionOID.SUBJECT_ALTERNATIVE_NAME), x509.SubjectAlternativeName):
+        for_admin = dns = [name.lower() for name in found.get_values_for_type(x509.DNSName)]
+    usages = extensions.get(ExtensionOID.EXTENDED_KEY_USAGE)
+    if not isinstance(usages, x509.ExtendedKeyUsage) or ExtendedKeyUsageOID.CLIENT_AUTH not in usages:
+        for_admin = []
     return Certificate(
-        names=tuple(dict.fromkeys(name.lower() for name in names)),
+        names=tuple(dict.fromkeys(common + dns)),
+        admin_names=tuple(for_admin),
         sha256=hashlib.sha256(parsed.public_bytes(Encoding.DER)).hexdigest(),
         not_before=parsed.not_valid_before_utc,
         not_after=parsed.not_valid_after_utc,
@@ -159,9 +172,8 @@ def identify(
     tenants = {tenant.name: tenant for name in certificate.names for tenant in tenants_named(name)}
     if len(tenants) + admin > 1:
         return Refusal("ambiguous", "the client certificate is bound to more than one identity", certificate.name)
-    if admin and admin_ca is not None and not issued_by(pem, admin_ca):
-        message = "the client certificate has the cloud admin's name, but is not of the cloud admin's authority"
-        return Refusal("admin_ca", message, certificate.name)
+    if admin and (refusal := _admin_refusal(pem, certificate, admin_names, admin_ca)):
+        return refusal
     if audience == "admin":
         return _as_admin(certificate, admin=admin)
     if admin:
@@ -170,6 +182,19 @@ def identify(
         return Refusal("unknown", "the client certificate is bound to no tenant", certificate.name)
     (tenant,) = tenants.values()
     return _as_tenant(certificate, tenant, tenant_ids=tenant_ids, now=now)
+
+
+def _admin_refusal(
+    pem: bytes, certificate: Certificate, admin_names: Sequence[str], admin_ca: bytes | None
+) -> Refusal | None:
+    """Why a certificate with the cloud admin's name is not the cloud admin's."""
+    if not any(name in certificate.admin_names for name in admin_names):
+        message = "the cloud admin's certificate needs the usage clientAuth, and its name as a DNS name if it has any"
+        return Refusal("admin_certificate", message, certificate.name)
+    if admin_ca is not None and not issued_by(pem, admin_ca):
+        message = "the client certificate has the cloud admin's name, but is not of the cloud admin's authority"
+        return Refusal("admin_ca", message, certificate.name)
+    return None
 
 
 def _as_admin(certificate: Certificate, *, admin: bool) -> Caller | Refusal:
