@@ -21,6 +21,8 @@ from app.kube.store import Store
 log = structlog.get_logger(__name__)
 
 K = TypeVar("K", bound=Hashable)
+_LOOK = 0.05
+"""Seconds between two looks whether a doubt is over."""
 Outcome = Literal["done", "requeue", "transient", "terminal", "internal"]
 
 
@@ -53,7 +55,9 @@ class ControllerObserver(Protocol):
 
 
 class Controller(Generic[K]):
-    """`reconcile` returns Done or RequeueAfter, or raises.
+    """Nothing is begun while one of `stores` is in doubt; when the doubt is over every key is looked at.
+
+    `reconcile` returns Done or RequeueAfter, or raises.
 
     Transient is tried again after its delay or the key's backoff; Terminal is logged and not tried again until the
     key is added anew; any other exception is a bug, logged with its traceback and tried again like Transient.
@@ -82,6 +86,9 @@ class Controller(Generic[K]):
         self._resync = resync
         self._drain = drain
         self._observer = observer
+        self._ending = False
+        for store in self._stores:
+            store.on_renewed(self._renewed)
 
     def enqueue(self, key: K) -> None:
         """Have `key` reconciled soon; allowed before `run`."""
@@ -110,6 +117,7 @@ class Controller(Generic[K]):
         try:
             ended, _ = await asyncio.wait({feed, *workers}, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self._ending = True
             feed.cancel()
             self.queue.close()
             await self._finish({feed, *workers})
@@ -119,12 +127,24 @@ class Controller(Generic[K]):
 
     async def _feed(self) -> None:
         while True:
-            for key in self._keys():
-                self.queue.add(key)
+            self._add_all()
             if self._resync is None:
                 await asyncio.Event().wait()
             else:
                 await asyncio.sleep(self._resync)
+
+    def _add_all(self) -> None:
+        for key in self._keys():
+            self.queue.add(key)
+
+    @property
+    def _in_doubt(self) -> bool:
+        return any(store.in_doubt for store in self._stores)
+
+    def _renewed(self) -> None:
+        """What was decided before may rest upon what never was, and no event says so."""
+        if not self._in_doubt and all(store.synced for store in self._stores):
+            self._add_all()
 
     async def _finish(self, workers: set[asyncio.Task[None]]) -> None:
         try:
@@ -142,7 +162,10 @@ class Controller(Generic[K]):
             except QueueClosed:
                 return
             try:
-                await self._once(key)
+                while self._in_doubt and not self._ending:  # noqa: ASYNC110 - several stores, and an end, to wait for
+                    await asyncio.sleep(_LOOK)
+                if not self._ending:
+                    await self._once(key)
             finally:
                 self.queue.done(key)
 

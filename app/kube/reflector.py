@@ -1,7 +1,12 @@
-"""Keeps a store equal to what the API server holds: list, watch, resume, list again.
+"""Keeps a store equal to what the API server holds: list, watch, resume, list again and compare.
 
 Owns one resource's list and watch and the patience between them. It never gives up and never ends by itself;
 every exit that brought nothing new is followed by a growing, jittered pause.
+
+A resource version has a meaning in one history alone, and an API server whose storage was restored has another one.
+No answer says so: a restored server that has passed the version that we hold accepts a watch from it. So a watch is
+resumed only where the server ended it cleanly at the time that we asked for. After every other end the cache is in
+doubt until a list has been compared with it. All lists are consistent reads in pages; see ADR 10.
 """
 
 from __future__ import annotations
@@ -10,7 +15,7 @@ import asyncio
 import random as _random
 import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
@@ -21,7 +26,7 @@ from app.kube.answers import error_of_status
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
-from app.kube.store import PoisonError, Store, key_of
+from app.kube.store import Diff, PoisonError, Store, key_of
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
@@ -32,11 +37,17 @@ IDLE_TIMEOUT = 90.0
 """Seconds of silence after which a watch counts as half-open; API servers send a bookmark about once a minute."""
 SETTLED = 30.0
 """A watch that lived for so many seconds was sound, whether or not there was something to say."""
-FRUITLESS_LIMIT = 5
-"""After so many watches in a row without progress, list again: the version may be one the server cannot serve."""
+_EARLY = 1.0
+"""Seconds that a server's clock may be faster than ours over the length of a watch."""
+RELIST = (600.0, 1800.0)
+"""Seconds between two lists where nothing raises a doubt, drawn anew each time: a replaced server may go unnoticed."""
 PAGE_SIZE = 500
 
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired", 429: "throttled"}
+
+
+class _ContradictionError(Exception):
+    """The watch says what cannot follow from what it said before."""
 
 
 class WatchObserver(Protocol):
@@ -58,8 +69,8 @@ class WatchObserver(Protocol):
 class Reflector:
     """`healthy` is False until the first full list, and while the server refuses us (401, 403, 404).
 
-    Other faults leave it alone, for the cache stays good through an API server's restart; `reason` names the last
-    fault of any kind, "" when there is none, and the store's `age` says how long it has lasted.
+    Other faults leave it alone: they put the store `in_doubt` until the next full list. `problem` covers both.
+    `reason` names the last fault of any kind, "" when there is none, and the store's `age` says how long it has lasted.
     """
 
     def __init__(
@@ -91,12 +102,14 @@ class Reflector:
         self._random = random
         self._clock = clock
         self._version = ""
-        self._doubted = False
+        """Where to watch from; "" where only a list can tell."""
+        self._former = ""
+        """The version that was held when the doubt began; "" where there is none."""
+        self._due = 0.0
         self._expired = False
         self._paged = True
         self._opened_at = 0.0
         self._moved = False
-        self._fruitless = 0
         self._refused = False
         self._missing = False
         self.reason = "not listed yet"
@@ -112,6 +125,13 @@ class Reflector:
     @property
     def healthy(self) -> bool:
         return self._store.synced and not self._refused
+
+    @property
+    def problem(self) -> str:
+        """Why the cache is not known to show what the server holds, on one line; "" where it is."""
+        if self.healthy and not self._store.in_doubt:
+            return ""
+        return f"{self._resource.plural}: {self.reason or 'not listed yet'}"
 
     @property
     def refused(self) -> bool:
@@ -138,27 +158,34 @@ class Reflector:
             delay: float | None = None
             self._moved, self._opened_at = False, self._clock()
             try:
-                if self._version and self._doubted:
-                    await self._check_version()
-                if not self._version:
+                if not self._version or self._clock() >= self._due:
                     await self._list()
                     self._opened_at = self._clock()
-                await self._watch()
-                reason = "eof"
+                reason = await self._watch()
             except TimeoutError:
-                reason, self._doubted = "idle", True
-                self.reason = f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s"
+                reason = "idle"
+                self._doubt(f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s")
+            except _ContradictionError as error:
+                reason, self._moved = "contradiction", False
+                self._doubt(f"watch of {self._resource.plural}: {error}")
             except ApiError as error:
                 reason, delay = self._fault(error), error.delay
             except Exception:  # the wall of a background task: a bug here must not end the cache silently
                 log.exception("reflector failed", kind=self._resource.kind)
-                reason, self._version = "internal", ""
-                self.reason = f"watch of {self._resource.plural}: internal error"
+                reason = "internal"
+                self._doubt(f"watch of {self._resource.plural}: internal error")
             await self._pause(reason, delay)
 
+    def _doubt(self, reason: str) -> None:
+        """The server may be another from here on, or have another past: only a list can tell what there is."""
+        self.reason = reason
+        if self._version:
+            self._former, self._version = self._version, ""
+            self._store.suspect()
+            log.warning("cache in doubt", kind=self._resource.kind, version=self._former, reason=reason)
+
     def _fault(self, error: ApiError) -> str:
-        self.reason = str(error)
-        self._doubted = True
+        self._doubt(str(error))
         if error.status in (401, 403, 404):
             self._refused = True
         self._missing = error.status == 404 and bool(self._resource.group)
@@ -166,9 +193,6 @@ class Reflector:
             # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
             self._store.touch()
             self.reason += f" (is the definition of {self._resource.plural}.{self._resource.group} installed?)"
-        if error.expired or (error.status == 400 and self._version):
-            # 400 is how a server answers a version that it cannot read, as after a restore.
-            self._version = ""
         if error.status == 0:
             return "transport"
         return _REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")
@@ -176,9 +200,6 @@ class Reflector:
     async def _pause(self, reason: str, delay: float | None) -> None:
         """Waits before the next try: not at all after a sound watch, longer and longer after fruitless ones."""
         settled = self._clock() - self._opened_at >= SETTLED
-        self._fruitless = 0 if self._moved else self._fruitless + 1
-        if self._fruitless >= FRUITLESS_LIMIT:
-            self._version, self._fruitless = "", 0
         if settled:
             self._backoff.reset()
         elif (self._moved and reason != "expired") or (reason == "expired" and not self._expired):
@@ -189,7 +210,7 @@ class Reflector:
         self._expired = reason == "expired"
         if self._observer is not None:
             self._observer.restart(self._resource.kind, reason)
-        if settled and self._moved and delay is None and reason == "eof":
+        if settled and self._moved and self._version:
             return
         seconds = self._backoff.next(at_least=delay)
         log.info(
@@ -197,27 +218,9 @@ class Reflector:
             kind=self._resource.kind,
             reason=reason,
             delay_s=round(seconds, 3),
-            detail="" if reason == "eof" else self.reason,
+            detail=self.reason,
         )
         await asyncio.sleep(seconds)
-
-    async def _check_version(self) -> None:
-        """Has all listed again where the server is behind the version that we hold.
-
-        Its data was restored from an older copy then. It does not refuse a watch from the future: it keeps it open
-        and silent, and the cache would show what is gone.
-        """
-        page = await self._client.list_page(
-            self._resource,
-            namespace=self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            limit=1,
-        )
-        self._doubted = False
-        if _is_older(page.resource_version, self._version):
-            log.warning("the server went back in time", kind=self._resource.kind, version=page.resource_version)
-            self._version = ""
 
     async def _list(self) -> None:
         replacement = self._store.replacement()
@@ -248,21 +251,35 @@ class Reflector:
                 break
             await asyncio.sleep(0)
         self._paged = True
-        self._doubted = False
-        self._version = page.resource_version
-        diff = replacement.commit()
-        self._store.mark_synced()
-        log.debug("listed", kind=self._resource.kind, objects=len(self._store), changed=bool(diff))
+        least, most = RELIST
+        self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
+        self._compared(replacement.commit())
 
-    async def _watch(self) -> None:
-        """Applies events until the stream ends; TimeoutError if it falls silent."""
+    def _compared(self, diff: Diff) -> None:
+        """The store is what the list says: a doubt is over."""
+        former, self._former = self._former, ""
+        if _is_older(self._version, former):
+            log.warning("the server went back in time", kind=self._resource.kind, version=self._version, before=former)
+        (log.info if former else log.debug)(
+            "listed",
+            kind=self._resource.kind,
+            objects=len(self._store),
+            added=len(diff.added),
+            modified=len(diff.modified),
+            deleted=len(diff.deleted),
+        )
+        self._store.mark_synced()
+
+    async def _watch(self) -> str:
+        """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
+        seconds = 240 + int(60 * self._random())
         stream = self._client.watch(
             self._resource,
             resource_version=self._version,
             namespace=self._namespace,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
-            timeout_seconds=240 + int(60 * self._random()),
+            timeout_seconds=seconds,
         )
         loop = asyncio.get_running_loop()
         # Every implementation is an async generator; the protocol need not say so.
@@ -274,6 +291,12 @@ class Reflector:
                 self._refused, self._missing, self.reason = False, False, ""
                 if line:
                     self._event(line)
+                if self._clock() >= self._due:
+                    return "relist"
+        if self._clock() - self._opened_at < seconds - _EARLY:
+            # A server that stops says good-bye to its watches; what comes back may have been restored.
+            self._doubt(f"watch of {self._resource.plural}: ended before its time")
+        return "eof"
 
     def _event(self, line: bytes) -> None:
         try:
@@ -285,6 +308,7 @@ class Reflector:
         if kind == "ERROR":
             status = obj if isinstance(obj, dict) else {}
             raise error_of_status(f"WATCH {self._resource.plural}", status)
+        self._check(kind, obj)
         try:
             if kind in ("ADDED", "MODIFIED"):
                 self._store.upsert(obj)
@@ -294,10 +318,21 @@ class Reflector:
             self._poison(error)
         self._advance(obj)
 
+    def _check(self, kind: str, obj: JSON) -> None:
+        """An event that cannot follow what was seen before raises a doubt, and is not applied.
+
+        A uid says all that a creation time could say, and more.
+        """
+        version = _version_of(obj)
+        if _is_older(version, self._version):
+            raise _ContradictionError(f"an event of version {version} after one of version {self._version}")
+        with suppress(PoisonError):
+            if kind != "BOOKMARK" and self._store.contradicts(obj):
+                raise _ContradictionError(f"{kind} for {'/'.join(key_of(obj))}, which is held with another uid")
+
     def _advance(self, obj: JSON) -> None:
-        metadata = obj.get("metadata") if isinstance(obj, dict) else None
-        version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
-        if isinstance(version, str) and version and version != self._version:
+        version = _version_of(obj)
+        if version and version != self._version:
             self._version = version
             self._moved = True
 
@@ -305,6 +340,12 @@ class Reflector:
         log.warning("object skipped", kind=self._resource.kind, error=str(error) or type(error).__name__)
         if self._observer is not None:
             self._observer.poison(self._resource.kind)
+
+
+def _version_of(obj: JSON) -> str:
+    metadata = obj.get("metadata") if isinstance(obj, dict) else None
+    version = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
+    return version if isinstance(version, str) else ""
 
 
 def _is_older(version: str, other: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Generic, Literal, TypeVar
 
@@ -59,8 +59,17 @@ class Diff:
 
 @dataclass(frozen=True, slots=True)
 class _Entry(Generic[T]):
+    """`mark` stands for the object's uid in few bytes; 0 where it has none."""
+
     value: T
     index_keys: tuple[tuple[str, Hashable], ...]
+    mark: int
+
+
+def _mark_of(obj: JSON) -> int:
+    uid = obj["metadata"].get("uid")
+    # The smallest kind of integer in memory; that two objects of one name have the same is one in a billion.
+    return hash(uid) % 2**30 or 1 if isinstance(uid, str) and uid else 0
 
 
 class Store(Generic[T]):
@@ -85,6 +94,8 @@ class Store(Generic[T]):
         self._buckets: dict[tuple[str, Hashable], set[Key]] = {}
         self._listeners: list[Listener[T]] = []
         self._synced = asyncio.Event()
+        self._in_doubt = False
+        self._renewal_listeners: list[Callable[[], None]] = []
         self.last_contact: float | None = None
 
     def __len__(self) -> int:
@@ -118,7 +129,31 @@ class Store(Generic[T]):
         await self._synced.wait()
 
     def mark_synced(self) -> None:
+        """The whole content has just been loaded: a doubt, if there was one, is over."""
         self._synced.set()
+        if self._in_doubt:
+            self._in_doubt = False
+            self._call(self._renewal_listeners)
+
+    @property
+    def in_doubt(self) -> bool:
+        """True from `suspect` until the whole content has been loaded again: it may show what never was."""
+        return self._in_doubt
+
+    def suspect(self) -> None:
+        """The source may have been replaced by another one, or by an earlier state of itself."""
+        self._in_doubt = True
+
+    def on_renewed(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` at the end of each doubt, after the changes that it brought; must not block."""
+        self._renewal_listeners.append(listener)
+
+    def contradicts(self, obj: JSON) -> bool:
+        """Whether the object has the name, but not the uid, of one that is held; raises `PoisonError`."""
+        entry = self._entries.get(key_of(obj))
+        if entry is None or not entry.mark:
+            return False
+        return _mark_of(obj) not in (0, entry.mark)
 
     def touch(self) -> None:
         """Note that the source has just been heard of: `last_contact` (monotonic seconds) is now."""
@@ -164,7 +199,7 @@ class Store(Generic[T]):
             if value is None:
                 return None
             pairs = [(name, k) for name, function in self._indices.items() for k in function(value)]
-            return _Entry(value, tuple(dict.fromkeys(pairs)))
+            return _Entry(value, tuple(dict.fromkeys(pairs)), _mark_of(obj))
         except Exception as error:  # the wall: whatever one object does to a projection, the others go on
             raise PoisonError(f"{key[0]}/{key[1]}: {type(error).__name__}") from error
 
@@ -173,6 +208,8 @@ class Store(Generic[T]):
         if old is None and entry is None:
             return None
         if old is not None and entry is not None and old.value == entry.value:
+            if old.mark != entry.mark:
+                self._entries[key] = replace(old, mark=entry.mark)
             return None
         for pair in old.index_keys if old else ():
             bucket = self._buckets[pair]
@@ -188,11 +225,14 @@ class Store(Generic[T]):
         return event
 
     def _notify(self, event: EventType, key: Key, old: T | None, new: T | None) -> None:
-        for listener in tuple(self._listeners):
+        self._call(self._listeners, event, key, old, new)
+
+    def _call(self, listeners: Iterable[Callable[..., None]], *told: object) -> None:
+        for listener in tuple(listeners):
             try:
-                listener(event, key, old, new)
+                listener(*told)
             except Exception:  # the wall: a listener's fault must not end the watch that feeds the others
-                log.exception("store listener failed", event_type=event, namespace=key[0], name=key[1])
+                log.exception("store listener failed", event_type=told[0] if told else "RENEWED", key=told[1:2])
 
 
 class Replacement(Generic[T]):

@@ -11,8 +11,8 @@ from app.kube.store import Store
 from app.metrics.publishing import forget, published
 
 RESTART_REASONS = (
-    *("eof", "idle", "expired", "transport", "unauthorized", "forbidden", "missing", "throttled"),
-    *("server_error", "client_error", "internal"),
+    *("eof", "relist", "idle", "expired", "transport", "unauthorized", "forbidden", "missing", "throttled"),
+    *("server_error", "client_error", "contradiction", "internal"),
 )
 
 WATCH_RESTARTS = Counter("watch_restarts_total", "Watches that ended and were started again", ("kind", "reason"))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Literal
 
 from app.wire import JSON, decode_json, encode_json
@@ -153,6 +154,13 @@ class Table:
         self.events.clear()
         self.past_bytes = 0
         self.oldest = version
+
+    def replace(self, objects: Mapping[tuple[str, str], JSON], version: int) -> None:
+        """Hold these objects, with no history before `version`."""
+        self.forget(version)
+        self.objects = dict(objects)
+        self.bodies = {pair: Body(obj) for pair, obj in objects.items()}
+        self._order = None
 
     def since(self, position: int) -> list[Event]:
         """Events from an absolute position on, oldest first; raises CompactedError where some have left the window."""

@@ -6,18 +6,19 @@ changed in place: a write stores a new one, so that readers may hold what they r
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app.sandbox.history import Body, CompactedError, Event, EventType, Removed, Table, pair_of, versioned
-from app.wire import encode_json
+from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from app.wire import JSON
 
 Key = tuple[str, str]
 """Group and plural: versions of one resource share their objects."""
@@ -35,6 +36,14 @@ class MissingError(Exception):
 
 class ConflictError(Exception):
     """The stored object is not of the version that the write was based on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that a storage held at one time, without history."""
+
+    version: int
+    objects: Mapping[Key, Mapping[tuple[str, str], JSON]]
 
 
 class Storage:
@@ -152,6 +161,25 @@ class Storage:
         self._start = self._version
         for table in self._tables.values():
             table.forget(self._version)
+
+    def snapshot(self) -> Snapshot:
+        """What is stored now; cheap, for stored objects never change."""
+        return Snapshot(self._version, {key: dict(table.objects) for key, table in self._tables.items()})
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Become what the snapshot holds, version included, as etcd does; while no server serves this storage.
+
+        Later writes are given versions again that were given before.
+        """
+        self._version = self._start = snapshot.version
+        for key in self._tables.keys() | snapshot.objects.keys():
+            self.table(key).replace(snapshot.objects.get(key, {}), snapshot.version)
+
+    def reopen(self) -> None:
+        """Serve watches again after `close`."""
+        self.closed = False
+        for table in self._tables.values():
+            table.changed = asyncio.Event()
 
     def close(self) -> None:
         """Wake every watch so that it can end."""

@@ -18,6 +18,7 @@ import pytest
 from google.protobuf import json_format
 
 from app.kube.resources import CONFIG_MAPS, PODS, Resource
+from app.sandbox.storage import Snapshot
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1.admin_workload_rule_pb2_grpc import AdminWorkloadRuleServiceStub
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
@@ -66,6 +67,7 @@ MEDDLING = {"workload_deleted": 2, "guest": 2}
 """What is put right, or known to be settled, by the next resync alone."""
 KILLS = {"kill_controller": 3, "kill_gateway": 3, "kill_agent": 4}
 CUTS = {"cut": 4, "stall": 2, "refuse": 2, "restart_api": 2, "compact": 1}
+RESTORES = {"restore_behind": 1, "restore_ahead": 1}
 REPLICAS = {"second_controller": 3, "second_gateway": 2, "second_agent": 2, "kill_controller": 1, "kill_gateway": 1}
 
 
@@ -79,6 +81,7 @@ class Driver(Meddling, Faults):
         self.random = random.Random(seed)
         self.book = Book()
         self.history: list[str] = []
+        self.snapshots: dict[str, Snapshot] = {}
         self.number = 0
         self._owed: dict[str, JSON | None] = {}
         self._down: list[str] = []
@@ -87,6 +90,8 @@ class Driver(Meddling, Faults):
         await self._prepare()
         for number in range(rounds):
             self.history.append(f"-- round {number}")
+            sides = {"infra": self.world.infra, **self.world.tenants}
+            self.snapshots = {name: side.cluster.storage.snapshot() for name, side in sides.items()}
             for _ in range(self.random.randint(4, 8)):
                 await self._step(self.faults if self.random.random() < 0.3 else self.changes)
             await self._heal()

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import random
+from typing import Any
 
+from app.sandbox.storage import Snapshot
+from app.workloads.model import ADMIN_RULES, UVS_PODS
+from tests.faults.oracle import Book
+from tests.faults.reading import _is_mirror, guest_of
 from tests.faults.world import Life, Side, World
 
 
@@ -14,6 +19,9 @@ class Faults:
     world: World
     random: random.Random
     history: list[str]
+    book: Book
+    snapshots: dict[str, Snapshot]
+    _owed: dict[str, Any]
     _down: list[str]
 
     def _note(self, text: str) -> None:
@@ -86,6 +94,41 @@ class Faults:
         name, side = self.random.choice([("infra", self.world.infra), *self.world.tenants.items()])
         self._note(f"FAULT restart API server of {name}")
         await side.restart(self.random.random() * 0.1)
+
+    async def _restore_behind(self) -> None:
+        await self._restore(ahead=False)
+
+    async def _restore_ahead(self) -> None:
+        await self._restore(ahead=True)
+
+    async def _restore(self, *, ahead: bool) -> None:
+        """A cluster becomes what it was at the end of the last round."""
+        name, snapshot = self.random.choice(sorted(self.snapshots.items()))
+        side = self.world.infra if name == "infra" else self.world.tenants[name]
+        self._note(f"FAULT restore {name}, {'ahead' if ahead else 'behind'}")
+        await side.restore(snapshot, ahead=ahead)
+        self._forget_lost(name, side)
+
+    def _forget_lost(self, name: str, side: Side) -> None:
+        """What others keep there, and what was known to last, is what the snapshot held."""
+        book, storage = self.book, side.cluster.storage
+        book.stable.clear()
+        for place, (uid, version) in list(book.foreign.items()):
+            cluster, plural, *rest = place
+            if cluster == name:
+                found = (storage.get(("", plural), *rest) or {"metadata": {}})["metadata"]
+                if (found.get("uid"), found.get("resourceVersion")) != (uid, version):
+                    del book.foreign[place]
+        if name == "infra":
+            book.admin = {obj["metadata"]["name"]: obj["spec"] for obj in side.all(ADMIN_RULES)}
+            self._owed.clear()
+        else:
+            guests = {obj["metadata"]["name"]: guest_of(obj) for obj in side.all(UVS_PODS) if not _is_mirror(obj)}
+            for place in [place for place in book.guests if place[0] == name]:
+                if place[1] in guests:
+                    book.guests[place] = guests[place[1]]
+                else:
+                    del book.guests[place]
 
     async def _compact(self) -> None:
         """All versions are too old from now on, and every watch is cut: it has to list again."""

@@ -50,5 +50,7 @@ def _shows(reflector: Reflector, side: Side) -> bool:
         for obj in side.all(reflector.resource, reflector._namespace)
         if selector.matches(obj["metadata"].get("labels"))
     }
+    if reflector.store.in_doubt:
+        return False
     version = int(reflector._version or 0)
     return version >= max(objects.values(), default=0) and objects.keys() >= set(reflector.store.keys())

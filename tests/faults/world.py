@@ -22,6 +22,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, P
 from app.kube.transport import AioKubeClient, connect
 from app.placement.model import HOST_LABEL
 from app.sandbox.server import Cluster
+from app.sandbox.storage import Snapshot
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.control.controller import TenantsController, TenantsOptions
@@ -80,10 +81,26 @@ class Side:
         """The API server goes away and comes back on the same port with the same objects."""
         await self.cluster.stop()
         await asyncio.sleep(pause)
+        self.cluster.storage.reopen()
+        await self.cluster.start()
+
+    async def restore(self, snapshot: Snapshot, *, ahead: bool) -> None:
+        """The API server comes back with what it held at an earlier time.
+
+        Its version is that of the snapshot then; `ahead`: writes have brought it past the one that clients hold.
+        """
+        await self.cluster.stop()
         storage = self.cluster.storage
-        storage.closed = False
-        for table in storage._tables.values():
-            table.changed = asyncio.Event()
+        held = storage.version
+        storage.restore(snapshot)
+        while ahead and storage.version <= held:
+            place = "default", f"since-{snapshot.version}"
+            body = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"namespace": place[0], "name": place[1]}}
+            if (known := storage.get(("", "configmaps"), *place)) is None:
+                storage.create(("", "configmaps"), body)
+            else:
+                storage.update(("", "configmaps"), {**known, "metadata": dict(known["metadata"])})
+        storage.reopen()
         await self.cluster.start()
 
 

@@ -167,14 +167,17 @@ ANSWERS: dict[str, Fault] = {
     "silent stream": silent_stream,
 }
 CONNECTIONS = ["connection refused", "half-open connection"]
-NAMES = [*ANSWERS, *CONNECTIONS]
+RESTORES = {"restored, behind": -5, "restored, ahead": 5}
+"""A storage of an earlier time, and how far its version is from the one that was held."""
+NAMES = [*ANSWERS, *CONNECTIONS, *RESTORES]
 
 
 async def play(name: str, directory: Path) -> Seen:
     """Sound server, fault for three seconds with a deletion in it, sound server again."""
     server, seen = ApiServer(), Seen()
     await server.start()
-    server.put(config_map("stays", value="1"))
+    for number in range(5):
+        server.put(config_map("stays", value=str(number)))
     server.put(config_map("goes", value="1"))
     kubeconfig = write_kubeconfig(directory / name.replace(" ", "-"), server.url)
     store: Store[str] = Store(project)
@@ -214,6 +217,13 @@ async def play(name: str, directory: Path) -> Seen:
 
 
 async def _break(server: ApiServer, name: str) -> None:
+    if name in RESTORES:
+        await server.stop()
+        server.history.clear()
+        del server.objects["configmaps", "default", "goes"]
+        server.version += RESTORES[name]
+        await server.start()
+        return
     if name in ANSWERS:
         server.fault = ANSWERS[name]
         server.drop_watches()
@@ -230,7 +240,7 @@ async def _break(server: ApiServer, name: str) -> None:
 
 async def _heal(server: ApiServer, name: str) -> None:
     server.fault = None
-    if name not in ANSWERS:
+    if name in CONNECTIONS:
         await server.stop()
         await server.start()
 
@@ -274,7 +284,7 @@ def test_refusal_turns_health_off_with_a_reason(outcomes: dict[str, Seen | BaseE
     assert ("missing" in seen.restarts) == ("404" in name)
 
 
-@pytest.mark.parametrize("name", ["502 with HTML", "connection refused", "instant close", "410 as event"])
+@pytest.mark.parametrize("name", ["502 with HTML", "connection refused", "instant close", "410 as event", *RESTORES])
 def test_passing_fault_leaves_health_alone(outcomes: dict[str, Seen | BaseException], name: str) -> None:
     """The cache is still good while an API server restarts."""
     assert outcome(outcomes, name).healthy

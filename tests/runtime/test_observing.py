@@ -74,6 +74,7 @@ def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
     from app.kube import reflector  # noqa: PLC0415
 
     known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
+    known |= {"relist", "contradiction"}
     assert set(watches.RESTART_REASONS) == known
 
 

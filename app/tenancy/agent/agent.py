@@ -144,7 +144,7 @@ class _Running:
         ]
 
     def waiting(self) -> list[str]:
-        problems = [f"{r.resource.plural}: {r.reason}" for r in self._reflectors if not r.healthy]
+        problems = [reflector.problem for reflector in self._reflectors if reflector.problem]
         if self._namespaces.problem:
             problems.append(f"namespaces of workloads: {self._namespaces.problem}")
         return problems + self._connection.waiting()

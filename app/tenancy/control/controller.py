@@ -115,11 +115,7 @@ class TenantsController:
 
     def waiting(self) -> list[str]:
         """What stands in the way of being up to date, for readiness; [] where nothing does."""
-        return [
-            f"{reflector.resource.plural}: {reflector.reason}"
-            for reflector in self._reflectors
-            if not reflector.healthy
-        ]
+        return [reflector.problem for reflector in self._reflectors if reflector.problem]
 
     def _tenant_changed(self, _: EventType, key: Key, old: TenantState | None, new: TenantState | None) -> None:
         hosts, names = set[str](), set[str]()

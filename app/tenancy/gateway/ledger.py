@@ -61,6 +61,8 @@ class Ledger:
         self._clock = clock
         self._written: dict[ObjectKey, tuple[float, Known | None, str]] = {}
         store.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
+        # The API server that took our writes may have been replaced.
+        store.on_renewed(self._written.clear)
 
     def get(self, key: ObjectKey) -> Known | None:
         written = self._written.get(key)

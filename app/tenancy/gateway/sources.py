@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
 
 from app.kube.client import KubeClient
@@ -65,11 +65,17 @@ class Sources:
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""
-        return [_line(reflector) for reflector in self._reflectors if not reflector.store.synced]
+        return [reflector.problem for reflector in self._reflectors if not reflector.store.synced]
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [_line(reflector) for reflector in self._reflectors if not reflector.healthy]
+        return [reflector.problem for reflector in self._reflectors if reflector.problem]
+
+    def on_renewed(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when a doubt is over, and no other is left."""
+        stores = [reflector.store for reflector in self._reflectors]
+        for store in stores:
+            store.on_renewed(lambda: None if any(one.in_doubt for one in stores) else listener())
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
@@ -98,7 +104,3 @@ class _Renamed:
 
 def _as(word: str, observer: WatchObserver | None) -> WatchObserver | None:
     return None if observer is None else _Renamed(word, observer)
-
-
-def _line(reflector: Reflector) -> str:
-    return f"{reflector.resource.plural}: {reflector.reason or 'not listed yet'}"

@@ -99,6 +99,20 @@ class Caches:
         self.tenant_rules.subscribe(self._rule_changed)
         self.admin_rules.subscribe(self._rule_changed)
         self.companions.subscribe(self._companion_changed)
+        self.on_renewed(self.expectations.clear)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether one of the caches may show what never was."""
+        return any(store.in_doubt for store in self.stores)
+
+    def on_renewed(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when a doubt is over, and no other is left."""
+        for store in self.stores:
+            store.on_renewed(lambda: None if self.in_doubt else listener())
+
+    def rule_keys(self) -> list[ObjectKey]:
+        return [*self.tenant_rules.keys(), *self.admin_rules.keys()]
 
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
@@ -141,6 +155,8 @@ class Caches:
 
     def _companion(self, pod: JSON) -> Companion | None:
         expected = self.expectations.get(key_of(pod))
+        if self.companions.in_doubt:
+            return _companion(pod)  # in another history the same version may be another state
         if expected is not None and not expected.ending and expected.version == version_of(pod["metadata"]) > 0:
             # The answer to our own write: read before.
             return expected

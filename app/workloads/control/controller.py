@@ -111,12 +111,8 @@ class WorkloadsController:
             group.create_task(self._expire(), name="expectations")
 
     def waiting(self) -> list[str]:
-        """What readiness waits for, one line each; nothing once every cache is filled and can be kept so."""
-        return [
-            f"{reflector.resource.plural}: {reflector.reason}"
-            for reflector in self._reflectors
-            if not reflector.healthy
-        ]
+        """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""
+        return [reflector.problem for reflector in self._reflectors if reflector.problem]
 
     async def _expire(self) -> None:
         while True:

@@ -77,6 +77,12 @@ class Expectations:
             self._drop(key)
         return new == expected
 
+    def clear(self) -> None:
+        """The API server that took our writes may have been replaced: nothing is known of them any more."""
+        for key in list(self._expected):
+            self._drop(key)
+        self._gone.clear()
+
     def expire(self) -> set[ObjectKey]:
         """Give up what the watch has not shown in time; the result are the workloads to look at again."""
         now = self._clock()

@@ -31,6 +31,8 @@ _REPLACEMENT_PAUSE = 3.0
 """Seconds that a companion may be replaced in before the status of its workload says so."""
 _GATHER = 0.1
 """Seconds between the first change of a rule's state and its status: more will follow."""
+_DOUBT_PAUSE = 0.5
+"""Seconds until the next look where a cache came into doubt meanwhile: a status says what is known, or stays."""
 _LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
 
@@ -75,6 +77,10 @@ class Sent(Generic[T]):
     def forget(self, key: ObjectKey) -> None:
         self._sent.pop(key, None)
 
+    def clear(self) -> None:
+        """The API server that took our writes may have been replaced: nothing is known of them any more."""
+        self._sent.clear()
+
 
 class WorkloadStatuses:
     """Keeps `status.rules` of Workloads."""
@@ -95,12 +101,15 @@ class WorkloadStatuses:
         self._quiet = quiet
         self._replacing: dict[ObjectKey, float] = {}
         self._sent: Sent[bytes] = Sent()
+        caches.on_renewed(self._sent.clear)
         self.controller: Controller[ObjectKey] = Controller(
             "workload-status", self._reconcile, stores=caches.stores, workers=workers, resync=None, observer=observer
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         await self._quiet.come()
+        if self._caches.in_doubt:
+            return RequeueAfter(_DOUBT_PAUSE)
         stored = self._caches.workloads.get(*key)
         if stored is None:
             self._replacing.pop(key, None)
@@ -165,6 +174,7 @@ class RuleStatuses:
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
         self._sent: Sent[JSON] = Sent()
+        caches.on_renewed(self._renewed)
         self._events = ReadyEvents(events)
         self.controller: Controller[ObjectKey] = Controller(
             "rule-status", self._reconcile, stores=caches.stores, workers=1, resync=None, observer=observer
@@ -177,11 +187,18 @@ class RuleStatuses:
             self._due[rule] = max(now + _GATHER, self._written.get(rule, 0.0) + self._interval)
             self.controller.enqueue(rule)
 
+    def _renewed(self) -> None:
+        self._sent.clear()
+        for rule in self._caches.rule_keys():
+            self.changed(rule)
+
     async def _reconcile(self, key: ObjectKey) -> Result:
         wait = self._due.get(key, 0.0) - time.monotonic()
         if wait > 0:
             return RequeueAfter(wait)
         await self._quiet.come()
+        if self._caches.in_doubt:
+            return RequeueAfter(_DOUBT_PAUSE)
         # From here on every change asks for another look.
         self._due.pop(key, None)
         stored = self._caches.stored_rule(key)
