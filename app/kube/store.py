@@ -144,9 +144,10 @@ class Store(Generic[T]):
         """The source may have been replaced by another one, or by an earlier state of itself."""
         self._in_doubt = True
 
-    def on_renewed(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` at the end of each doubt, after the changes that it brought; must not block."""
+    def on_renewed(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` at the end of each doubt, after the changes that it brought; as `subscribe`."""
         self._renewal_listeners.append(listener)
+        return lambda: self._renewal_listeners.remove(listener) if listener in self._renewal_listeners else None
 
     def contradicts(self, obj: JSON) -> bool:
         """Whether the object has the name, but not the uid, of one that is held; raises `PoisonError`."""

@@ -18,4 +18,4 @@ from tests.tenancy.conftest import Pki
 @pytest.mark.parametrize("seed", [51, 52])
 async def test_restores_among_other_faults(tmp_path: Path, pki: Pki, seed: int) -> None:
     async with world(tmp_path, pki, Tuning(tenants=("tenant1", "tenant2")), seed) as made:
-        await Driver(made, seed, {**CUTS, **dict.fromkeys(RESTORES, 6)}).play(15)
+        await Driver(made, seed, {**CUTS, **dict.fromkeys(RESTORES, 6)}).play(8)

@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Iterable, Iterator
 from dataclasses import dataclass
 
 from app.kube.store import Store
+from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.sources import BY_NAMESPACE
 from app.tenancy.gateway.views import View
 
@@ -29,19 +30,24 @@ Change = View | Gone | Synced
 
 
 async def follow(*stores: Store[View], namespace: str) -> AsyncGenerator[Change, None]:
-    """The changes of one namespace over all the stores, in which a name stands once; runs until closed."""
+    """The changes of one namespace over all the stores, in which a name stands once; runs until closed.
+
+    Raises `Refused` after a doubt: what its reader was told of writes of its own may be lost, and no change says so.
+    """
     subscriber = _Subscriber(stores, namespace)
     try:
         # What changes meanwhile waits, so that a busy namespace is "synced" as well.
         for change in subscriber.take(sorted(subscriber.dirty)):
             yield change
         yield Synced()
-        while True:
+        while not subscriber.renewed:
             while subscriber.dirty:
                 for change in subscriber.take(list(subscriber.dirty)):
                     yield change
             subscriber.changed.clear()
-            await subscriber.changed.wait()
+            if not subscriber.renewed:
+                await subscriber.changed.wait()
+        raise Refused(Code.UNAVAILABLE, "the infra cluster was read anew: begin with everything")
     finally:
         subscriber.close()
 
@@ -54,7 +60,9 @@ class _Subscriber:
         # An ordered set: what changed first is told first.
         self.dirty = {view.name: None for store in stores for view in store.by_index(BY_NAMESPACE, namespace)}
         self.changed = asyncio.Event()
+        self.renewed = False
         self._ends = [store.subscribe(self._note) for store in stores]
+        self._ends += [store.on_renewed(self._renew) for store in stores]
 
     def close(self) -> None:
         for end in self._ends:
@@ -72,6 +80,10 @@ class _Subscriber:
             elif self._given.get(name) != view:
                 self._given[name] = view
                 yield view
+
+    def _renew(self) -> None:
+        self.renewed = True
+        self.changed.set()
 
     def _note(self, _type: str, key: tuple[str, str], _old: View | None, _new: View | None) -> None:
         if key[0] == self._namespace:

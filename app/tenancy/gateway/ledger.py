@@ -35,6 +35,10 @@ class Known:
     def key(self) -> ObjectKey:
         return self.namespace, self.name
 
+    def before(self, other: Known) -> bool:
+        """Whether this is an earlier state than `other`."""
+        return _older(self.version, other.version)
+
 
 def project_known(obj: JSON) -> Known:
     """Projection for a Store; raises where an object cannot be read."""

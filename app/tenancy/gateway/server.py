@@ -87,7 +87,6 @@ class Gateway:
             spans=spans,
         )
         self._sources.tenants.subscribe(self._tenant_changed)
-        self._sources.on_renewed(self._begin_anew)
         self._health = health.aio.HealthServicer()
         self._serving = False
         self.started = asyncio.Event()
@@ -106,10 +105,6 @@ class Gateway:
             self._observer.tenant_came(new.name)
         elif event == "DELETED" and old is not None:
             self._observer.tenant_gone(old.name)
-
-    def _begin_anew(self) -> None:
-        """After a doubt: what agents were told of their writes may be lost, and a new stream tells both sides all."""
-        self._guard.end_all(Refused(Code.UNAVAILABLE, "the infra cluster was read anew: begin with everything"))
 
     @property
     def not_after(self) -> datetime:

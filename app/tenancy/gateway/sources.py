@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any, Protocol
 
 from app.kube.client import KubeClient
@@ -70,12 +70,6 @@ class Sources:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
         return [reflector.problem for reflector in self._reflectors if reflector.problem]
-
-    def on_renewed(self, listener: Callable[[], None]) -> None:
-        """Calls `listener` when a doubt is over, and no other is left."""
-        stores = [reflector.store for reflector in self._reflectors]
-        for store in stores:
-            store.on_renewed(lambda: None if any(one.in_doubt for one in stores) else listener())
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -57,6 +57,7 @@ class WorkloadStream:
         self._census = Census(writing.options.limits.workloads_per_tenant, stored=0)
         self._complete = False
         self._failing_since: float | None = None
+        self._lost = asyncio.Event()
         self._writer = Writer(writing.client, writing.ledger)
 
     async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
@@ -66,18 +67,20 @@ class WorkloadStream:
         # From here on whatever has a later id is of a newer stream.
         self._id = self._with.ids.next(known.stream for known in stored)
         workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
-        reader = asyncio.create_task(self._read(requests))
+        reader, lost = asyncio.create_task(self._read(requests)), asyncio.create_task(self._lost.wait())
         try:
-            done, _ = await asyncio.wait({reader, *workers}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
+            done, _ = await asyncio.wait({reader, lost, *workers}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done - {lost}:
                 task.result()
+            if lost in done:
+                raise Refused(Code.UNAVAILABLE, "the infra cluster has lost what was sent: begin with everything")
         finally:
             # Whatever has not been written is dropped: the next stream begins with the full state.
             unsubscribe()
             self._intake.queue.close()
-            for task in (reader, *workers):
+            for task in (reader, lost, *workers):
                 task.cancel()
-            await asyncio.gather(reader, *workers, return_exceptions=True)
+            await asyncio.gather(reader, lost, *workers, return_exceptions=True)
 
     async def _read(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
         async for request in requests:
@@ -141,6 +144,10 @@ class WorkloadStream:
         if key[0] != self._tenant.namespace:
             return
         self._census.stored += (new is not None) - (old is not None)
+        sent = key[1].removeprefix(workload_name("")) in self._census
+        if self._with.store.in_doubt and sent and old is not None and (new is None or new.before(old)):
+            # The cluster was restored from an earlier copy, and only the agent knows what has to be there.
+            self._lost.set()
         if new is None:
             return
         if new.stream > self._id:
