@@ -9,6 +9,7 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.endpoint import Outcome, ReviewEndpoint
+from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 

@@ -10,6 +10,8 @@ import pytest
 from app.admission import connection, server
 from app.admission.server import bind, health_app, make_server
 
+pytestmark = pytest.mark.simulated
+
 
 @pytest.fixture
 async def port(monkeypatch) -> AsyncIterator[int]:

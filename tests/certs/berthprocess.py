@@ -12,6 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -40,7 +42,7 @@ class Process:
     async def ready(self) -> bool:
         return (await self.get("/readyz"))[0] == 200
 
-    async def until_ready(self, *, seconds: float = 60.0) -> None:
+    async def until_ready(self, *, seconds: float = PATIENCE) -> None:
         """Fails with what the process said."""
         try:
             await eventually(self.ready, seconds=seconds)
@@ -60,7 +62,7 @@ class Process:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return int(answer.status), answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -88,7 +90,7 @@ async def berth(*arguments: str) -> AsyncIterator[Process]:
     assert status == 0, process.events[-20:]
 
 
-async def eventually(condition: Callable[[], Awaitable[Any] | Any], *, seconds: float = 30.0) -> None:
+async def eventually(condition: Callable[[], Awaitable[Any] | Any], *, seconds: float = PATIENCE) -> None:
     """Wait until the condition (a plain or an async function) holds."""
     async with asyncio.timeout(seconds):
         while True:

@@ -19,6 +19,7 @@ from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
 from app.tls import Pair
+from tests.patience import PATIENCE
 
 NAME = "network-resources-injector"
 OURS = Installation()
@@ -304,7 +305,7 @@ async def test_a_process_that_stays_repairs_at_every_turn(client, kubeconfig, tm
         assert process.stdout is not None
         await process.stdout.readuntil(b"are in place\n")
         await client.delete(MUTATING_WEBHOOKS, OURS.mutating)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     await client.get(MUTATING_WEBHOOKS, OURS.mutating)

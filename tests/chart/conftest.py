@@ -24,6 +24,7 @@ from app.kube.resources import Resource
 from app.kube.transport import connect
 from app.sandbox.server import Cluster
 from tests.e2e.apiserver import real_api_servers
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 CHART = Path(__file__).parents[2] / "charts" / "berth"
@@ -102,7 +103,7 @@ class Server:
 
     async def served(self, resource: Resource) -> None:
         """Returns when a fresh definition is served."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     await self.client.list_page(resource)

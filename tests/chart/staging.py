@@ -18,6 +18,7 @@ from app.sandbox.access.rbac import Authorizer
 from tests.chart.arguments import settings_of
 from tests.chart.combinations import AGENT, INFRA, NOTHING
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
+from tests.patience import PATIENCE
 
 # A real API server has no way to the Pods of a Service here: it goes on without them.
 UNREACHABLE = {"failurePolicy": "Ignore", "timeoutSeconds": 1}
@@ -65,7 +66,7 @@ class Stage:
 
     async def ready(self, waiting: Callable[[], list[str]]) -> None:
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while waiting():  # noqa: ASYNC110  a part says what it waits for when it is asked
                     await asyncio.sleep(0.05)
         except TimeoutError:
@@ -89,7 +90,7 @@ async def staged(clusters: list[Server], render: Render, directory: Path) -> Asy
             stage.stop()
 
 
-async def eventually(read: Callable[[], Awaitable[Any]], *, seconds: float = 20) -> Any:
+async def eventually(read: Callable[[], Awaitable[Any]], *, seconds: float = PATIENCE) -> Any:
     """What `read` gives once that is something."""
     try:
         async with asyncio.timeout(seconds):

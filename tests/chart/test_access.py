@@ -17,6 +17,7 @@ from app.permissions import Permission
 from app.tenancy.control.grants import NamespaceGrant, ensure_grants, parse_grant
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA
 from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered, Server
+from tests.patience import PATIENCE
 
 POLICIES = Resource(
     "admissionregistration.k8s.io",
@@ -163,7 +164,7 @@ async def test_an_owner_of_the_controller_does_not_reach_the_secrets_of_others(s
     await server.client.create(NAMESPACES, {"metadata": {"name": "tenant-one", "labels": {"berth.dev/tenant": "one"}}})
     async with await connect(kubeconfig=str(server.kubeconfig_of(NAMESPACE, "berth-controller"))) as controller:
         grant = parse_grant(f"berth-gateway-tenants={NAMESPACE}/berth-controller")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while found is not None and await _binds(controller, grant):  # the server takes a moment to heed it
                 await server.client.delete(ROLE_BINDINGS, grant.cluster_role, namespace="kube-system")
         await ensure_grants(controller, "tenant-one", [grant])

@@ -37,6 +37,7 @@ from app.workloads.model import ADMIN_RULES, TENANTS, UVS_PODS, UVS_SECRETS, WOR
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
 from tests.chart.staging import Stage, eventually, recorded, staged
 from tests.e2e.processes import free_port
+from tests.patience import PATIENCE
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workload-api"
 
@@ -117,7 +118,7 @@ async def _tenant_and_agent(stage: Stage, address: str, directory: Path) -> None
         ],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert added.returncode == 0, added.stderr

@@ -29,6 +29,7 @@ from app.kube.resources import (
 from app.networks.switches import Switches, parse_switches
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render, Server
+from tests.patience import PATIENCE
 
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -199,7 +200,7 @@ async def test_the_config_map_that_the_chart_manages_says_what_its_values_say(sa
 async def test_before_the_end_the_hook_takes_the_registration_away(server: Server) -> None:
     """The stand-in for a kubelet runs what the Job's container says, as the Job's account."""
     await server.install(ALL)
-    ended = asyncio.create_task(server.helm(lambda helm: helm.uninstall("berth", timeout=60)))
+    ended = asyncio.create_task(server.helm(lambda helm: helm.uninstall("berth", timeout=PATIENCE)))
     job = await _appeared(server, ended)
     pod = job["spec"]["template"]["spec"]
     assert job["spec"]["activeDeadlineSeconds"] == 120
@@ -221,7 +222,7 @@ async def test_before_the_end_the_hook_takes_the_registration_away(server: Serve
 
 
 async def _appeared(server: Server, ended: asyncio.Task[object]) -> JSON:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while True:
             job = await get_or_none(server.client, JOBS, "berth-unregister", namespace=NAMESPACE)
             if job is not None:
@@ -234,7 +235,7 @@ async def _appeared(server: Server, ended: asyncio.Task[object]) -> JSON:
 
 def _berth(arguments: list[str]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "app", *arguments], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-m", "app", *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
 
 

@@ -18,7 +18,6 @@ from tests.metrics.scraping import JOBS, Exposed, exposed
 __all__ = ["exposed"]
 
 # The first test starts a process of every role.
-pytestmark = pytest.mark.timeout(300)
 ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]

@@ -19,6 +19,7 @@ from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NETWORK
 from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from tests.cli.explaining import FOO_TWICE, NADS, PLAIN, POD, SWITCHES, berth, explain
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.usefixtures("plain_surroundings")
 
@@ -147,7 +148,7 @@ async def program(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 async def eventually_create(client: AioKubeClient, resource: Resource, body: dict, namespace: str) -> None:
     """A CRD is served a moment after it was written."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.create(resource, body, namespace=namespace)

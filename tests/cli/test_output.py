@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 ROOT = Path(__file__).parents[2]
 FULL = Path("/dev/full")
 
@@ -32,6 +34,6 @@ def test_a_closed_standard_error_stops_nothing() -> None:
     command = [sys.executable, "-m", "app", "explain", "-f", "examples/webhook-demo.yaml"]
     command += ["-f", "examples/attachments/foo-network.yaml"]
     shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
-    done = subprocess.run(shell, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=60)
+    done = subprocess.run(shell, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False, timeout=PATIENCE)
     assert done.returncode == 0
     assert "example.com/foo" in done.stdout

@@ -19,6 +19,7 @@ from app.certs.issuing import serving_names
 from app.cli.main import cli
 from app.settings import agent, controller, gateway
 from app.settings.source import RoleSettings, flag_of
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 ROLES: dict[str, type[RoleSettings]] = {
@@ -46,7 +47,7 @@ def berth(*arguments: str, columns: int = 80, **env: str) -> subprocess.Complete
         env=clean | {"COLUMNS": str(columns), "NO_COLOR": "1"} | env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 
@@ -118,7 +119,7 @@ def test_help_shows_every_flag_whole_with_examples(role, columns) -> None:
         (["controller", "--leader-elect=perhaps"], "--leader-elect: want true or false"),
         (["controller", "--resync-seconds", "x"], "--resync-seconds"),
         (["controller", "--kubeconfig", "/nowhere/x"], "kubeconfig /nowhere/x: no such file"),
-        (["gateway", "--port", "80"], "--port: invalid port number"),
+        (["gateway", "--port", "65536"], "--port: invalid port number"),
         (["gateway", "--port", "8444"], "--port and --health-check-port: want two ports, got one"),
         (["agent"], "--gateway: want HOST:PORT of the gateway"),
         (["agent", "--gateway", "h:1", "--bind-address", "300.1.1.1"], "--health-check-port 0: cannot listen on 300"),

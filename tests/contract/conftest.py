@@ -23,10 +23,10 @@ import jsonpatch
 import pytest
 
 from app.certs.issuing import Issued, issue_authority, issue_client, issue_serving, serving_names
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 REVIEWS = ROOT / "tests" / "reviews"
-PATIENCE = 30.0
 
 ATTACHMENTS = """
 apiVersion: k8s.cni.cncf.io/v1

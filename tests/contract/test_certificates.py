@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 
 from app.certs.issuing import issue_authority
+from tests.patience import PATIENCE
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_sessions_of_clients_with_certificates_are_not_resumed(mutual, pki, vers
     context = pki.context(pki.client("resuming"), maximum_version=version)
     session = None
     for _ in range(20):  # whether a session can be resumed depends on how the connection before ended
-        plain = socket.create_connection(mutual.address, timeout=20)
+        plain = socket.create_connection(mutual.address, timeout=PATIENCE)
         with context.wrap_socket(plain, server_hostname="localhost", session=session) as connection:
             connection.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(12) == b"HTTP/1.1 404"

@@ -12,6 +12,7 @@ import pytest
 
 from app.cli.goflags import normalize
 from app.errors import UsageError
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 
@@ -26,7 +27,7 @@ def berth(*arguments: str, columns: int = 80, **env: str) -> subprocess.Complete
         env=clean | {"COLUMNS": str(columns), "NO_COLOR": "1"} | env,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
 

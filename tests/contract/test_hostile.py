@@ -8,6 +8,8 @@ import ssl
 
 import pytest
 
+from tests.patience import PATIENCE
+
 LIMIT = 7 * 1024 * 1024
 HEAD = b"POST /mutate HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
 
@@ -25,7 +27,7 @@ def raw(server):
     opened = []
 
     def send(content: bytes, *, answers: int = 0) -> bytes:
-        plain = socket.create_connection(server.address, timeout=20)
+        plain = socket.create_connection(server.address, timeout=PATIENCE)
         connection = server.pki.context().wrap_socket(plain, server_hostname="localhost")
         opened.append(connection)
         connection.sendall(content)
@@ -202,7 +204,7 @@ def test_five_hundred_idle_connections_leave_room_for_the_next(server, review) -
     opened = []
     try:
         for number in range(500):
-            plain = socket.create_connection(server.address, timeout=20)
+            plain = socket.create_connection(server.address, timeout=PATIENCE)
             opened.append(plain)
             if number % 10 == 0:
                 opened[-1] = context.wrap_socket(plain, server_hostname="localhost")
@@ -216,6 +218,6 @@ def test_five_hundred_idle_connections_leave_room_for_the_next(server, review) -
 
 
 def test_plain_http_on_the_tls_port_gets_nothing(server) -> None:
-    with socket.create_connection(server.address, timeout=20) as plain:
+    with socket.create_connection(server.address, timeout=PATIENCE) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert not plain.recv(100).startswith(b"HTTP")

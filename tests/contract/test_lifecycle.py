@@ -13,6 +13,8 @@ import aiohttp
 import pytest
 import yaml
 
+from tests.patience import PATIENCE
+
 SWITCHES = {
     "apiVersion": "v1",
     "kind": "ConfigMap",
@@ -104,7 +106,7 @@ class Clients:
         self.answered = dict.fromkeys(servers, 0)
 
     async def follow_readiness(self) -> None:
-        timeout = aiohttp.ClientTimeout(total=5)
+        timeout = aiohttp.ClientTimeout(total=PATIENCE)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while not self.stopped.is_set():
                 for server in self.servers:
@@ -135,7 +137,7 @@ class Clients:
 
 @pytest.mark.parametrize("workers", [1, 2])
 async def test_no_request_fails_while_a_replica_is_stopped(launch, pki, review, workers) -> None:
-    first, second = (launch(pki, "--insecure", "--drain-seconds=1.5", f"--workers={workers}") for _ in range(2))
+    first, second = (launch(pki, "--insecure", "--drain-seconds=6", f"--workers={workers}") for _ in range(2))
     first.until_ready()
     second.until_ready()
     clients = Clients([first, second], json.dumps(review("webhook-demo")))

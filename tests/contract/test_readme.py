@@ -18,6 +18,7 @@ import yaml
 
 from app.cli.main import cli
 from tests.e2e.processes import Background, free_port
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -59,7 +60,7 @@ def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> Non
         body = (ROOT / curl[curl.index("--data") + 1].removeprefix("@")).read_bytes()
         url = curl[-1].replace(":8443", f":{port}")
         request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, context=context, timeout=10) as found:
+        with urllib.request.urlopen(request, context=context, timeout=PATIENCE) as found:
             answer = json.load(found)
     finally:
         process.stop()

@@ -16,6 +16,7 @@ import app.networks
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
 from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 CRD = Path(app.networks.__file__).parent / "crds" / "network-attachment-definitions.yaml"
@@ -63,7 +64,7 @@ async def test_attachments_come_and_go_under_two_replicas(client, replicas, revi
         return {resource_of(response) for response in found}
 
     async def until(name: str, wanted: str) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await outcomes(name) != {wanted}:  # noqa: ASYNC110  the replicas' caches follow by themselves
                 await asyncio.sleep(0.02)
 

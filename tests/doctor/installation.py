@@ -38,6 +38,7 @@ from app.runtime.sandbox.registering import until_ready
 from app.runtime.serving import Serving
 from app.settings.webhook import load
 from tests.doctor.patient import HOME, Patient
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 ROOT = Path(__file__).parents[2]
@@ -93,7 +94,7 @@ class Place:
     async def _serve(self, files: dict[str, bytes]) -> None:
         """The webhook looks at its files now and then, and tells nobody: it is asked until it has them."""
         write_files(self.folder / "tls", files)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while await asyncio.to_thread(ssl.get_server_certificate, self.address) not in files["tls.crt"].decode():  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 

@@ -77,7 +77,7 @@ def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> I
     kubeconfig.write_text(yaml.safe_dump(_kubeconfig(directory, port)))
     try:
         client = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(kubeconfig)))
-        eventually(lambda: server.process.poll() is not None or _answers(client), seconds=90)
+        eventually(lambda: server.process.poll() is not None or _answers(client))
         assert server.process.poll() is None, "".join(server.lines)[-4000:]
         yield kubeconfig
     finally:

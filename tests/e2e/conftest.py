@@ -38,7 +38,7 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
             command += ["--kubeconfig", f"{name}={kubeconfig}"]
         process = Background(command)
         try:
-            process.wait_for("Ready.", seconds=120)
+            process.wait_for("Ready.")
             yield directory / "sandbox"
         finally:
             assert process.stop() == 0, "".join(process.lines)[-4000:]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 
 class Background:
     """A child process whose output is read while it runs; stopped with SIGTERM."""
@@ -31,7 +33,7 @@ class Background:
             self._fresh.put(line)
         self._fresh.put(None)
 
-    def wait_for(self, text: str, *, seconds: float = 60) -> None:
+    def wait_for(self, text: str, *, seconds: float = PATIENCE) -> None:
         end = time.monotonic() + seconds
         while True:
             try:
@@ -43,7 +45,7 @@ class Background:
             if text in line:
                 return
 
-    def stop(self, *, seconds: float = 30) -> int:
+    def stop(self, *, seconds: float = PATIENCE) -> int:
         self.process.terminate()
         status = self.process.wait(seconds)
         self._reader.join(5)

@@ -16,6 +16,7 @@ import yaml
 from tests.e2e.processes import Background, free_port
 from tests.e2e.users import Kubectl, PythonClient
 from tests.e2e.waiting import eventually
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 NODE = "host-a"
@@ -67,7 +68,7 @@ def patch_capacity(url: str, patch: list[dict[str, str]]) -> int:
     request = urllib.request.Request(
         url, json.dumps(patch).encode(), {"Content-Type": "application/json-patch+json"}, method="PATCH"
     )
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
         return answer.status
 
 
@@ -99,7 +100,7 @@ if shutil.which("kubectl"):
                 "      requests:",
                 '        example.com/foo: "2"',
             ]
-            kubectl.run("wait", "--for=condition=Ready", "pod/webhook-demo", "--timeout=20s")
+            kubectl.run("wait", "--for=condition=Ready", "pod/webhook-demo", f"--timeout={PATIENCE:.0f}s")
             assert kubectl.get("pod", "webhook-demo")["spec"]["nodeName"] == NODE
         finally:
             assert patch_capacity(status, [{"op": "remove", "path": path}]) == 200
@@ -141,7 +142,7 @@ def test_without_the_resource_the_pod_waits(python: PythonClient) -> None:
 def test_the_demo_holds() -> None:
     """`berth demo` plays the example and exits 0."""
     done = subprocess.run(
-        [sys.executable, "-m", "app", "demo"], capture_output=True, text=True, timeout=110, check=False
+        [sys.executable, "-m", "app", "demo"], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "steps held" in done.stdout

@@ -19,6 +19,7 @@ from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as services
 from tests.e2e.users import Kubectl
 from tests.e2e.waiting import eventually
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workload-api"
@@ -134,7 +135,9 @@ def a_rule_for_one_of_them(walk: Walk, pod1: str) -> Any:
         return walk.tenant1.run("get", RULES, "-n", "universe").splitlines()
 
     eventually(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
-    walk.tenant1.run("wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", "--timeout=20s")
+    walk.tenant1.run(
+        "wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"
+    )
     return walk.companion(name)
 
 
@@ -219,7 +222,7 @@ def the_admin_rule(walk: Walk, pod1: str) -> None:
       }
     }
     """.replace("$RULE_TEMPLATE", template)
-    walk.admin_rules.Create(json_format.Parse(request, pb.CreateRequest()), timeout=20)
+    walk.admin_rules.Create(json_format.Parse(request, pb.CreateRequest()), timeout=PATIENCE)
     names = {
         f"adminrule1-tenant-tenant1-{pod1}": (walk.tenant1, "tenant1-pod1"),
         f"adminrule1-tenant-tenant2-{walk.uid(walk.tenant2, 'tenant2-pod1')}": (walk.tenant2, "tenant2-pod1"),
@@ -239,5 +242,5 @@ def the_admin_rule(walk: Walk, pod1: str) -> None:
 
 
 def the_admin_rule_is_gone(walk: Walk) -> None:
-    walk.admin_rules.Delete(pb.DeleteRequest(id="adminrule1"), timeout=20)
+    walk.admin_rules.Delete(pb.DeleteRequest(id="adminrule1"), timeout=PATIENCE)
     walk.run_alone("universe")

@@ -12,6 +12,7 @@ from typing import Any
 import kubernetes
 
 from tests.e2e.waiting import Refused, eventually
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 
@@ -30,7 +31,7 @@ class Kubectl:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         if done.returncode != 0:

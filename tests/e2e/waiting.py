@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from tests.patience import PATIENCE
+
 
 class Refused(Exception):
     """The API server said no; the text is what the user reads."""
 
 
-def eventually(condition: Callable[[], Any], *, seconds: float = 20) -> Any:
+def eventually(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> Any:
     """What `condition` returns once it is true; fails after `seconds`. Errors of the API count as "not yet"."""
     end = time.monotonic() + seconds
     pause = threading.Event()

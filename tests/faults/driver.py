@@ -36,6 +36,7 @@ from tests.faults.meddling import RULES, Meddling
 from tests.faults.oracle import Book, Oracle
 from tests.faults.reading import _is_mirror, _place, live
 from tests.faults.world import HOSTS, Side, World, persist
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 ADMINS, OBJECTS = ("a0", "a1"), ("u0", "u1", "u2")
@@ -121,7 +122,7 @@ class Driver(Meddling, Faults):
             channel = self.world.channel(self.world.gateway_port(), tenant)
             data = json_format.ParseDict(data_of(spec), rule_pb.WorkloadRuleData())
             request = rule_pb.CreateWorkloadRuleRequest(rule=rule_pb.WorkloadRule(id="api", data=data))
-            await WorkloadRuleServiceStub(channel).Create(request, timeout=5)
+            await WorkloadRuleServiceStub(channel).Create(request, timeout=PATIENCE)
             await channel.close()
             self.book.api_rules[namespace, "api"] = spec
 
@@ -279,12 +280,12 @@ class Driver(Meddling, Faults):
         for rule, spec in list(self._owed.items()):
             try:
                 if spec is None:
-                    await stub.Delete(admin_pb.DeleteRequest(id=rule), timeout=2)
+                    await stub.Delete(admin_pb.DeleteRequest(id=rule), timeout=10)
                 else:
                     message = {"id": rule, "tenant_match": spec["tenantMatch"]}
                     request = admin_pb.UpdateRequest(rule=json_format.ParseDict(message, admin_pb.AdminWorkloadRule()))
                     json_format.ParseDict(data_of(spec), request.rule.data)
-                    await stub.Update(request, timeout=2)
+                    await stub.Update(request, timeout=10)
             except grpc.aio.AioRpcError as error:
                 if not (spec is None and error.code() is grpc.StatusCode.NOT_FOUND):
                     if error.code() in (grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.INTERNAL):
@@ -314,7 +315,7 @@ class Driver(Meddling, Faults):
         look: Oracle | None = None
         quiet = 0
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(PATIENCE):
                 while quiet < 2:
                     await asyncio.sleep(0.03)
                     await self._pay()

@@ -60,7 +60,7 @@ class Process:
 
     def _get(self, path: str) -> int:
         try:
-            with urllib.request.urlopen(self.health + path, timeout=2) as answer:
+            with urllib.request.urlopen(self.health + path, timeout=10) as answer:
                 return int(answer.status)
         except OSError:
             return 0
@@ -176,4 +176,4 @@ class Crew:
 
     async def ready(self) -> None:
         for member in self.members.values():
-            await eventually(member.ready, seconds=30)
+            await eventually(member.ready)

@@ -78,7 +78,7 @@ async def test_a_refusal_because_of_a_pod_that_has_gone_meanwhile(agent_options:
         remote.put("p", pb.PodSummary(name="p", origin=pb.ORIGIN_RULE, rule="r"))
         remote.drop("p")
         gateway.answer.set()
-        await eventually(lambda: gateway.asked == 2, seconds=3)
+        await eventually(lambda: gateway.asked == 2)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

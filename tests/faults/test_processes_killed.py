@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import signal
 
-import pytest
-
 from tests.faults.driver import Driver
 from tests.faults.oracle import Oracle
 from tests.faults.processes import QUICK, Crew, Processes
 
 
-@pytest.mark.timeout(300)  # each life begins with an interpreter; a busy machine takes its time
 async def test_processes_killed_at_random_points(stage: Processes) -> None:
     async with Crew(stage) as crew:
         driver = Driver(stage, 51, {}, changes=QUICK)

@@ -18,7 +18,7 @@ async def test_of_two_controllers_one_acts_until_it_dies(stage: Processes) -> No
     controllers = {str(n): await stage.launch("controller", lead=True) for n in range(2)}
     try:
         for each in controllers.values():
-            await eventually(each.ready, seconds=30)
+            await eventually(each.ready)
         infra, namespace = stage.infra.client, f"tenant-{TENANT}"
         await eventually(lambda: _holder(stage))
         first = _holder(stage)
@@ -38,7 +38,7 @@ async def test_of_two_controllers_one_acts_until_it_dies(stage: Processes) -> No
         acting[0].send(signal.SIGKILL)
         await _workload(stage, "two")
         await infra.delete(WORKLOADS, "workload-one", namespace=namespace)
-        await eventually(lambda: _companions(stage) == {"r-two"}, seconds=40)
+        await eventually(lambda: _companions(stage) == {"r-two"})
         assert _holder(stage) not in ("", first)
         (other,) = (each for each in controllers.values() if each is not acting[0])
         assert other.process.returncode is None

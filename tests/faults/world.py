@@ -32,6 +32,7 @@ from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.faults.proxy import Proxy
+from tests.patience import PATIENCE
 from tests.tenancy.agent.conftest import Seen as AgentSeen
 from tests.tenancy.conftest import Pki, Seen, definitions
 
@@ -153,10 +154,10 @@ class World:
         assert not life.task.done(), f"{life.name} has ended by itself"
         await life.client.close()
         life.task.cancel()
-        await asyncio.wait({life.task}, timeout=15)
+        await asyncio.wait({life.task}, timeout=PATIENCE)
         assert life.task.done(), f"{life.name} does not end"
 
-    async def ready(self, *, seconds: float = 20.0) -> None:
+    async def ready(self, *, seconds: float = PATIENCE) -> None:
         """Every role is up and waits for nothing."""
         await eventually(
             lambda: not any(life.waiting for lives in self.lives.values() for life in lives), seconds=seconds
@@ -203,7 +204,7 @@ class World:
         options = GatewayOptions(tls=self.tls, host="127.0.0.1", tick=0.2, drain=0.1)
         gateway = Gateway(client, options=options, observer=Seen())
         task = asyncio.create_task(gateway.run(asyncio.Event()))
-        await asyncio.wait_for(gateway.started.wait(), 5)
+        await asyncio.wait_for(gateway.started.wait(), PATIENCE)
         return Life(role, f"{role}-{self._files}", (gateway,), task, [proxy], client)
 
     async def _start_agent(self, role: str) -> Life:
@@ -247,7 +248,7 @@ class World:
 
 async def persist(request: Callable[[], Awaitable[Any]], *, but: tuple[int, ...] = (404, 409)) -> Any:
     """Repeat a request of the user until the API server answers; None where it says one of `but`."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 return await request()
@@ -259,7 +260,7 @@ async def persist(request: Callable[[], Awaitable[Any]], *, but: tuple[int, ...]
             await asyncio.sleep(0.02)
 
 
-async def eventually(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
+async def eventually(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
     """Wait until the condition (a plain or an async function) holds."""
     async with asyncio.timeout(seconds):
         while True:

@@ -17,6 +17,7 @@ import jsonpatch
 import pytest
 
 from tests.contract.conftest import ATTACHMENTS, Pki, Webhook, _flags, load_review
+from tests.patience import PATIENCE
 
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 ENVELOPE = re.compile(
@@ -83,7 +84,7 @@ def _uid(body: bytes, readable: re.Match[bytes] | None) -> str:
     return found
 
 
-def settle(true: Callable[[], bool], what: str, *, seconds: float = 20.0) -> None:
+def settle(true: Callable[[], bool], what: str, *, seconds: float = PATIENCE) -> None:
     end, pause = time.monotonic() + seconds, threading.Event()
     while not true():
         assert time.monotonic() < end, what

@@ -19,6 +19,7 @@ import pytest
 from app.admission.accepting import CONNECTIONS
 from tests.contract.conftest import Webhook, load_review
 from tests.hostile.conftest import descriptors, memory, settle, told
+from tests.patience import PATIENCE
 
 MANY = 10_000
 GROWTH = 240
@@ -77,7 +78,7 @@ def good(webhook: Webhook, number: int = 5) -> float:
 def opened(address: tuple[str, int], number: int, content: bytes, kept: Connections) -> None:
     """So many connections that send this and no more; the server may close them."""
     for _ in range(number):
-        connection = socket.create_connection(address, timeout=20)
+        connection = socket.create_connection(address, timeout=PATIENCE)
         kept.append(connection)
         with contextlib.suppress(OSError):
             connection.sendall(content)
@@ -88,7 +89,7 @@ def secured(webhook: Webhook, number: int, content: bytes, kept: Connections) ->
     context = webhook.pki.context()
     for _ in range(number):
         connection = context.wrap_socket(
-            socket.create_connection(webhook.address, timeout=20), server_hostname="localhost"
+            socket.create_connection(webhook.address, timeout=PATIENCE), server_hostname="localhost"
         )
         connection.sendall(content)
         kept.append(connection)

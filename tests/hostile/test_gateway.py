@@ -29,6 +29,7 @@ from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
 from tests.hostile.conftest import UNSEEN, descriptors, memory, told
 from tests.hostile.generators import anything, broken, cases, changed, networks, texts
+from tests.patience import PATIENCE
 from tests.runtime.staging import Process, Stage, staged, until
 from tests.tenancy.gateway.calls import admin_rule, data, manifest, rule, spec
 
@@ -84,7 +85,7 @@ class Gateway:
 
     async def answers(self, channel: grpc.aio.Channel) -> None:
         stub = rule_grpc.WorkloadRuleServiceStub(channel)
-        await stub.List(pb.ListWorkloadRulesRequest(), timeout=40, wait_for_ready=True)  # type: ignore[misc]  # the stub's aio twin
+        await stub.List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE, wait_for_ready=True)  # type: ignore[misc]  # the stub's aio twin
 
 
 @pytest_asyncio.fixture
@@ -117,7 +118,7 @@ def methods() -> Iterator[tuple[str, str, Any]]:
 async def call(channel: grpc.aio.Channel, path: str, method: Any, content: bytes) -> str:
     """The name of the status that one message gets; of an answer without end, what begins it."""
     try:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             if method.client_streaming:
                 stream = channel.stream_unary(path)()
                 # Where the call is over already the client cannot write; how it ended is said below.
@@ -244,7 +245,7 @@ async def test_methods_that_are_none_and_messages_that_are_too_large(gateway: Ga
         assert await call(channel, good, method, deep.SerializeToString()) == "INVALID_ARGUMENT"
         call_with = channel.unary_unary(good)
         with pytest.raises(grpc.aio.AioRpcError):
-            await call_with(b"", metadata=[("x", "a" * 100_000)], timeout=20)
+            await call_with(b"", metadata=[("x", "a" * 100_000)], timeout=PATIENCE)
 
 
 async def test_a_thousand_streams_and_readers_that_do_not_read(gateway: Gateway) -> None:
@@ -264,7 +265,7 @@ async def test_a_thousand_streams_and_readers_that_do_not_read(gateway: Gateway)
 
 async def refused(stream: Any) -> bool:
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await stream.read()
     except grpc.aio.AioRpcError as error:
         return bool(error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
@@ -288,7 +289,7 @@ async def test_frames_that_are_none(gateway: Gateway) -> None:
 
     def misbehave() -> None:
         for content in list(FRAMES.values()) * 10:
-            connection = context.wrap_socket(socket.create_connection(gateway.endpoint, timeout=20))
+            connection = context.wrap_socket(socket.create_connection(gateway.endpoint, timeout=PATIENCE))
             kept.append(connection)
             with contextlib.suppress(OSError):
                 connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + content)
@@ -306,7 +307,7 @@ async def test_ten_thousand_connections_opened_and_left(gateway: Gateway) -> Non
 
     def opened() -> None:
         for number in range(MANY):
-            connection = socket.create_connection(gateway.endpoint, timeout=20)
+            connection = socket.create_connection(gateway.endpoint, timeout=PATIENCE)
             kept.append(connection)
             with contextlib.suppress(OSError):
                 connection.sendall(b"\x16\x03\x01\x02\0\1\0" if number % 2 else b"")

@@ -18,6 +18,7 @@ from app.admission.accepting import Place, Room, allowed_connections
 from app.admission.server import bind, health_app, make_server
 from tests.contract.conftest import ATTACHMENTS, Pki, Webhook, _flags, load_review
 from tests.hostile.conftest import descriptors
+from tests.patience import PATIENCE
 
 GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
 
@@ -97,7 +98,7 @@ async def test_bytes_that_nobody_waits_for_do_not_keep_a_connection(port: int, h
     writer.write(head)
     assert (await reader.readline()).startswith(b"HTTP/1.1 200")
     writer.write(more)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         await reader.read()
     writer.close()
 
@@ -113,7 +114,7 @@ async def test_an_answer_that_nobody_takes_is_thrown_away(port: int, close: byte
     await asyncio.sleep(1.0)
     received = 0
     with contextlib.suppress(ConnectionResetError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while chunk := await loop.sock_recv(taker, 1 << 20):
                 received += len(chunk)
     assert received < 8_000_000
@@ -141,7 +142,7 @@ def test_a_process_takes_the_descriptors_it_may_have_and_goes_on_when_they_run_o
         soft, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
         assert soft == min(hard, 65_536) or hard == resource.RLIM_INFINITY
         resource.prlimit(pid, resource.RLIMIT_NOFILE, (descriptors(pid) + 40, hard))
-        opened = [socket.create_connection(few.address, timeout=20) for _ in range(200)]
+        opened = [socket.create_connection(few.address, timeout=PATIENCE) for _ in range(200)]
         for _ in range(3):
             assert few.post(load_review("webhook-demo"))[0] == 200
         assert descriptors(pid) < 100

@@ -15,6 +15,7 @@ from tests.contract.conftest import Pki, Webhook, _flags, load_review
 from tests.hostile.conftest import UNSEEN
 from tests.hostile.generators import JSON, anything, cases, changed, networks, texts
 from tests.kube.apiserver import ApiServer, config_map, write_kubeconfig
+from tests.patience import PATIENCE
 
 SWITCHES: JSON = {
     "features": {"enableHugePageDownApi": True, "enableHonorExistingResources": False},
@@ -72,7 +73,7 @@ async def test_any_text(api: ApiServer, steered: Webhook) -> None:
     async def put(text: str) -> None:
         before = len(steered.lines)
         api.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             while not told(steered, before):  # noqa: ASYNC110  what is waited for is written by another process
                 await asyncio.sleep(0.005)
         status, answer = await asyncio.to_thread(steered.post, asked)

@@ -14,6 +14,7 @@ import uvicorn
 
 from app.admission.server import health_app
 from app.cli.main import run
+from tests.patience import PATIENCE
 
 
 class Role:
@@ -125,6 +126,6 @@ def test_as_the_image_asks_it_imports_neither_settings_nor_clients(role):
     )
     environment = os.environ | {"BERTH_HEALTH_CHECK_PORT": str(role.port)}
     done = subprocess.run(
-        [sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", probe], env=environment, capture_output=True, text=True, check=True, timeout=PATIENCE
     )
     assert done.stdout == "0 []\n"

@@ -29,14 +29,13 @@ from app.settings.agent import AgentSettings
 from app.settings.gateway import GatewaySettings
 from app.settings.webhook import WebhookSettings
 from tests.image.dockerfile import Build, Ignored, Stage, copy_context, read_dockerfile
+from tests.patience import PATIENCE
 
 # One environment is made for all tests here, from the index that `make` made its own from.
-pytestmark = pytest.mark.timeout(400)
 
 ROOT = Path(__file__).parents[2]
 ARGUMENTS, (BUILD, FINAL) = read_dockerfile((ROOT / "Dockerfile").read_text())
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PATIENCE = 60.0
 TOOLS = ("pip", "setuptools", "wheel", "hatchling", "uv", "build")
 
 ATTACHMENT = """

@@ -13,6 +13,8 @@ from typing import Any
 import yaml
 from aiohttp import web
 
+from tests.patience import PATIENCE
+
 JSON = dict[str, Any]
 
 
@@ -238,7 +240,7 @@ def write_kubeconfig(path: Path, server: str, *, user: JSON | None = None, ca: P
     return path
 
 
-async def eventually(condition: Callable[[], bool], *, within: float = 10.0) -> None:
+async def eventually(condition: Callable[[], bool], *, within: float = PATIENCE) -> None:
     """Waits until the condition holds; fails the test if it does not in time."""
     async with asyncio.timeout(within):
         while not condition():  # noqa: ASYNC110 - what is awaited has no event to offer

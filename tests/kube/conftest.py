@@ -10,6 +10,7 @@ import pytest_asyncio
 
 from app.kube.transport import AioKubeClient, connect
 from tests.kube.apiserver import ApiServer, write_kubeconfig
+from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 
 
 @pytest_asyncio.fixture

@@ -13,6 +13,9 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
 from tests.kube.apiserver import eventually, running
+from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.simulated
 
 
 class Observed:
@@ -174,4 +177,4 @@ async def test_failing_key_source_ends_the_run_visibly() -> None:
         raise RuntimeError("no keys")
 
     with pytest.raises(RuntimeError, match="no keys"):
-        await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys).run(), 2)
+        await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys).run(), PATIENCE)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import datetime as dt
 import ipaddress
 import json
 import os
 import ssl
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ from app.kube import credentials
 from app.kube.resources import CONFIG_MAPS
 from app.kube.transport import AioKubeClient, connect
 from tests.kube.apiserver import ApiServer, config_map, eventually, write_kubeconfig
+from tests.patience import PATIENCE
 
 
 def issue(directory: Path) -> tuple[Path, ssl.SSLContext]:
@@ -168,11 +171,14 @@ async def test_rotated_authority_is_read_again(secure: tuple[ApiServer, Path], t
 async def test_exec_token_is_renewed_before_it_expires(secure: tuple[ApiServer, Path], tmp_path: Path) -> None:
     server, ca = secure
     server.tokens = {"token-1", "token-2"}
-    plugin = Plugin(tmp_path, server, ca, ttl=1.6)
-    async with await connect(kubeconfig=plugin.kubeconfig) as client:
+    plugin = Plugin(tmp_path, server, ca, ttl=200)
+    now = time.time()
+    found = credentials.KubeConfig(plugin.kubeconfig, clock=lambda: now)
+    await found.reload()
+    async with AioKubeClient(found) as client:
         await asyncio.gather(*(read(client) for _ in range(5)))
         assert plugin.runs == 1
-        await asyncio.sleep(1.5)
+        now += 190.0
         await asyncio.gather(*(read(client) for _ in range(5)))
         assert plugin.runs == 2
     assert server.seen_tokens == ["token-1"] * 5 + ["token-2"] * 5
@@ -228,8 +234,11 @@ async def test_slow_plugin_outlives_the_request_that_started_it(secure: tuple[Ap
             with pytest.raises(ApiError, match="no answer in time"):
                 await read(client)
         await eventually(lambda: plugin.runs == 2)
-        await asyncio.sleep(0.1)
-        assert await read(client) == "a"
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                with contextlib.suppress(ApiError):
+                    assert await read(client) == "a"
+                    break
     assert plugin.runs == 2
 
 

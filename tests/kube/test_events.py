@@ -20,6 +20,7 @@ from app.kube.resources import EVENTS
 from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from tests.kube.apiserver import ApiServer, eventually, status
+from tests.patience import PATIENCE
 
 OWNER = Regarding("apps/v1", "ReplicaSet", "web-1", "default", "u-1")
 FORBIDDEN = 'events is forbidden: User "u" cannot create resource "events" in API group "" in the namespace "default"'
@@ -342,7 +343,7 @@ async def test_before_there_is_a_client_events_wait(client: AioKubeClient) -> No
 async def test_a_flush_waits_no_longer_than_it_was_told(server: ApiServer, slow_desk: Desk) -> None:
     await server.go_silent()
     slow_desk.record()
-    async with asyncio.timeout(2):
+    async with asyncio.timeout(PATIENCE):
         await slow_desk.recorder.flush(0.05)
     assert slow_desk.seen == {}
 

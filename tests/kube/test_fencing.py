@@ -16,8 +16,17 @@ from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.resources import CONFIG_MAPS, LEASES
 from app.kube.transport import AioKubeClient
 from tests.kube.apiserver import ApiServer, config_map, eventually, running, status
+from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.simulated
 
 FAST = LeaseTiming(duration=1.0, renew_deadline=0.6, retry_period=0.08)
+
+
+def simulated() -> float:
+    return asyncio.get_running_loop().time()
+
+
 NAMESPACE = {"namespace": "default"}
 
 WRITES: list[Callable[[FencedClient], Any]] = [
@@ -117,11 +126,11 @@ async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiS
     fenced = FencedClient(client, fence)
     writing = asyncio.create_task(fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
     other = asyncio.create_task(client.get(CONFIG_MAPS, "a", **NAMESPACE))
-    await asyncio.wait_for(came.wait(), 5)
+    await asyncio.wait_for(came.wait(), PATIENCE)
     fence.close()
     with pytest.raises(LeaseLost):
-        await asyncio.wait_for(writing, 5)
-    await asyncio.wait_for(went.wait(), 5)
+        await asyncio.wait_for(writing, PATIENCE)
+    await asyncio.wait_for(went.wait(), PATIENCE)
     assert not other.done(), "what is not of this term goes on"
     other.cancel()
     await asyncio.wait({other})
@@ -146,7 +155,7 @@ async def test_a_fence_that_is_closed_again_while_a_write_ends() -> None:
     fence.close()
     ended.set()
     with pytest.raises(LeaseLost):
-        await asyncio.wait_for(writing, 5)
+        await asyncio.wait_for(writing, PATIENCE)
 
 
 async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: AioKubeClient) -> None:
@@ -167,7 +176,7 @@ async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: A
 async def test_each_term_has_a_fence_of_its_own(server: ApiServer, client: AioKubeClient) -> None:
     """What a former term left behind writes nothing in the next one."""
     terms: list[FencedClient] = []
-    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST)
+    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST, clock=simulated)
 
     async def work() -> None:
         terms.append(FencedClient(client, elector.fence))
@@ -208,7 +217,7 @@ async def test_the_fence_shuts_when_the_deadline_passes_though_nobody_noticed(
 
 async def test_while_work_drains_after_a_stop_it_may_still_write(server: ApiServer, client: AioKubeClient) -> None:
     """The Lease is ours until it is released, which is after the work has ended."""
-    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST)
+    elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST, clock=simulated)
 
     async def work() -> None:
         fenced = FencedClient(client, elector.fence)
@@ -230,7 +239,7 @@ async def test_a_lease_that_is_deleted_stays_with_whom_it_was_seen(
     """Its holder goes on until it looks again; a rival that made it anew at once would work beside it."""
     spec = {"holderIdentity": "holder", "leaseDurationSeconds": 1, "renewTime": "2001-01-01T00:00:00.000000Z"}
     held = {"metadata": {"name": "berth", "namespace": "berth"}, "spec": spec}
-    rival = LeaderElector(client, namespace="berth", name="berth", identity="rival", timing=FAST)
+    rival = LeaderElector(client, namespace="berth", name="berth", identity="rival", timing=FAST, clock=simulated)
     if moment == "standing by":
         server.put(held, plural="leases")
         assert not await rival._try()
@@ -287,7 +296,7 @@ async def test_a_reset_leaves_nothing_for_the_kernel_to_send() -> None:
         writer.write(b"head")
         await writer.drain()
         reset(writer.transport)
-        assert await asyncio.wait_for(seen, 5) == "reset"
+        assert await asyncio.wait_for(seen, PATIENCE) == "reset"
 
 
 async def test_who_was_frozen_does_not_take_a_lease_that_went_meanwhile(

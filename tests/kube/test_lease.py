@@ -1,9 +1,8 @@
-"""Leader election against a real HTTP server: one works, and stops before another starts."""
+"""Leader election against a real HTTP server, on a simulated clock: one works, and stops before another starts."""
 
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,13 @@ from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.transport import AioKubeClient, connect
 from tests.kube.apiserver import ApiServer, eventually, running, status, write_kubeconfig
 
+pytestmark = pytest.mark.simulated
+
 FAST = LeaseTiming(duration=1.0, renew_deadline=0.6, retry_period=0.08)
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
 
 
 class Work:
@@ -28,13 +33,13 @@ class Work:
         async def work() -> None:
             assert not self.active
             self.active.add(who)
-            self.events.append(("start", who, time.monotonic()))
+            self.events.append(("start", who, now()))
             try:
                 await asyncio.sleep(60)
             finally:
                 await asyncio.sleep(cleanup)
                 self.active.discard(who)
-                self.events.append(("stop", who, time.monotonic()))
+                self.events.append(("stop", who, now()))
 
         return work
 
@@ -44,7 +49,7 @@ class Work:
 
 
 def elector(client: AioKubeClient, identity: str, **more: object) -> LeaderElector:
-    return LeaderElector(client, namespace="berth", name="berth", identity=identity, timing=FAST, **more)
+    return LeaderElector(client, namespace="berth", name="berth", identity=identity, timing=FAST, clock=now, **more)
 
 
 def lease(server: ApiServer) -> dict[str, object]:
@@ -74,9 +79,9 @@ async def test_successor_takes_a_released_lease_at_once(server: ApiServer, clien
         successor = asyncio.create_task(two.run(work.by("two")))
         await asyncio.sleep(0.2)
         assert not two.leading
-    released = time.monotonic()
+    released = now()
     await eventually(lambda: two.leading)
-    assert time.monotonic() - released < FAST.duration
+    assert now() - released < FAST.duration
     assert lease(server)["leaseTransitions"] == 1
     successor.cancel()
     await asyncio.wait([successor])
@@ -144,10 +149,10 @@ async def test_leads_again_after_a_long_outage(server: ApiServer, client: AioKub
     work, one = Work(), elector(client, "one")
     async with running(one.run(work.by("one"))):
         await eventually(lambda: one.leading)
-        began = time.monotonic()
+        began = now()
         server.fault = fault
         await eventually(lambda: not work.active)
-        assert time.monotonic() - began < FAST.duration
+        assert now() - began < FAST.duration
         server.fault = None
         await eventually(lambda: bool(work.active))
     assert work.told == [("start", "one"), ("stop", "one")] * 2
@@ -195,11 +200,11 @@ async def test_lease_of_a_crashed_leader_is_taken_after_its_duration(server: Api
     """Nobody renews and nobody released: whole seconds of the record count, by the rival's own clock."""
     spec = {"holderIdentity": "dead", "leaseDurationSeconds": 1, "renewTime": "2001-01-01T00:00:00.000000Z"}
     server.put({"metadata": {"name": "berth", "namespace": "berth"}, "spec": spec}, plural="leases")
-    began = time.monotonic()
+    began = now()
     one = elector(client, "one")
     async with running(one.run(Work().by("one"))):
         await eventually(lambda: one.leading)
-        assert time.monotonic() - began > 1
+        assert now() - began > 1
         assert lease(server)["leaseTransitions"] == 1
 
 

@@ -10,6 +10,7 @@ from app.kube.documents import read_objects
 from app.kube.manifests import ManifestSource
 from app.kube.store import Store
 from tests.kube.apiserver import eventually, running
+from tests.patience import PATIENCE
 
 MAP = """\
 apiVersion: v1
@@ -45,7 +46,7 @@ async def test_loads_every_file_by_kind(tmp_path: Path) -> None:
     assert not source.healthy
     assert source.reason == "not loaded yet"
     async with running(source.run()):
-        await asyncio.wait_for(asyncio.gather(*(store.wait_synced() for store in found.values())), 5)
+        await asyncio.wait_for(asyncio.gather(*(store.wait_synced() for store in found.values())), PATIENCE)
     assert source.healthy
     assert found["ConfigMap"].keys() == [("default", "c"), ("kube-system", "a"), ("kube-system", "b")]
     assert found["Node"].keys() == [("", "n")]
@@ -57,7 +58,7 @@ async def test_follows_changes_additions_and_removals(tmp_path: Path) -> None:
     maps, events = found["ConfigMap"], []
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1"))
     async with running(ManifestSource(tmp_path, found, interval=0.02).run()):
-        await asyncio.wait_for(maps.wait_synced(), 5)
+        await asyncio.wait_for(maps.wait_synced(), PATIENCE)
         maps.subscribe(lambda event, key, old, new: events.append((event, key[1], new)))
         (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="22"))
         await eventually(lambda: maps.get("kube-system", "a") == "22")

@@ -7,6 +7,9 @@ import asyncio
 import pytest
 
 from app.kube.queue import QueueClosed, WorkQueue
+from tests.patience import PATIENCE
+
+pytestmark = pytest.mark.simulated
 
 
 async def test_key_waits_once_and_in_order() -> None:
@@ -28,7 +31,7 @@ async def test_key_added_during_work_runs_once_more_after_it() -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     queue.done(key)
-    assert await asyncio.wait_for(waiting, 1) == "a"
+    assert await asyncio.wait_for(waiting, PATIENCE) == "a"
     queue.done("a")
     assert len(queue) == 0
 
@@ -68,14 +71,14 @@ async def test_delayed_key_comes_when_its_time_is_there() -> None:
     queue.add_after("late", 0.5)
     queue.add_after("now", 0)
     assert len(queue) == 1
-    assert [await asyncio.wait_for(queue.get(), 0.4) for _ in range(3)] == ["now", "soon", "late"]
+    assert [await asyncio.wait_for(queue.get(), PATIENCE) for _ in range(3)] == ["now", "soon", "late"]
 
 
 async def test_earlier_delay_replaces_a_later_one() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add_after("a", 60)
     queue.add_after("a", 0.01)
-    assert await asyncio.wait_for(queue.get(), 1) == "a"
+    assert await asyncio.wait_for(queue.get(), PATIENCE) == "a"
 
 
 async def test_backoff_grows_per_key_and_is_forgotten() -> None:
@@ -105,7 +108,7 @@ async def test_cancelled_getter_loses_no_wake_up() -> None:
     await asyncio.sleep(0)
     queue.add("a")
     first.cancel()
-    assert await asyncio.wait_for(second, 1) == "a"
+    assert await asyncio.wait_for(second, PATIENCE) == "a"
     with pytest.raises(asyncio.CancelledError):
         await first
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.kube.lines import LineSplitter
 from app.kube.store import Diff, PoisonError, Store
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 
@@ -137,7 +138,7 @@ async def test_synced_once_is_synced() -> None:
     assert not store.synced
     assert not waiter.done()
     store.mark_synced()
-    await asyncio.wait_for(waiter, 1)
+    await asyncio.wait_for(waiter, PATIENCE)
     assert store.synced
 
 

@@ -8,8 +8,6 @@ from app.metrics.catalog import catalog
 from app.permissions import ROLES
 from tests.metrics.scraping import JOBS, OURS, Exposed
 
-# The first test starts a process of every role.
-pytestmark = pytest.mark.timeout(300)
 # What Prometheus and its operator call the target by: a label of ours by such a name would become exported_….
 TARGET = {"job", "instance", "namespace", "pod", "service", "container", "endpoint", "node", "prometheus"}
 SUFFIXES = {"histogram": ("_bucket", "_count", "_sum")}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -116,8 +117,11 @@ def test_a_cache_ages_from_the_moment_it_is_kept_and_has_no_age_afterwards() -> 
     first = value("cache_age_seconds", kind="Aging")
     assert first is not None
     assert (value("cache_age_seconds", kind="Aging") or 0) > first
+    before = time.monotonic()
     cache.touch()
-    assert (value("cache_age_seconds", kind="Aging") or 9) < 5
+    age = value("cache_age_seconds", kind="Aging")
+    assert age is not None
+    assert age <= time.monotonic() - before
     told.ended("Aging", cache)
     assert value("cache_age_seconds", kind="Aging") is None
     assert value("cache_objects", kind="Aging") == 0

@@ -10,6 +10,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
+from tests.patience import PATIENCE
+
 PAUSE = 0.01
 
 
@@ -60,7 +62,7 @@ class Load:
 
     async def until(self, true: Any) -> None:
         """Until it is true, or a review has failed."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while not true() and not self.failures:  # noqa: ASYNC110  answers come by themselves
                 await asyncio.sleep(0.02)
 
@@ -81,7 +83,7 @@ class Load:
             await asyncio.sleep(PAUSE)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             reader, writer = await asyncio.open_connection(
                 "127.0.0.1", self._port, ssl=self._context, server_hostname="localhost"
             )
@@ -94,7 +96,7 @@ class Load:
             return False  # closed while nobody used it: a client sees that before it sends
         began = time.monotonic()
         try:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 writer.write(self._request)
                 head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower().split("\r\n")
                 fields = dict(line.split(": ", 1) for line in head[1:] if line)

@@ -13,7 +13,7 @@ from app.__main__ import main
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.runtime import standing
 
-QUICK = LeaseTiming(duration=4.0, renew_deadline=2.0, retry_period=0.4)
+QUICK = LeaseTiming(duration=6.0, renew_deadline=3.0, retry_period=0.4)
 
 
 class _Elector(LeaderElector):

@@ -24,6 +24,7 @@ from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, TENAN
 from tests.faults.processes import Process
 from tests.faults.proxy import Proxy
 from tests.faults.world import Side, eventually, kubelet
+from tests.patience import PATIENCE
 from tests.resilience.ledger import Ledger
 from tests.tenancy.conftest import definitions
 
@@ -31,7 +32,6 @@ JSON = dict[str, Any]
 TENANT = "acme"
 NAMESPACE = f"tenant-{TENANT}"
 RULES, WORK = 6, 4
-PATIENCE = 60.0
 
 
 class Replica:

@@ -23,8 +23,6 @@ from tests.faults.world import eventually
 from tests.resilience.quick import QUICK
 from tests.resilience.stage import NAMESPACE, PATIENCE, RULES, Replica, Stage, busy, fill, rule, staged, workload
 
-pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time to start an interpreter
-
 GENEROUS = 30.0
 """Seconds of a busy machine on top of what the Lease says."""
 

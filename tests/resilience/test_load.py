@@ -29,8 +29,6 @@ from tests.resilience.balancer import DELAY, Balancer
 from tests.resilience.load import Load
 from tests.resilience.stage import PATIENCE, Stage, busy, fill, staged
 
-pytestmark = pytest.mark.timeout(300)  # a busy machine takes its time to start an interpreter
-
 NAMES = serving_names(dns=["localhost"], addresses=["127.0.0.1"])
 CRD = Path(app.networks.__file__).parent / "crds" / "network-attachment-definitions.yaml"
 DRAIN = 3.0

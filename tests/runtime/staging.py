@@ -24,6 +24,7 @@ from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.calling import Caller
 from app.tenancy.tenants.bundles import issue_bundle
 from app.tenancy.tenants.changes import create_tenant
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import definitions
 
 
@@ -87,14 +88,14 @@ class Process:
     async def end(self, number: int = signal.SIGTERM) -> int:
         with contextlib.suppress(ProcessLookupError):
             self.process.send_signal(number)
-        status = await asyncio.wait_for(self.process.wait(), 20)
+        status = await asyncio.wait_for(self.process.wait(), PATIENCE)
         await self._reading
         return status
 
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -104,7 +105,7 @@ def _get(url: str) -> tuple[int, str]:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(40):
+    async with asyncio.timeout(PATIENCE):
         while True:
             held = condition()
             if asyncio.iscoroutine(held):

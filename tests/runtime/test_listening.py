@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE
+
 FIRST = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 LISTENING = """
 import os
@@ -26,5 +28,7 @@ except UsageError as error:
     not FIRST.exists() or int(FIRST.read_text()) <= 443, reason="the kernel gives port 443 to everyone here"
 )
 def test_a_port_that_the_kernel_refuses_is_named_with_its_flag() -> None:
-    done = subprocess.run([sys.executable, "-c", LISTENING], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LISTENING], capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert done.stdout == "--port 443: cannot listen on 127.0.0.1: Permission denied\n"

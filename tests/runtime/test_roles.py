@@ -16,6 +16,7 @@ from app.kube.resources import LEASES
 from app.tenancy.calling import CallError
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import TENANTS
+from tests.patience import PATIENCE
 from tests.runtime.staging import Stage, staged, until
 
 SERVICE = "universe.admin.workload.v1.AdminWorkloadRuleService"
@@ -110,7 +111,7 @@ async def test_lines_of_grpc_itself_are_not_in_the_log(stage: Stage) -> None:
     options = [("grpc.ssl_target_name_override", GATEWAY_NAME)]
     async with grpc.aio.secure_channel(address, grpc.ssl_channel_credentials(ca), options) as channel:
         with pytest.raises(grpc.aio.AioRpcError):
-            await channel.unary_unary(f"/{RULES}/List")(b"", timeout=10)
+            await channel.unary_unary(f"/{RULES}/List")(b"", timeout=PATIENCE)
     assert await gateway.end() == 0
     assert [line for line in gateway.lines if not line.startswith("{")] == []
 

@@ -30,6 +30,7 @@ from app.runtime.sandbox.node.node import BerthNode
 from app.sandbox.server import Cluster
 from app.sandbox.standins.nodes import NodeSpec
 from app.sandbox.standins.standins import StandIns
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class Stage:
     async def until(self, look: Callable[[], Awaitable[T]], true: Callable[[T], Any]) -> T:
         found: Any = None
         try:
-            async with asyncio.timeout(40):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     found = await look()
                     if true(found):

@@ -20,6 +20,7 @@ from app.certs.holdings import make
 from app.certs.issuing import serving_names
 from app.runtime.sandbox.node.arguments import confined, is_allowed_variable, refusal
 from app.runtime.sandbox.node.containers import Container
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 ADDRESS = "127.66.250.9"
@@ -156,7 +157,7 @@ async def end_of(container: Container) -> int | None:
 
 
 async def _until(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not true():  # noqa: ASYNC110  other processes tell nobody
             await asyncio.sleep(0.05)
 

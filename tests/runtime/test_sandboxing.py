@@ -16,6 +16,7 @@ from rich.console import Console
 from app.runtime.demo.injection import Injection
 from app.runtime.demo.stage import DemoError, Stage
 from tests.e2e.processes import Background
+from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
 NODES = {
@@ -27,7 +28,7 @@ NODES = {
 
 def berth(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "app", *arguments]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_a_directory_is_for_one_sandbox(tmp_path: Path) -> None:
     try:
         first.wait_for("Ready.")
         before = {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")}
-        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
         assert second.returncode == 2
         assert "a sandbox is running here" in second.stderr
         assert {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")} == before

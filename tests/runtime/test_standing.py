@@ -24,8 +24,9 @@ from app.runtime.gateway import Serving
 from app.runtime.listening import address, listen
 from app.runtime.standing import Connected, Led, Standing, Together
 from app.sandbox.server import Cluster
+from tests.patience import PATIENCE
 
-FAST = LeaseTiming(duration=1.0, renew_deadline=0.6, retry_period=0.1)
+FAST = LeaseTiming(duration=8.0, renew_deadline=6.0, retry_period=0.1)
 
 
 class Part:
@@ -66,7 +67,7 @@ class Role:
 
 def _get(url: str) -> tuple[int, str]:
     try:
-        with urllib.request.urlopen(url, timeout=5) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -76,7 +77,7 @@ def _get(url: str) -> tuple[int, str]:
 
 
 async def until(condition: Callable[[], Any | Awaitable[Any]]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             held = condition()
             if asyncio.iscoroutine(held):
@@ -126,7 +127,7 @@ async def test_a_stop_ends_the_part_first_and_health_says_so_until_then() -> Non
         assert await _alive(running)
         assert not running.task.done()
         part.drained.set()
-        await asyncio.wait_for(running.task, 10)
+        await asyncio.wait_for(running.task, PATIENCE)
         assert part.ended.is_set()
         assert await running.get("/healthz") == (0, "")
 
@@ -137,7 +138,7 @@ async def test_what_the_part_dies_of_ends_the_role() -> None:
         await until(lambda: _alive(running))
         part.death.set_exception(UsageError("kubeconfig nowhere: no such file"))
         with pytest.raises(UsageError, match=r"^kubeconfig nowhere: no such file$"):
-            await asyncio.wait_for(running.task, 10)
+            await asyncio.wait_for(running.task, PATIENCE)
 
 
 async def test_a_second_wish_to_stop_does_not_wait_for_the_drain() -> None:
@@ -149,7 +150,7 @@ async def test_a_second_wish_to_stop_does_not_wait_for_the_drain() -> None:
         await asyncio.sleep(0.1)
         running.task.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(running.task, 10)
+            await asyncio.wait_for(running.task, PATIENCE)
         assert not part.ended.is_set()
 
 
@@ -169,7 +170,7 @@ async def test_a_part_that_ends_by_itself_has_failed(wrapped: Callable[[Part], A
         await until(lambda: _alive(running))
         part.death.set_result(None)
         with pytest.raises(BerthError, match=r"^Short ended by itself$"):
-            await asyncio.wait_for(running.task, 10)
+            await asyncio.wait_for(running.task, PATIENCE)
 
 
 async def test_a_part_that_ends_when_it_is_stopped_has_not_failed() -> None:
@@ -178,7 +179,7 @@ async def test_a_part_that_ends_when_it_is_stopped_has_not_failed() -> None:
         await part.started.wait()
         await until(lambda: _alive(running))
         running.stop.set()
-        await asyncio.wait_for(running.task, 10)
+        await asyncio.wait_for(running.task, PATIENCE)
         assert part.ended.is_set()
 
 
@@ -220,7 +221,7 @@ async def test_connected_says_that_it_is_not_and_closes_what_it_opened(tmp_path:
 async def cluster(tmp_path: Path) -> AsyncIterator[AioKubeClient]:
     async with Cluster("leases") as made:
         (tmp_path / "kubeconfig").write_text(made.kubeconfig())
-        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=3) as client:
+        async with await connect(kubeconfig=str(tmp_path / "kubeconfig"), deadline=30) as client:
             await client.create(NAMESPACES, {"metadata": {"name": "universe"}})
             yield client
 
@@ -290,7 +291,7 @@ async def test_what_a_term_dies_of_is_not_swallowed(cluster: AioKubeClient) -> N
     await until(lambda: replicas.parts["mine"])
     replicas.parts["mine"][0].death.set_exception(BerthError("broken"))
     with pytest.raises(BerthError, match="broken"):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
 
 
 async def test_a_replica_that_cannot_reach_its_lease_is_not_ready(tmp_path: Path) -> None:
@@ -344,5 +345,5 @@ async def test_a_gateway_that_is_cancelled_twice_does_not_drain() -> None:
     await slow.asked.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, PATIENCE)
     assert not slow.done

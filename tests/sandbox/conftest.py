@@ -23,6 +23,7 @@ from aiohttp import web
 
 from app.sandbox.server import Cluster
 from app.sandbox.webhooks.admission import WebhookDispatcher
+from tests.patience import PATIENCE
 from tests.sandbox.webhookserver import Server, issue
 
 JSON = dict[str, Any]
@@ -68,7 +69,7 @@ class Served:
             key.write_bytes(base64.b64decode(entry["client-key-data"]))
             context = ssl.create_default_context(cadata=self.cluster.ca_pem)
             context.load_cert_chain(certificate, key)
-            self._pools[user] = urllib3.PoolManager(ssl_context=context, retries=False, timeout=20)
+            self._pools[user] = urllib3.PoolManager(ssl_context=context, retries=False, timeout=PATIENCE)
         return self._pools[user]
 
     def request(
@@ -123,7 +124,7 @@ class Served:
             input=stdin,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
 

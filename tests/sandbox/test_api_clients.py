@@ -15,6 +15,7 @@ import urllib3
 import yaml
 
 from app.sandbox.server import SandboxServer
+from tests.patience import PATIENCE
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -138,7 +139,7 @@ def test_python_client_watches_and_meets_errors(served: Any, namespace: str) -> 
     api = client._pods
     client.create(POD)
     watch = kubernetes.watch.Watch()
-    for event in watch.stream(api.list_namespaced_pod, namespace, timeout_seconds=20):
+    for event in watch.stream(api.list_namespaced_pod, namespace, timeout_seconds=int(PATIENCE)):
         assert (event["type"], event["object"].metadata.name) == ("ADDED", "demo")
         watch.stop()
     with pytest.raises(kubernetes.client.ApiException) as refused:
@@ -191,7 +192,7 @@ def test_kubectl_and_custom_resources(served: Any, namespace: str, has_kubectl: 
     if not has_kubectl:
         return
     kubectl = Kubectl(served, namespace)
-    kubectl.run("wait", "--for=condition=Established", "crd/things.clients.example.com", "--timeout=10s")
+    kubectl.run("wait", "--for=condition=Established", "crd/things.clients.example.com", f"--timeout={PATIENCE:.0f}s")
     thing = "apiVersion: clients.example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: {size: 1}\n"
     assert "thing.clients.example.com/t created" in kubectl.run("create", "-f", "-", stdin=thing)
     assert "How large it is." in kubectl.run("explain", "thing.spec.size")
@@ -214,7 +215,7 @@ def test_kubectl_watches_waits_and_proxies(served: Any, namespace: str, has_kube
         served.request("PATCH", path, status, content_type="application/merge-patch+json")
         assert watching.stdout.readline() == "pod/demo\n"
         watching.terminate()
-    assert "condition met" in kubectl.run("wait", "--for=condition=Ready", "pod/demo", "--timeout=10s")
+    assert "condition met" in kubectl.run("wait", "--for=condition=Ready", "pod/demo", f"--timeout={PATIENCE:.0f}s")
     with subprocess.Popen([*base, "proxy", "--port=0"], stdout=subprocess.PIPE, text=True) as proxy:
         assert proxy.stdout is not None
         port = proxy.stdout.readline().rsplit(":", 1)[1].strip()
@@ -250,5 +251,5 @@ async def test_stop_ends_open_watches() -> None:
         async with session.get(f"{cluster.url}/api/v1/nodes?watch=true", ssl=context) as answer:
             assert answer.status == 200
             stopping = asyncio.create_task(server.stop())
-            assert await asyncio.wait_for(answer.content.read(), 10) == b""
-        await asyncio.wait_for(stopping, 10)
+            assert await asyncio.wait_for(answer.content.read(), PATIENCE) == b""
+        await asyncio.wait_for(stopping, PATIENCE)

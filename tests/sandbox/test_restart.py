@@ -13,6 +13,7 @@ from app.kube.transport import connect
 from app.sandbox.pki import Authority
 from app.sandbox.server import Cluster
 from app.wire import decode_json
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 
@@ -25,7 +26,7 @@ async def until(store: Store[JSON], names: set[str]) -> None:
     """Wait until the store holds exactly these objects."""
     changed = asyncio.Event()
     store.subscribe(lambda *_: changed.set())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while {name for _, name in store.keys()} != names:  # noqa: SIM118 - a store is no dictionary
             changed.clear()
             await changed.wait()

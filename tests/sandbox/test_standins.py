@@ -16,6 +16,7 @@ from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from app.sandbox.standins.nodes import NodeSpec
 from app.sandbox.standins.standins import StandIns
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 SPECS = [
@@ -47,7 +48,7 @@ async def until(
     namespace: str | None = None,
 ) -> Any:
     """The object (None: absent) as soon as `holds` accepts it."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found: JSON | None
             try:
@@ -256,7 +257,7 @@ async def test_custom_resources_are_collected_too(client: AioKubeClient) -> None
     owner = await client.create(CONFIG_MAPS, configmap("owner"), namespace="default")
     metadata = configmap("thing", {**owner, "apiVersion": "v1", "kind": "ConfigMap"})["metadata"]
     thing = {"apiVersion": "x.example.com/v1", "kind": "Thing", "metadata": metadata}
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while True:
             try:
                 await client.create(things, thing, namespace="default")

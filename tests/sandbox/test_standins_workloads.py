@@ -16,6 +16,7 @@ from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from app.sandbox.standins.nodes import NodeSpec
 from app.sandbox.standins.standins import StandIns
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 T = TypeVar("T")
@@ -35,7 +36,7 @@ async def client(tmp_path: Path) -> AsyncIterator[AioKubeClient]:
 
 
 async def until(look: Callable[[], Awaitable[T]], true: Callable[[T], Any]) -> T:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         while True:
             found = await look()
             if true(found):

@@ -8,6 +8,7 @@ import ssl
 import pytest
 
 from app.sandbox.server import Cluster
+from tests.patience import PATIENCE
 
 
 async def test_a_connection_whose_handshake_outlasts_the_cluster_is_cut() -> None:
@@ -18,7 +19,7 @@ async def test_a_connection_whose_handshake_outlasts_the_cluster_is_cut() -> Non
     try:
         writer.write(b"GET /version HTTP/1.1\r\nHost: x\r\n\r\n")
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            await asyncio.wait_for(reader.readexactly(1), 5)
+            await asyncio.wait_for(reader.readexactly(1), PATIENCE)
     finally:
         writer.transport.abort()
         await asyncio.sleep(0.05)

@@ -26,6 +26,7 @@ from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, tenant_certificate_name
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, tenant_namespace
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 
@@ -118,7 +119,7 @@ async def infra(tmp_path: Path) -> AsyncIterator[Infra]:
     async with Cluster("infra", bookmark_interval=1.0) as cluster:
         kubeconfig = tmp_path / "infra.kubeconfig"
         kubeconfig.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(kubeconfig), deadline=5) as client:
+        async with await connect(kubeconfig=str(kubeconfig), deadline=30) as client:
             for definition in definitions():
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             await client.create(NAMESPACES, {"metadata": {"name": SYSTEM_NAMESPACE}})
@@ -251,7 +252,7 @@ async def door(infra: Infra, start: Start) -> Door:
     return await start()
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
     """Wait until the condition (a plain or an async function) holds."""
     async with asyncio.timeout(seconds):
         while True:

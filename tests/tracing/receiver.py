@@ -13,6 +13,8 @@ from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from tests.patience import PATIENCE
+
 
 @dataclass(frozen=True)
 class Received:
@@ -66,7 +68,7 @@ class Receiver:
         """What tells a process to send its spans here, soon."""
         return {"OTEL_EXPORTER_OTLP_ENDPOINT": self.url, "OTEL_BSP_SCHEDULE_DELAY": "50"}
 
-    def until(self, true: Callable[[], Any], *, seconds: float = 20.0) -> None:
+    def until(self, true: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
         end, pause = time.monotonic() + seconds, threading.Event()
         while not true():
             assert time.monotonic() < end, f"never came true; spans: {self.spans}"

@@ -21,6 +21,7 @@ from app.kube.transport import AioKubeClient
 from app.sandbox.server import Cluster
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 CRDS = Path(__file__).parents[2] / "app" / "workloads" / "crds"
@@ -180,7 +181,7 @@ def rule(
     return {"metadata": {"name": name}, "spec": body}
 
 
-async def eventually(condition: Callable[[], Any], *, within: float = 10.0) -> None:
+async def eventually(condition: Callable[[], Any], *, within: float = PATIENCE) -> None:
     """Waits until the condition holds; fails the test if it does not in time."""
     try:
         async with asyncio.timeout(within):

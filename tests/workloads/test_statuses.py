@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
 import pytest
 
@@ -112,12 +113,14 @@ async def test_observed_generation_is_that_of_the_stored_rule(infra: Infra) -> N
 
 
 async def test_many_workloads_cost_a_rule_few_status_writes(infra: Infra) -> None:
+    """At most one a second: those that a quick machine needs, and one for each second that a slow one takes."""
     await infra.rule("r")
+    began = time.monotonic()
     async with infra.controller() as client:
         for n in range(60):
             await infra.workload(f"u{n}")
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 60)
-        assert client.counts["patchstatus tenantworkloadrules"] <= 5
+        assert client.counts["patchstatus tenantworkloadrules"] <= max(5, 2 + time.monotonic() - began)
         await eventually(lambda: client.counts["patchstatus workloads"] == 60)
 
 

@@ -16,7 +16,7 @@ import kubernetes
 import yaml
 
 JSON = dict[str, Any]
-_PATIENCE = 120.0
+_PATIENCE = 200.0
 
 
 def main() -> int:

@@ -23,6 +23,7 @@ from app.sandbox.server import Cluster
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
+from tests.patience import PATIENCE
 from tests.tenancy.agent.fakegateway import Certificates, FakeGateway
 
 JSON = dict[str, Any]
@@ -292,7 +293,7 @@ async def agents(tenant: Tenant, fake: FakeGateway, certificates: Certificates) 
         yield Runner(tenant, options_for(f"127.0.0.1:{fake.port}", certificates.folder), stack)
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 20.0) -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
     """Wait until the condition (a plain or an async function) holds."""
     async with asyncio.timeout(seconds):
         while True:

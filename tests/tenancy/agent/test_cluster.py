@@ -19,6 +19,7 @@ from app.sandbox.server import Cluster
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.model import CLUSTER, CLUSTER_KEY
 from app.workloads.model import TENANT_RULES, TENANTS, UVS_CONFIG_MAPS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
+from tests.patience import PATIENCE
 from tests.tenancy.agent.conftest import Runner, Tenant, options_for, until
 from tests.tenancy.agent.fakegateway import FakeGateway, write_files
 from tests.tenancy.agent.test_with_gateway import NAMESPACE, gateway_options, holds, shows
@@ -186,7 +187,7 @@ class Namespace:
 async def test_the_identity_is_a_uid() -> None:
     client: Any = Namespace({}, {"uid": ""}, {"uid": "u1"})
     identity = ClusterIdentity(client, base=0.01, cap=0.01)
-    await asyncio.wait_for(identity.learn(), 5)
+    await asyncio.wait_for(identity.learn(), PATIENCE)
     assert (identity.uid, identity.problem, client.answers) == ("u1", "", [])
 
 

@@ -245,7 +245,7 @@ async def test_without_definitions_pods_are_told_and_readiness_says_what_is_miss
             )
         )
         await bare_tenant.install(WORKLOAD_RULES)
-        await until(lambda: not any("workloadrules" in line for line in agent.waiting()), seconds=40)
+        await until(lambda: not any("workloadrules" in line for line in agent.waiting()))
         await bare_tenant.rule("r1")
         await until(lambda: "r1" in fake.rules)
 

@@ -18,6 +18,7 @@ from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_pb2_grpc, workload_rule_pb2
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
 from app.workloads.model import workload_name
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 POD = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "nginx", "image": "nginx:1.14.2"}]}}
@@ -82,7 +83,7 @@ async def put(
     message = getattr(resource_pb, f"{method}Request")(
         type=type_of(name), obj=resource_pb.ResourceObject(obj_spec=text), owner=owner
     )
-    return await getattr(resources(channel), method)(message, timeout=20)
+    return await getattr(resources(channel), method)(message, timeout=PATIENCE)
 
 
 def uid(name: str) -> str:
@@ -133,12 +134,12 @@ class Sender:
     async def close(self) -> None:
         """No more events; returns when everything has been written."""
         await self.call.done_writing()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             await self.call
 
     async def failure(self) -> grpc.aio.AioRpcError:
         """How the stream ends."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             try:
                 await self.call
             except grpc.aio.AioRpcError as error:
@@ -148,7 +149,7 @@ class Sender:
 
 async def fails(call: Any) -> grpc.aio.AioRpcError:
     """The error that a call ends with."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         try:
             if isinstance(call, grpc.aio.UnaryStreamCall):
                 while await call.read() != grpc.aio.EOF:

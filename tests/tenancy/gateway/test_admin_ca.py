@@ -15,6 +15,7 @@ from app.tenancy.gateway.options import TlsFiles
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Pki, Start, until
 from tests.tenancy.gateway.calls import admin_rules, fails, rules
 
@@ -36,7 +37,7 @@ def with_admin_ca(pki: Pki) -> TlsFiles:
 
 
 async def list_admin(door: Door, identity: Issued) -> None:
-    await admin_rules(door.channel(identity)).List(pb.ListRequest(), timeout=10)
+    await admin_rules(door.channel(identity)).List(pb.ListRequest(), timeout=PATIENCE)
 
 
 async def test_another_authority_cannot_name_the_admin(infra: Infra, start: Start, pki: Pki, other: Issued) -> None:
@@ -48,7 +49,7 @@ async def test_another_authority_cannot_name_the_admin(infra: Infra, start: Star
     await list_admin(door, pki.admin())
     # A tenant's certificate is good from either.
     channel = door.channel(pki.client("tenant1.tenant.local", authority=other))
-    await rules(channel).List(rule_pb.ListWorkloadRulesRequest(), timeout=10)
+    await rules(channel).List(rule_pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
 
 
 async def test_without_a_file_the_name_alone_decides(infra: Infra, start: Start, pki: Pki, other: Issued) -> None:
@@ -62,12 +63,12 @@ async def test_the_admins_authority_follows_its_file_on_open_connections(
     """No handshake has to come first."""
     door = await start(tls=with_admin_ca(pki))
     stub = admin_rules(door.admin())
-    await stub.List(pb.ListRequest(), timeout=10)
+    await stub.List(pb.ListRequest(), timeout=PATIENCE)
     (pki.folder / "admin-ca.crt").write_bytes(other.certificate_pem)
 
     async def refused() -> bool:
         try:
-            await stub.List(pb.ListRequest(), timeout=10)
+            await stub.List(pb.ListRequest(), timeout=PATIENCE)
         except grpc.aio.AioRpcError as error:
             return error.code() is CODE.PERMISSION_DENIED
         return False

@@ -17,6 +17,7 @@ from app.certs.issuing import Issued
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Pki
 from tests.tenancy.gateway.calls import admin_rules, fails, rules
 
@@ -65,7 +66,7 @@ def certificate(
 
 
 async def as_admin(door: Door, identity: Issued) -> Any:
-    return await admin_rules(door.channel(identity)).List(pb.ListRequest(), timeout=20)
+    return await admin_rules(door.channel(identity)).List(pb.ListRequest(), timeout=PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -115,9 +116,9 @@ async def test_its_common_name_beside_other_names_does_not_make_it_the_admins(
     made = certificate(pki, ADMIN_NAME, alternatives=OTHER_NAMES[others])
     assert (await fails(as_admin(door, made))).code() is CODE.PERMISSION_DENIED
     assert [reason for _, reason in door.seen.refusals] == ["admin_certificate"]
-    assert (await fails(rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=20))).code() is (
-        CODE.PERMISSION_DENIED
-    )
+    assert (
+        await fails(rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=PATIENCE))
+    ).code() is (CODE.PERMISSION_DENIED)
 
 
 @pytest.mark.parametrize("others", OTHER_NAMES)
@@ -167,7 +168,7 @@ async def test_the_admins_name_beside_a_tenants_is_nobodys(door: Door, pki: Pki)
         certificate(pki, TENANT, alternatives=dns(ADMIN_NAME)),
     ):
         assert (await fails(as_admin(door, made))).code() is CODE.PERMISSION_DENIED
-        listing = rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=20)
+        listing = rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
         assert (await fails(listing)).code() is CODE.PERMISSION_DENIED
     assert {reason for _, reason in door.seen.refusals} == {"ambiguous"}
 
@@ -179,4 +180,4 @@ async def test_a_tenants_common_name_counts_beside_other_names(door: Door, pki: 
         certificate(pki, TENANT, usages=()),
         certificate(pki, "x", alternatives=dns("other.example", TENANT.upper())),
     ):
-        await rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=20)
+        await rules(door.channel(made)).List(rule_pb.ListWorkloadRulesRequest(), timeout=PATIENCE)

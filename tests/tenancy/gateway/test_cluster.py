@@ -13,6 +13,7 @@ from app.tenancy.gateway.cluster import cluster_refusal
 from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import rule, rules
 
@@ -98,7 +99,7 @@ async def test_after_the_note_is_removed_the_next_cluster_takes_over(infra: Infr
 
     await until(taken)
     with pytest.raises(grpc.aio.AioRpcError) as caught:
-        await asyncio.wait_for(stream.read(), 10)
+        await asyncio.wait_for(stream.read(), PATIENCE)
     assert caught.value.code() is Code.FAILED_PRECONDITION
     assert "belongs to another cluster" in (caught.value.details() or "")
     assert await noted(infra) == OTHER

@@ -23,6 +23,7 @@ from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
 from app.workloads.model import TENANTS
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Pki, Seen, Start, until
 from tests.tenancy.gateway.calls import Sender, admin_rules, fails, resources, rules
 
@@ -30,11 +31,11 @@ CODE = grpc.StatusCode
 
 
 async def list_rules(channel: Any, **call: Any) -> Any:
-    return await rules(channel).List(rule_pb.ListWorkloadRulesRequest(), timeout=10, **call)
+    return await rules(channel).List(rule_pb.ListWorkloadRulesRequest(), timeout=PATIENCE, **call)
 
 
 async def list_admin(channel: Any, **call: Any) -> Any:
-    return await admin_rules(channel).List(admin_pb.ListRequest(), timeout=10, **call)
+    return await admin_rules(channel).List(admin_pb.ListRequest(), timeout=PATIENCE, **call)
 
 
 async def test_tenants_and_the_admin_get_what_is_theirs(door: Door) -> None:
@@ -198,17 +199,20 @@ async def test_streams_end_when_the_identity_is_taken_away(door: Door, infra: In
 
 async def test_streams_end_when_the_time_of_a_pin_has_come(infra: Infra, start: Start, pki: Pki) -> None:
     identity = pki.tenant("tenant1")
-    until_then = (datetime.now(UTC) + timedelta(seconds=3)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    pin = {"sha256": sha256(identity), "until": until_then}
+    pin = {"sha256": sha256(identity)}
     await infra.add_tenant("tenant1", identity={"names": ["tenant1.tenant.local"], "certificates": [pin]})
     door = await start()
-    await check_ended(await open_streams(door, identity))
+    streams = await open_streams(door, identity)
+    then = (datetime.now(UTC) + timedelta(seconds=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    ending = {"identity": {"certificates": [{**pin, "until": then}]}}
+    await infra.client.patch(TENANTS, "tenant1", {"spec": ending}, patch_type="merge")
+    await check_ended(streams)
     assert {found for _, found in door.seen.refusals} == {"pin_ended"}
 
 
 async def test_health_and_reflection_are_for_every_certificate(door: Door) -> None:
     for channel in (door.admin(), door.tenant("tenant1"), door.tenant("stranger")):
-        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=10)
+        watch = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
         while (await watch.read()).status != health_pb2.HealthCheckResponse.SERVING:
             pass
         stub = reflection_pb2_grpc.ServerReflectionStub(channel)
@@ -228,7 +232,7 @@ async def test_nobody_is_judged_before_the_tenants_are_known(infra: Infra, pki: 
     door = Door(gateway, pki, seen)
     channel = door.tenant("tenant1")
     stub = health_pb2_grpc.HealthStub(channel)
-    answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=10)
+    answer = await stub.Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
     assert answer.status == health_pb2.HealthCheckResponse.NOT_SERVING
     assert gateway.waiting()
     assert (await fails(list_rules(channel))).code() is CODE.UNAVAILABLE

@@ -15,6 +15,7 @@ from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import COMPANION, TENANTS, WORKLOADS
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import POD, Sender, fails, pod, put, resources, rule, rules, workload
 
@@ -279,5 +280,5 @@ async def test_cancelled_waiters_leave_their_places() -> None:
     for task in tasks:
         with contextlib.suppress(asyncio.CancelledError):
             await task
-    async with asyncio.timeout(1), turns.of("a"):
+    async with asyncio.timeout(PATIENCE), turns.of("a"):
         pass

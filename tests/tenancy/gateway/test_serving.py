@@ -20,6 +20,7 @@ from app.tenancy.gateway.options import GatewayOptions, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Pki, Seen, until
 from tests.tenancy.gateway.calls import fails, rules
 
@@ -29,12 +30,12 @@ CODE = grpc.StatusCode
 def serial(door: Door) -> int:
     """The serial number of the certificate that the next handshake meets."""
     command = ["openssl", "s_client", "-connect", door.address, "-servername", GATEWAY_NAME, "-showcerts"]
-    shown = subprocess.run(command, input=b"", capture_output=True, timeout=20, check=False).stdout
+    shown = subprocess.run(command, input=b"", capture_output=True, timeout=PATIENCE, check=False).stdout
     return x509.load_pem_x509_certificate(shown[shown.index(b"-----BEGIN") :]).serial_number
 
 
 async def listed(channel: Any) -> Any:
-    return await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=10)
+    return await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
 
 
 async def test_a_new_certificate_is_served_and_connections_stay(door: Door, pki: Pki) -> None:
@@ -144,7 +145,7 @@ def test_generating_the_protos_anew_gives_what_is_there(tmp_path: Path) -> None:
     subprocess.run(
         [sys.executable, "-W", "ignore", "-m", "grpc_tools.protoc", f"-I{source}", *outputs, *protos],
         check=True,
-        timeout=60,
+        timeout=PATIENCE,
     )
     made = {path.relative_to(tmp_path): path.read_text() for path in tmp_path.rglob("*_pb2*.py*")}
     assert len(made) == 3 * len(protos)

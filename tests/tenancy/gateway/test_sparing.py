@@ -7,6 +7,7 @@ import pytest
 
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door
 from tests.tenancy.gateway.calls import Sender, admin_rules, fails
 
@@ -20,9 +21,9 @@ def lines(capsys: pytest.CaptureFixture[str], event: str) -> list[str]:
 async def test_equal_refusals_are_one_line(door: Door, capsys: pytest.CaptureFixture[str]) -> None:
     channel, other = door.tenant("tenant1"), door.tenant("tenant2")
     for _ in range(20):
-        error = await fails(admin_rules(channel).List(admin_pb.ListRequest(), timeout=10))
+        error = await fails(admin_rules(channel).List(admin_pb.ListRequest(), timeout=PATIENCE))
         assert error.code() is grpc.StatusCode.PERMISSION_DENIED
-    await fails(admin_rules(other).List(admin_pb.ListRequest(), timeout=10))
+    await fails(admin_rules(other).List(admin_pb.ListRequest(), timeout=PATIENCE))
     first, second = lines(capsys, "call refused")
     assert "tenant1.tenant.local" in first
     assert "tenant2.tenant.local" in second

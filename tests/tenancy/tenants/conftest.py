@@ -21,6 +21,7 @@ from app.placement.model import HOST_LABEL
 from app.sandbox.server import Cluster
 from app.tenancy.control.controller import TenantsController
 from app.workloads.model import TENANTS
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 DEFINITION = Path(app.tenancy.__file__ or "").parent / "crds" / "tenants.yaml"
@@ -118,7 +119,7 @@ async def controlled(cluster: Infra) -> AsyncIterator[Callable[..., Awaitable[Te
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def until(condition: Callable[[], Any], *, seconds: float = 15.0) -> None:
+async def until(condition: Callable[[], Any], *, seconds: float = PATIENCE) -> None:
     """Wait until the condition (a plain or an async function) holds."""
     async with asyncio.timeout(seconds):
         while True:

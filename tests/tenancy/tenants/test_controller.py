@@ -256,9 +256,11 @@ async def test_expired_certificates_are_dropped(cluster, controlled) -> None:
     """When their time comes, without another event."""
     start = datetime.now(UTC)
     await controlled()
-    ends = (start - timedelta(hours=1), start + timedelta(seconds=3), start + timedelta(days=1))
+    ends = [start - timedelta(hours=1), start + timedelta(hours=1), start + timedelta(days=1)]
     await add(cluster, "tenant1", identity={"names": ["n"], "certificates": pins(*ends)})
     await until(left(cluster, PINS[1:]))
+    ends[1] = datetime.now(UTC) + timedelta(seconds=3)
+    await cluster.change("tenant1", identity={"names": ["n"], "certificates": pins(*ends)[1:]})
     await until(left(cluster, PINS[2:]))
     await until(settled(cluster, "tenant1", "success"))
 
