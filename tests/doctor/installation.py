@@ -182,9 +182,12 @@ class Place:
         status = {"replicas": replicas, "updatedReplicas": replicas, "readyReplicas": ready}
         await self.patient.report(DEPLOYMENTS, f"berth-{role}", status, namespace=HOME)
 
-    async def lead(self, name: str, *, ago: timedelta = timedelta(), holder: str = "berth-controller-1_ab") -> None:
+    async def lead(
+        self, name: str, *, ago: timedelta = timedelta(), holder: str = "berth-controller-1_ab", good_for: int = 3600
+    ) -> None:
+        """Nobody renews it: by default it is good for longer than a test takes on a slow machine."""
         renewed = (datetime.now(UTC) - ago).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "renewTime": renewed, "leaseTransitions": 1}
+        spec = {"holderIdentity": holder, "leaseDurationSeconds": good_for, "renewTime": renewed, "leaseTransitions": 1}
         body = {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": {"name": name}, "spec": spec}
         await self.client.apply(LEASES, name, body, namespace=HOME)
 

@@ -60,7 +60,7 @@ RESTART = f"kubectl --namespace {HOME} rollout restart deployment/berth-controll
 
 
 async def test_a_lease_that_nobody_renews(place: Place) -> None:
-    await place.lead("berth-controller", ago=timedelta(minutes=5))
+    await place.lead("berth-controller", ago=timedelta(minutes=5), good_for=15)
     finding = await place.only_complaint("leases")
     assert (finding.severity, finding.subject) == (Severity.error, f"Lease {HOME}/berth-controller")
     # The API server says its time in whole seconds.
