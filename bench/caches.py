@@ -37,7 +37,7 @@ def main() -> None:
         ("webhook: namespace of a tenant", Store(tenant_of), [_namespace(number) for number in range(COUNT)]),
         ("gateway: workload", Store(project_known, indices=namespace), workloads),
         ("gateway: companion", Store(view_pod, indices=namespace), companions),
-        ("agent: Pod", Store(lambda obj: project_pod(obj, keep_finished=False)), [_pod(one) for one in workloads]),
+        ("agent: Pod", Store(lambda obj: project_pod(obj, keep_finished=False)), [pod_of(one) for one in workloads]),
         ("agent: mirror", Store(project_object), [_mirror(one) for one in companions[:COUNT]]),
     ]
     for name, store, bodies in rows:
@@ -63,7 +63,7 @@ def _namespace(number: int) -> JSON:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": {TENANT_LABEL: str(number)}}}
 
 
-def _pod(workload: JSON) -> JSON:
+def pod_of(workload: JSON) -> JSON:
     """The Pod in a tenant's cluster of which this Workload tells."""
     extra, of = workload["spec"]["state"]["extra"], workload["spec"]["metadata"]
     marks = {"labels": extra["labels"], "annotations": extra["annotations"]}

@@ -316,6 +316,8 @@ class Reflector:
                 self._store.remove(*key_of(obj))
         except PoisonError as error:
             self._poison(error)
+        # A server that sends bookmarks keeps its watches, be it that there is nothing to say.
+        self._moved = self._moved or kind == "BOOKMARK"
         self._advance(obj)
 
     def _check(self, kind: str, obj: JSON) -> None:

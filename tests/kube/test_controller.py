@@ -178,3 +178,38 @@ async def test_failing_key_source_ends_the_run_visibly() -> None:
 
     with pytest.raises(RuntimeError, match="no keys"):
         await asyncio.wait_for(Controller("c", scripted(Done())[1], keys=keys).run(), PATIENCE)
+
+
+async def test_nothing_is_begun_from_a_cache_in_doubt_and_everything_is_looked_at_after_it() -> None:
+    """Of two caches, either may be: what is decided from what never was is wrong, and no event says so later."""
+    stores = [Store(dict), Store(dict)]
+    doubts: list[tuple[str, bool]] = []
+
+    async def reconcile(key: str) -> Result:
+        doubts.append((key, any(store.in_doubt for store in stores)))
+        return Done()
+
+    for store in stores:
+        store.mark_synced()
+    controller = Controller("c", reconcile, stores=stores, keys=lambda: ["a", "b"], resync=None)
+    async with running(controller.run()):
+        await eventually(lambda: len(doubts) == 2)
+        stores[1].suspect()
+        controller.enqueue("c")
+        await eventually(lambda: not len(controller.queue))
+        stores[0].mark_synced()
+        stores[1].mark_synced()
+        await eventually(lambda: len(doubts) == 5)
+    assert sorted(doubts[2:]) == [("a", False), ("b", False), ("c", False)]
+
+
+async def test_a_doubt_holds_up_no_stop() -> None:
+    store: Store[object] = Store(dict)
+    store.mark_synced()
+    seen, reconcile = scripted(Done())
+    controller = Controller("c", reconcile, stores=[store], drain=60)
+    async with running(controller.run()):
+        store.suspect()
+        controller.enqueue("a")
+        await eventually(lambda: not len(controller.queue))
+    assert seen == []

@@ -193,3 +193,37 @@ def test_unfinished_line_is_the_rest() -> None:
     assert list(splitter.feed(b"a\nb")) == [b"a"]
     assert splitter.rest() == b"b"
     assert splitter.rest() == b""
+
+
+def test_another_uid_under_a_name_that_is_held_is_a_contradiction() -> None:
+    """Whatever the projection keeps; a uid is of the object as it was last seen, equal or not."""
+
+    def of(uid: str | None) -> dict[str, Any]:
+        return {"metadata": {"name": "a", "namespace": "n", **({"uid": uid} if uid else {})}}
+
+    store: Store[str] = Store(lambda obj: "same")
+    assert not store.contradicts(of("1"))
+    store.upsert(of("1"))
+    assert not store.contradicts(of("1"))
+    assert not store.contradicts(of(None))
+    assert store.contradicts(of("2"))
+    store.replace_all([of("2")])
+    assert not store.contradicts(of("2"))
+    assert store.contradicts(of("1"))
+
+
+def test_a_doubt_ends_with_the_next_full_load_and_is_told_once() -> None:
+    store: Store[str] = Store(lambda obj: "same")
+    told: list[bool] = []
+    end = store.on_renewed(lambda: told.append(store.in_doubt))
+    store.mark_synced()
+    assert told == []
+    store.suspect()
+    assert store.in_doubt
+    store.mark_synced()
+    store.mark_synced()
+    assert told == [False]
+    end()
+    store.suspect()
+    store.mark_synced()
+    assert told == [False]

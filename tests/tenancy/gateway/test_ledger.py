@@ -84,3 +84,20 @@ def test_a_write_whose_object_goes_is_gone() -> None:
     bench.ledger.wrote(obj("b", 2))
     bench.store.remove(*KEY)
     assert bench.node() is None
+
+
+def test_after_a_doubt_nothing_is_known_but_what_the_cache_shows() -> None:
+    """Our writes may have gone to a storage that was replaced by an earlier copy."""
+    bench = Bench()
+    bench.store.replace_all([obj("a", 1)])
+    bench.ledger.wrote(obj("b", 5))
+    bench.store.suspect()
+    bench.store.replace_all([obj("a", 1)])
+    assert bench.node() == "b"
+    bench.store.mark_synced()
+    assert bench.node() == "a"
+    bench.ledger.deleted(KEY, "u1")
+    assert bench.node() is None
+    bench.store.suspect()
+    bench.store.mark_synced()
+    assert bench.node() == "a"

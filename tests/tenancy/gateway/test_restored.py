@@ -1,0 +1,52 @@
+"""An infra cluster that is restored from an earlier copy: what tenants have been told is told anew."""
+
+from __future__ import annotations
+
+import asyncio
+
+import grpc
+import pytest
+
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from app.workloads.model import WORKLOADS
+from tests.tenancy.conftest import Door, Infra, until
+from tests.tenancy.gateway.calls import Sender, resources, rules, workload
+
+
+async def restore(infra: Infra, snapshot: object) -> None:
+    await infra.cluster.stop()
+    infra.cluster.storage.restore(snapshot)
+    infra.cluster.storage.reopen()
+    await infra.cluster.start()
+
+
+@pytest.mark.parametrize("service", ["rules", "resources"])
+async def test_watches_end_after_a_doubt(door: Door, infra: Infra, service: str) -> None:
+    """An agent may have been told of a write that is lost, and no change says so."""
+    channel = door.tenant("tenant1")
+    if service == "rules":
+        call = rules(channel).Watch(rule_pb.WatchWorkloadRulesRequest())
+    else:
+        call = resources(channel).Watch(resource_pb.WatchRequest())
+    assert (await call.read()).WhichOneof("event") == "synced"
+    await restore(infra, infra.cluster.storage.snapshot())
+    with pytest.raises(grpc.aio.AioRpcError) as failure:
+        async with asyncio.timeout(20):
+            await call.read()
+    assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_stream_whose_workloads_were_lost_ends(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    snapshot = infra.cluster.storage.snapshot()
+    await sender.update("a")
+    await until(lambda: len(door.gateway._sources.workloads) == 1)
+    await restore(infra, snapshot)
+    async with asyncio.timeout(20):
+        error = await sender.failure()
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    again = Sender(door.tenant("tenant1"))
+    await again.update("a")
+    await again.close()
+    assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload("a")}
