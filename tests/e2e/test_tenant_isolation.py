@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,11 +17,12 @@ import yaml
 
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as services
-from tests.e2e.users import PythonClient
+from tests.e2e.users import Kubectl, PythonClient
 from tests.e2e.waiting import Refused, eventually
 
 pytestmark = pytest.mark.e2e
 JSON = dict[str, Any]
+ROOT = Path(__file__).parents[2]
 NAMESPACE = "tenant-tenant2"
 EVIL: JSON = yaml.safe_load(
     """
@@ -122,10 +126,49 @@ def test_the_gateway_refuses_it(gateway: services.UniverseResourceServiceStub, k
 
 def test_a_rule_with_it_is_refused_in_the_tenants_cluster(sandbox: Path) -> None:
     tenant = PythonClient(sandbox / "tenant2.kubeconfig")
-    rule: JSON = yaml.safe_load(
-        (Path(__file__).parents[2] / "examples" / "workload-api" / "tenant1-rule1.yaml").read_text()
-    )
+    rule: JSON = yaml.safe_load((ROOT / "examples" / "workload-api" / "tenant1-rule1.yaml").read_text())
     rule["spec"]["template"] = {"apiVersion": "v1", "kind": "Pod", "spec": EVIL}
     with pytest.raises(Refused) as refused:
         tenant.create(rule)
     assert f"template.spec.{SELECTOR}" in str(refused.value)
+
+
+if shutil.which("kubectl") and shutil.which("jq"):
+
+    def test_the_upgrade_page_lists_what_was_accepted_before(sandbox: Path) -> None:
+        """Typed as it stands there, in a cluster that does not confine tenants."""
+        page = (ROOT / "docs" / "upgrade.md").read_text()
+        block = page.partition("### Tenants' Pods that were accepted before")[2].partition("```console\n$ ")[2]
+        cluster = Kubectl(sandbox / "tenant1.kubeconfig")
+        cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "tenant-old"}})
+        spec = EVIL | {
+            "runtimeClassName": "kata",
+            "terminationGracePeriodSeconds": 7200,
+            "volumes": [
+                {"name": "a", "csi": {"driver": "driver.example"}},
+                {"name": "b", "nfs": {"server": "s", "path": "/"}},
+                {"name": "c", "emptyDir": {}},
+            ],
+        }
+        for obj in (written("Deployment", spec), written("Pod", HARMLESS, "harmless")):
+            obj["metadata"]["namespace"] = "tenant-old"
+            cluster.create(obj)
+        try:
+            done = subprocess.run(
+                ["bash", "-o", "pipefail", "-c", block.partition("```")[0]],
+                env=os.environ | {"KUBECONFIG": str(sandbox / "tenant1.kubeconfig")},
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+        finally:
+            cluster.delete("namespace", "tenant-old")
+        assert done.returncode == 0, done.stderr
+        found = dict(line.split(": ", 1) for line in done.stdout.splitlines())
+        assert {line.split()[1].partition("/")[0] for line in found} == {"tenant-old"}
+        assert found["Deployment tenant-old/evil"] == (
+            "csiDriver=driver.example, namespaceSelector, runtimeClass=kata, terminationGracePeriodSeconds 7200, "
+            "topologyKey kubernetes.io/os, volumeType=nfs"
+        )
+        assert "Pod tenant-old/harmless" not in found
