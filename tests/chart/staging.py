@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 
 from app.kube.reading import get_or_none
-from app.kube.resources import SECRETS
+from app.kube.reflector import Reflector
+from app.kube.resources import RESOURCE_QUOTAS, SECRETS
+from app.kube.store import Store
 from app.runtime.standing import Part
 from app.sandbox.access.rbac import Authorizer
+from app.sandbox.standins.quotas import QuotaCounter
 from tests.chart.arguments import settings_of
 from tests.chart.combinations import AGENT, INFRA, NOTHING
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
@@ -77,6 +80,23 @@ class Stage:
             task.cancel()
 
 
+class Counting:
+    """Counts for the quotas of a real API server that has no kube-controller-manager beside it."""
+
+    def __init__(self, client: Any) -> None:
+        quotas: Store[JSON] = Store(dict)
+        self._reflector = Reflector(client, RESOURCE_QUOTAS, quotas)
+        self._controller = QuotaCounter(client, quotas).controller
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._reflector.run())
+            group.create_task(self._controller.run())
+
+    def waiting(self) -> list[str]:
+        return []
+
+
 @contextlib.asynccontextmanager
 async def staged(clusters: list[Server], render: Render, directory: Path) -> AsyncIterator[Stage]:
     infra, tenant = clusters
@@ -84,6 +104,8 @@ async def staged(clusters: list[Server], render: Render, directory: Path) -> Asy
         stage = Stage(infra, tenant, render, directory, tasks)
         await infra.install(stage.values["infra"])
         await tenant.install(stage.values["tenant"])
+        if infra.cluster is None:
+            await stage.run(Counting(infra.client))
         try:
             yield stage
         finally:
