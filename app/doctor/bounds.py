@@ -19,7 +19,7 @@ _FOLLOWS = {
         Severity.error,
         "while the webhook is away, a Pod of the tenant can keep Pods of other namespaces from every node",
     ),
-    OBJECTS: (Severity.warning, "the tenant can fill the API server with objects, until nobody can write any more"),
+    OBJECTS: (Severity.warning, "the tenant can fill the API server with objects, until no write succeeds"),
     "default": (Severity.warning, "Pods of the tenant get a token for the API server of this cluster"),
 }
 

@@ -82,7 +82,7 @@ def counted_resources(quota: JSON) -> set[tuple[str, str]]:
 
 
 def hard(quota: JSON) -> JSON:
-    """The bounds that are enforced: those that somebody has counted for, who writes them into the status."""
+    """The bounds that are enforced: those in the status, written by the component that counts."""
     return (quota.get("status") or {}).get("hard") or {}
 
 

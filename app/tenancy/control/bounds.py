@@ -44,11 +44,11 @@ _RETRY = 1.0
 
 
 class BoundsPending(Transient):
-    """A quota is there and does not hold yet: nobody has counted for it."""
+    """A quota is there and does not hold yet: its objects are not counted yet."""
 
 
 class ForeignBound(Terminal):
-    """A quota of our name that somebody has made with scopes, which narrow it and cannot be changed."""
+    """A quota of our name with scopes, which narrow it and cannot be changed."""
 
 
 @dataclass(frozen=True, slots=True)
