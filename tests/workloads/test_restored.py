@@ -21,7 +21,7 @@ JSON = dict[str, Any]
 
 
 class Restoring(CountingClient):
-    """The cluster becomes what it was before the first write of a rule's status, before we have the answer."""
+    """The cluster becomes what it was before a rule's status said that all is well, before we have the answer."""
 
     infra: Infra
     restored = False
@@ -31,7 +31,7 @@ class Restoring(CountingClient):
     async def patch(self, resource: Resource, name: str, body: Any, **more: Any) -> JSON:
         snapshot = self.infra.cluster.storage.snapshot()
         answer = await super().patch(resource, name, body, **more)
-        if resource is TENANT_RULES and not self.restored:
+        if resource is TENANT_RULES and body["status"]["created"] == 1 and not self.restored:
             self.restored = True
             await restore(self.infra, snapshot)
         return answer
