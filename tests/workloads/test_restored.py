@@ -157,3 +157,22 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     caches.expectations.expect(replace(expected, version=9))
     caches.companions.mark_synced()
     assert caches.expectations.get((T1, "r-u")) is None
+
+
+async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
+    """A status that was restored may be the one that was seen before ours was written: it must be written again."""
+    caches, client = Caches(CompanionOptions("universe")), await infra.client()
+    quiet = QuietTime(lambda: 0)
+    rules = RuleStatuses(client, caches, Findings(), quiet, interval=0.0, observer=None)
+    workloads = WorkloadStatuses(client, caches, Findings(), quiet, workers=1, observer=None)
+    caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
+    for store in caches.stores:
+        store.mark_synced()
+    key = (T1, "r")
+    for sent in (rules._sent, workloads._sent):
+        sent.note(key, seen=b"before", written=b"ours")
+        assert sent.latest(key, b"before") == b"ours"
+    caches.tenant_rules.suspect()
+    caches.tenant_rules.mark_synced()
+    assert [sent.latest(key, b"before") for sent in (rules._sent, workloads._sent)] == [b"before", b"before"]
+    await client.close()
