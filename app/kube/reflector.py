@@ -164,7 +164,7 @@ class Reflector:
                 reason = await self._watch()
             except TimeoutError:
                 reason = "idle"
-                self._doubt(f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s")
+                self._silent()
             except _ContradictionError as error:
                 reason, self._moved = "contradiction", False
                 self._doubt(f"watch of {self._resource.plural}: {error}")
@@ -183,6 +183,14 @@ class Reflector:
             self._former, self._version = self._version, ""
             self._store.suspect()
             log.warning("cache in doubt", kind=self._resource.kind, version=self._former, reason=reason)
+
+    def _silent(self) -> None:
+        """A connection may be half-open, or a server may send no bookmarks of a kind that has never changed: list.
+
+        It is no doubt yet: the latter happens every minute and a half, and the list says which it was.
+        """
+        self.reason = f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s"
+        self._former, self._due = self._version, self._clock()
 
     def _fault(self, error: ApiError) -> str:
         self._doubt(str(error))
@@ -256,11 +264,14 @@ class Reflector:
         self._compared(replacement.commit())
 
     def _compared(self, diff: Diff) -> None:
-        """The store is what the list says: a doubt is over."""
+        """The store is what the list says: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
-        if _is_older(self._version, former):
+        went_back = _is_older(self._version, former)
+        if went_back:
             log.warning("the server went back in time", kind=self._resource.kind, version=self._version, before=former)
-        (log.info if former else log.debug)(
+        if former and (diff or went_back):
+            self._store.suspect()
+        (log.info if self._store.in_doubt else log.debug)(
             "listed",
             kind=self._resource.kind,
             objects=len(self._store),

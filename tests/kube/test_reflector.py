@@ -282,6 +282,28 @@ async def test_an_end_before_its_time_leads_to_a_list(server: ApiServer, client:
         await eventually(lambda: not store.keys())
 
 
+async def test_silence_is_a_doubt_only_where_the_list_differs(server: ApiServer, client: AioKubeClient) -> None:
+    """A server sends no bookmarks of a kind that has never changed since it started: nothing is wrong there."""
+    server.put(config_map("a", value="1"))
+    store, renewals, problems = Store(value), list[str](), set[str]()
+    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), idle_timeout=0.1)
+    store.on_renewed(lambda: renewals.append("renewed"))
+
+    def lists() -> int:
+        problems.add(reflector.problem if store.synced else "")
+        return len([request for request in server.requests if request.startswith("GET")])
+
+    async with running(reflector.run()):
+        await eventually(lambda: lists() >= 4)
+        assert (renewals, problems) == ([], {""})
+        del server.objects["configmaps", "default", "a"]
+        await eventually(lambda: not store.keys())
+        await eventually(lambda: renewals == ["renewed"])
+        seen = lists()
+        await eventually(lambda: lists() >= seen + 2)
+    assert (renewals, problems) == (["renewed"], {""})
+
+
 @pytest.mark.parametrize("draw", [0.0, 0.999])
 async def test_lists_now_and_then_and_watches_once(server: ApiServer, client: AioKubeClient, draw: float) -> None:
     """What no watch says is found in 10 to 30 minutes, with a watch that is sound all the while."""
