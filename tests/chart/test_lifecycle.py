@@ -200,7 +200,7 @@ async def test_the_config_map_that_the_chart_manages_says_what_its_values_say(sa
 async def test_before_the_end_the_hook_takes_the_registration_away(server: Server) -> None:
     """The stand-in for a kubelet runs what the Job's container says, as the Job's account."""
     await server.install(ALL)
-    ended = asyncio.create_task(server.helm(lambda helm: helm.uninstall("berth", timeout=PATIENCE)))
+    ended = asyncio.create_task(server.helm(lambda helm: helm.uninstall("berth", timeout=int(PATIENCE))))
     job = await _appeared(server, ended)
     pod = job["spec"]["template"]["spec"]
     assert job["spec"]["activeDeadlineSeconds"] == 120

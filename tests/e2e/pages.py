@@ -67,7 +67,7 @@ class Shell:
             env=environment,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=2.5 * PATIENCE,  # a block may have several commands that wait
             check=False,
         )
         assert done.returncode == 0, f"$ {commands}\n{done.stdout}\n{done.stderr}"

@@ -49,7 +49,7 @@ def main() -> int:
 def _common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", "--namespace", default="default")
     parser.add_argument("--wait", action="store_true")
-    parser.add_argument("--timeout", default="120s")
+    parser.add_argument("--timeout", default="300s")  # as Helm itself
 
 
 def _run(given: argparse.Namespace) -> int:
