@@ -30,10 +30,13 @@ class TenantPolicy:
     def allows(self, kind: Allowance, name: object) -> bool:
         return f"{kind}={name}" in self.entries
 
-    def advice(self, kind: Allowance) -> str:
-        """What a message tells a tenant to write in place of a name that is not allowed."""
+    def advice(self, kind: Allowance, *, whole: str = "it") -> str:
+        """What a tenant should write in place of a name that is not allowed.
+
+        `whole` is what can be left out, where the API requires the field itself.
+        """
         names = sorted(entry.partition("=")[2] for entry in self.entries if entry.startswith(f"{kind}="))
-        wanted = f"use {' or '.join(names)}, or leave it out" if names else "leave it out"
+        wanted = f"use {' or '.join(names)}, or leave {whole} out" if names else f"leave {whole} out"
         return f"{wanted} (the cloud admin allows more with --tenant-allow {kind}=NAME)"
 
 

@@ -21,6 +21,7 @@ def test_advice_lists_the_names_of_the_kind() -> None:
     policy = parse_policy(["priorityClass=silver", "priorityClass=gold", "runtimeClass=kata"])
     assert policy.advice("priorityClass").startswith("use gold or silver, or leave it out")
     assert policy.advice("scheduler").startswith("leave it out")
+    assert policy.advice("runtimeClass", whole="the part").startswith("use kata, or leave the part out")
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,8 @@ async def test_claims_name_device_classes_that_are_allowed(kind: tuple[str, str]
     obj = written(kind, {"devices": {"requests": [{"name": "r", **request_}]}})
     decision = await review(obj, kind, policy=parse_policy(["deviceClass=ok"]))
     assert f"{CLAIMS[kind]}.devices.requests[0].{path}: " in decision.message
+    if path.endswith("deviceClassName"):  # a request needs one
+        assert '"gpu" is not allowed for a tenant; use ok, or leave the request out' in decision.message
     allowed = await review(obj, kind, policy=parse_policy(["deviceClass=ok", "deviceClass=gpu"]))
     assert allowed.allowed is ("adminAccess" not in path)
     scheduler = UserInfo("system:kube-scheduler", ["system:authenticated"])

@@ -60,7 +60,8 @@ def claim_problems(claim: Any, path: str, policy: TenantPolicy) -> Iterator[str]
 def _device_request(request: JSON, path: str, policy: TenantPolicy) -> Iterator[str]:
     name = request.get("deviceClassName")
     if name is not None and not policy.allows("deviceClass", name):
-        yield f"{path}.deviceClassName: {shown(name)} is not allowed for a tenant; {policy.advice('deviceClass')}"
+        advice = policy.advice("deviceClass", whole="the request")
+        yield f"{path}.deviceClassName: {shown(name)} is not allowed for a tenant; {advice}"
     if request.get("adminAccess"):
         yield f"{path}.adminAccess: a tenant has no access to devices of others; leave it out"
 
@@ -116,5 +117,5 @@ def _device_classes(holder: Any, path: str, policy: TenantPolicy) -> Iterator[st
         for key in wanted if isinstance(wanted, dict) else ():
             name = key.removeprefix(DEVICE_CLASS_RESOURCE)
             if name != key and not policy.allows("deviceClass", name):
-                advice = policy.advice("deviceClass")
+                advice = policy.advice("deviceClass", whole="the resource")
                 yield f"{path}.resources.{field}[{cut(key)}]: not allowed in a tenant's Pod; {advice}"

@@ -42,10 +42,10 @@ def _types(volume: JSON, path: str, policy: TenantPolicy) -> Iterator[str]:
         elif field == "csi":
             driver = member(value, "driver")
             if not policy.allows("csiDriver", driver):
-                advice = policy.advice("csiDriver")
+                advice = policy.advice("csiDriver", whole="the volume")
                 yield f"{path}.csi.driver: {shown(driver)} is not allowed in a tenant's Pod; {advice}"
         elif not policy.allows("volumeType", field):
-            advice = policy.advice("volumeType")
+            advice = policy.advice("volumeType", whole="the volume")
             yield f"{path}.{cut(field)}: this type of volume is not allowed in a tenant's Pod; {advice}"
 
 
