@@ -1,15 +1,19 @@
-"""Whether the roles of an infra cluster allow tenants the same (--tenant-allow)."""
+"""Whether the roles of an infra cluster allow tenants the same (--tenant-allow), and what every Pod of theirs needs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from app.doctor.cluster import Cluster
+from app.doctor.commands import helm_upgrade
 from app.doctor.installed import COMPONENT, Installed
 from app.doctor.mending import retake
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, plain
-from app.doctor.told import told
+from app.doctor.running import unchecked
+from app.doctor.told import told, webhook_settings
+from app.errors import ApiError
+from app.kube.resources import PRIORITY_CLASSES
 from app.settings.source import comma_list
 from app.wire import encode_json
 
@@ -34,6 +38,34 @@ def unlike(cluster: Cluster, found: Sequence[Installed]) -> Iterator[Finding]:
         "what one role accepts, another refuses: a tenant's rule is taken, and its companions are denied",
         _command(cluster, [one for one in found if one.role in _ROLES]),
     )
+
+
+async def unlisted_default(cluster: Cluster, found: Sequence[Installed]) -> list[Finding]:
+    """The PriorityClass that the API server gives to every Pod without one, where tenants' Pods may not have it."""
+    roles = [one for one in found if one.role in _ROLES]
+    settings = await webhook_settings(cluster)
+    if not settings.confine_tenants or not any(one.role == "webhook" for one in roles):
+        return []
+    try:
+        classes = await cluster.listed(PRIORITY_CLASSES) or []
+    except ApiError as error:
+        return [unchecked(_CHECK, error)]
+    name = next((one["metadata"]["name"] for one in classes if one.get("globalDefault")), None)
+    if name is None or settings.placement.policy.allows("priorityClass", name):
+        return []
+    message = f"is the default of the cluster (globalDefault), and --tenant-allow does not have priorityClass={name}"
+    consequence = "the API server gives it to every Pod without a class: all new Pods of tenants are refused"
+    command = _allow(cluster, roles, settings.tenant_allow, name)
+    return [Finding(_CHECK, Severity.error, f"PriorityClass {name}", message, consequence, command)]
+
+
+def _allow(cluster: Cluster, roles: Sequence[Installed], allowed: Sequence[str], name: str) -> str:
+    """Has all roles allow the class beside what the webhook allows."""
+    wanted = sorted({*allowed, f"priorityClass={name}"})
+    if any(one.by_chart for one in roles):
+        classes = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
+        return helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{classes}}}")
+    return " && ".join(_set(one, ",".join(wanted)) for one in roles)
 
 
 def _allowed(one: Installed) -> str:

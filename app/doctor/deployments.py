@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 
-from app.doctor.allowances import unlike
+from app.doctor.allowances import unlike, unlisted_default
 from app.doctor.cluster import Cluster
 from app.doctor.commands import describe_pods, helm, helm_install, helm_upgrade, unregister
 from app.doctor.installed import Installed, installed
@@ -36,6 +36,7 @@ class Deployments:
             findings += await _judged(cluster, one)
         findings += _versions(cluster, found)
         findings += unlike(cluster, found)
+        findings += await unlisted_default(cluster, found)
         if found and not findings:
             names = ", ".join(one.role for one in found)
             findings.append(Finding(_CHECK, Severity.ok, names, "all replicas are ready, of one version"))

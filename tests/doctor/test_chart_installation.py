@@ -25,6 +25,7 @@ from app.kube.resources import (
     LEASES,
     MUTATING_WEBHOOKS,
     NAMESPACES,
+    PRIORITY_CLASSES,
     SECRETS,
     SERVICES,
     VALIDATING_WEBHOOKS,
@@ -196,6 +197,21 @@ async def test_roles_that_allow_tenants_different_things(charted: Place) -> None
         assert await charted.complaints("deployments") == []
         found = await charted.client.get(DEPLOYMENTS, "berth-gateway", namespace=HOME)
         assert flag not in found["spec"]["template"]["spec"]["containers"][0]["args"]
+
+
+async def test_the_default_priority_class_of_the_cluster_is_not_allowed_for_tenants(charted: Place) -> None:
+    await charted.patient.create(PRIORITY_CLASSES, "other", value=7)
+    assert await charted.complaints("deployments") == []
+    await charted.patient.create(PRIORITY_CLASSES, "usual", value=5, globalDefault=True)
+    finding = await charted.only_complaint("deployments")
+    assert (finding.severity, finding.subject) == (Severity.error, "PriorityClass usual")
+    assert "--tenant-allow does not have priorityClass=usual" in finding.message
+    assert finding.command == (
+        f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values "
+        "--set 'placement.tenantAllow.priorityClass={usual}'"
+    )
+    if await charted.type(finding.command):
+        assert await charted.complaints("deployments") == []
 
 
 async def test_the_namespace_is_gone_and_the_registrations_are_not(charted: Place) -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from app.doctor.locating import locate
 from app.doctor.model import Severity
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, PRIORITY_CLASSES, SERVICES, VALIDATING_WEBHOOKS
 from tests.doctor.baseline import Baseline
 from tests.doctor.installation import ENDPOINTS, IMAGE, Place, a_webhook
 from tests.doctor.patient import Patient
@@ -103,5 +103,19 @@ async def test_roles_that_allow_tenants_different_things(plain: Place) -> None:
     assert "gateway: priorityClass=gold" in finding.message
     assert finding.command.startswith("kubectl --namespace kube-system patch deployment gateway --type=json --patch ")
     assert "deployment controller" not in finding.command
+    if await plain.type(finding.command):
+        assert await plain.complaints("deployments", namespace="kube-system") == []
+
+
+async def test_the_default_priority_class_of_the_cluster_is_not_allowed_for_tenants(plain: Place) -> None:
+    flags = ["--confine-tenants", "--tenant-allow=volumeType=nfs"]
+    path = "/spec/template/spec/containers/0/args/-"
+    patch = [{"op": "add", "path": path, "value": flag} for flag in flags]
+    await plain.client.patch(DEPLOYMENTS, NAME, patch, patch_type="json", namespace="kube-system")
+    assert await plain.complaints("deployments", namespace="kube-system") == []
+    await plain.patient.create(PRIORITY_CLASSES, "usual", value=5, globalDefault=True)
+    finding = await plain.only_complaint("deployments", namespace="kube-system")
+    assert finding.subject == "PriorityClass usual"
+    assert "--tenant-allow=priorityClass=usual,volumeType=nfs" in finding.command
     if await plain.type(finding.command):
         assert await plain.complaints("deployments", namespace="kube-system") == []
