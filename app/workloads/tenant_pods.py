@@ -89,20 +89,20 @@ class TenantPodCheck:
         write = _written(request)
         if write is None or write.part == write.before:
             return
-        problems = list(self._problems(write, request.namespace))
+        problems = list(self._problems(write))
         if problems:
             more = [f"and {len(problems) - _LINES} more problems"] if len(problems) > _LINES else []
             told = "; ".join(problems[:_LINES] + more)
             raise Denied(f"not allowed in the namespace of a tenant: {told}", reason="TenantIsolation")
 
-    def _problems(self, write: _Write, namespace: str) -> Iterator[str]:
+    def _problems(self, write: _Write) -> Iterator[str]:
         if write.is_claim:
             yield from claim_problems(write.part, write.path, self._policy)
             return
         spec = write.part
         if write.is_bound and isinstance(spec, dict):
             spec = {field: value for field, value in spec.items() if field != "nodeName"}
-        yield from forbidden_fields(spec, write.path, self._policy, namespace=namespace, admitted=True)
+        yield from forbidden_fields(spec, write.path, self._policy, admitted=True)
 
 
 def _applies(request: Request) -> bool:

@@ -179,7 +179,7 @@ def manifest(field: str, value: Any) -> JSON:
 def findings(pod: JSON, *allowed: str) -> list[str]:
     return [
         *foreign_metadata(pod["metadata"], "metadata"),
-        *forbidden_fields(pod["spec"], "spec", parse_policy(allowed), namespace="tenant-t"),
+        *forbidden_fields(pod["spec"], "spec", parse_policy(allowed)),
     ]
 
 

@@ -124,13 +124,15 @@ async def test_other_namespaces_and_other_objects_are_left_alone() -> None:
     assert (await review(written(("", "Pod"), EVIL), lookup=None)).allowed
 
 
-async def test_its_own_namespace_may_be_named() -> None:
+@pytest.mark.parametrize("names", [[NS], [NS, "universe"], ["universe"]], ids=",".join)
+async def test_no_term_names_namespaces(names: list[str]) -> None:
+    """The quota of the namespace refuses a Pod that names its own, too: its template would be taken and never run."""
     spec = copy.deepcopy(EVIL)
     (term,) = spec["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
-    term |= {"topologyKey": "kubernetes.io/hostname", "namespaces": [NS]}
+    term |= {"topologyKey": "kubernetes.io/hostname", "namespaces": []}
     del term["namespaceSelector"]
     assert (await review(written(("", "Pod"), spec))).allowed
-    term["namespaces"] = [NS, "universe"]
+    term["namespaces"] = names
     assert ".namespaces: " in (await review(written(("", "Pod"), spec))).message
 
 

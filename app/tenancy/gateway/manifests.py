@@ -103,8 +103,7 @@ def prepare(
     named = (manifest.get("apiVersion"), manifest.get("kind"))
     if named != (resource.api_version, resource.kind):
         raise invalid([f"{_PATH}: want apiVersion {resource.api_version} and kind {resource.kind}, as in type"])
-    problems = manifest_problems(manifest, kind=resource.kind, path=_PATH, policy=placement.policy, namespace=namespace)
-    if problems:
+    if problems := manifest_problems(manifest, kind=resource.kind, path=_PATH, policy=placement.policy):
         raise invalid(problems)
     given = manifest.get("metadata") or {}
     name: str = given["name"]

@@ -68,17 +68,14 @@ _DEFAULT_ACCOUNT = "default"
 _STRICT = TenantPolicy()
 
 
-def forbidden_fields(
-    spec: Any, path: str, policy: TenantPolicy = _STRICT, *, namespace: str | None = None, admitted: bool = False
-) -> Iterator[str]:
+def forbidden_fields(spec: Any, path: str, policy: TenantPolicy = _STRICT, *, admitted: bool = False) -> Iterator[str]:
     """All that a tenant may not write in the spec of a Pod, of a Pod or of a template at `path`.
 
-    `namespace` is the Pod's own, None where it is not known yet. `admitted` is for what the API server has taken: it
-    may hold what admission plugins and controllers write (the default service account with its token, ephemeral
-    containers).
+    `admitted` is for what the API server has taken: it may hold what admission plugins and controllers write (the
+    default service account with its token, ephemeral containers).
     """
     yield from _identity(spec, path, admitted=admitted)
-    yield from shared_fate(spec, path, policy, namespace=namespace, admitted=admitted)
+    yield from shared_fate(spec, path, policy, admitted=admitted)
     yield from forbidden_volumes(spec, path, policy, admitted=admitted)
     security = member(spec, "securityContext")
     yield from _profiles(security, f"{path}.securityContext")

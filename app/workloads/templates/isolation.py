@@ -28,9 +28,9 @@ _GRACE = "terminationGracePeriodSeconds"
 _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
-def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, namespace: str | None, admitted: bool) -> Iterator[str]:
+def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -> Iterator[str]:
     """One line for each field by which a tenant's Pod would bear upon others."""
-    yield from _pod_affinity(member(spec, "affinity"), f"{path}.affinity", namespace)
+    yield from _pod_affinity(member(spec, "affinity"), f"{path}.affinity")
     yield from _classes(spec, path, policy)
     if not admitted:
         for field in ("priority", "preemptionPolicy"):
@@ -66,25 +66,29 @@ def _device_request(request: JSON, path: str, policy: TenantPolicy) -> Iterator[
         yield f"{path}.adminAccess: a tenant has no access to devices of others; leave it out"
 
 
-def _pod_affinity(affinity: Any, path: str, namespace: str | None) -> Iterator[str]:
+def _pod_affinity(affinity: Any, path: str) -> Iterator[str]:
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = member(affinity, kind)
         for here, term in each(terms, _REQUIRED, f"{path}.{kind}"):
-            yield from _foreign(term, here, namespace)
+            yield from _foreign(term, here)
             if kind == "podAntiAffinity" and term.get("topologyKey") != HOSTNAME:
                 key = shown(term.get("topologyKey"))
                 yield f"{here}.topologyKey: a tenant's Pod may not keep others off {key}; use {HOSTNAME}"
         for here, weighted in each(terms, _PREFERRED, f"{path}.{kind}"):
-            yield from _foreign(weighted.get("podAffinityTerm"), f"{here}.podAffinityTerm", namespace)
+            yield from _foreign(weighted.get("podAffinityTerm"), f"{here}.podAffinityTerm")
 
 
-def _foreign(term: Any, path: str, namespace: str | None) -> Iterator[str]:
-    """What makes a term select Pods of other namespaces. A selector that is empty selects all of them."""
-    if member(term, "namespaceSelector") is not None:
-        yield f"{path}.namespaceSelector: a tenant's Pod looks at Pods of its own namespace alone; leave it out"
-    names = member(term, "namespaces")
-    if isinstance(names, list) and any(name != namespace for name in names):
-        yield f"{path}.namespaces: a tenant's Pod looks at Pods of its own namespace alone; leave it out"
+def _foreign(term: Any, path: str) -> Iterator[str]:
+    """What makes a term select Pods of other namespaces. A selector that is empty selects all of them.
+
+    A term that names the Pod's own namespace alone is refused too: the quota of the namespace counts it as crossing.
+    """
+    for field, crosses in (
+        ("namespaceSelector", member(term, "namespaceSelector") is not None),
+        ("namespaces", bool(member(term, "namespaces"))),
+    ):
+        if crosses:
+            yield f"{path}.{field}: a tenant's Pod looks at Pods of its own namespace alone; leave it out"
 
 
 def _classes(spec: Any, path: str, policy: TenantPolicy) -> Iterator[str]:

@@ -7,8 +7,7 @@ the field's path. Never changes its input, never raises, looks nothing up.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -65,12 +64,11 @@ def manifest_problems(
     kind: str,
     path: str = "spec.object",
     policy: TenantPolicy = _STRICT,
-    namespace: str | None = None,
 ) -> list[str]:
     """What is wrong with a tenant's manifest, which must be a Pod, DaemonSet, Secret or ConfigMap as `kind` says.
 
-    It needs a name. Its namespace is not looked at: the object is created in the tenant's, which is `namespace` where
-    that is known. `policy` says what its Pods may ask for.
+    It needs a name. Its namespace is not looked at: the object is created in the tenant's, whatever it says. `policy`
+    says what its Pods may ask for.
     """
     if kind not in _KINDS:
         known = ", ".join(get_args(ManifestKind))
@@ -82,8 +80,7 @@ def manifest_problems(
     pod, where = (spec, "spec") if kind == "Pod" else (member(member(spec, "template"), "spec"), "spec.template.spec")
     if crowded := _crowded(pod, f"{path}.{where}"):
         return crowded
-    forbidden = partial(forbidden_fields, policy=policy, namespace=namespace)
-    guarded = _guarded(plain, kind, path, forbidden)
+    guarded = _guarded(plain, kind, path, policy)
     return _unique([*guarded, *_faults(plain, kind, path, _MANIFEST_METADATA)])
 
 
@@ -102,15 +99,15 @@ def _crowded(spec: Any, path: str) -> list[str]:
     return [f"{path}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS]
 
 
-def _guarded(manifest: JSON, kind: str, path: str, forbidden: Callable[[Any, str], Iterator[str]]) -> Iterator[str]:
+def _guarded(manifest: JSON, kind: str, path: str, policy: TenantPolicy) -> Iterator[str]:
     yield from foreign_metadata(manifest.get("metadata"), f"{path}.metadata")
     spec, where = manifest.get("spec"), f"{path}.spec"
     if kind == "Pod":
-        yield from forbidden(spec, where)
+        yield from forbidden_fields(spec, where, policy)
     elif kind == "DaemonSet":
         template = member(spec, "template")
         yield from foreign_metadata(member(template, "metadata"), f"{where}.template.metadata")
-        yield from forbidden(member(template, "spec"), f"{where}.template.spec")
+        yield from forbidden_fields(member(template, "spec"), f"{where}.template.spec", policy)
     elif kind == "Secret":
         yield from token_secret(manifest, path)
 
