@@ -39,7 +39,6 @@ CLAIMS: Final[Mapping[tuple[str, str], str]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): "spec.spec",
 }
 _SUBRESOURCES = ("", "ephemeralcontainers")
-_SCHEDULER = "system:kube-scheduler"
 _LINES = 50
 
 
@@ -57,7 +56,8 @@ class _Write:
 class TenantPodCheck:
     """Neutral outside tenants' namespaces, to static Pods, and to updates that leave the part as it was.
 
-    Without a lookup no namespace is a tenant's. Claims that the scheduler makes for extended resources are left alone.
+    Without a lookup no namespace is a tenant's. Claims that the scheduler makes are held to the same: a DeviceClass may
+    give its devices for an extended resource of any name (`extendedResourceName`), and only the claim says which class.
     """
 
     name = "tenant-pods"
@@ -107,8 +107,6 @@ class TenantPodCheck:
 
 def _applies(request: Request) -> bool:
     kind = (request.kind.group, request.kind.kind)
-    if kind in CLAIMS and request.user_info.username == _SCHEDULER:
-        return False
     writes = request.operation in ("CREATE", "UPDATE") and request.has_object
     return writes and request.sub_resource in _SUBRESOURCES and (kind in TEMPLATES or kind in CLAIMS)
 

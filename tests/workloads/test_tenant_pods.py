@@ -206,8 +206,9 @@ async def test_claims_name_device_classes_that_are_allowed(kind: tuple[str, str]
         assert '"gpu" is not allowed for a tenant; use ok, or leave the request out' in decision.message
     allowed = await review(obj, kind, policy=parse_policy(["deviceClass=ok", "deviceClass=gpu"]))
     assert allowed.allowed is ("adminAccess" not in path)
+    # It makes one where a Pod asks for the extended resource of a class (`extendedResourceName`), whatever its name.
     scheduler = UserInfo("system:kube-scheduler", ["system:authenticated"])
-    assert (await review(obj, kind, user_info=scheduler)).allowed
+    assert not (await review(obj, kind, user_info=scheduler)).allowed
 
 
 async def test_devices_as_an_extended_resource_need_the_class_too() -> None:
