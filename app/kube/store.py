@@ -244,13 +244,13 @@ class Replacement(Generic[T]):
         self._entries: dict[Key, _Entry[T]] = {}
 
     def add(self, obj: JSON) -> None:
-        """Project and add one object; raises `PoisonError`, and then the last good version of that key stays."""
+        """Project and add one object; raises `PoisonError`, and then the last good version of that object stays."""
         key = key_of(obj)
         try:
             entry = self._store._prepare(key, obj)  # noqa: SLF001 - one module, one concern
         except PoisonError:
             last_good = self._store._entries.get(key)  # noqa: SLF001
-            if last_good is not None:
+            if last_good is not None and not self._store.contradicts(obj):
                 self._entries[key] = last_good
             raise
         if entry is None:

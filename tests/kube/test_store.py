@@ -227,3 +227,20 @@ def test_a_doubt_ends_with_the_next_full_load_and_is_told_once() -> None:
     store.suspect()
     store.mark_synced()
     assert told == [False]
+
+
+def test_the_last_good_version_of_another_object_does_not_stay() -> None:
+    """It was deleted and made anew while nobody watched: to keep it would contradict every later event."""
+
+    def of(uid: str, **more: str) -> dict[str, Any]:
+        return {"metadata": {"name": "a", "namespace": "n", "uid": uid}, **more}
+
+    store: Store[str] = Store(lambda obj: obj["good"])
+    store.upsert(of("1", good="yes"))
+    for uid, left in (("1", "yes"), ("2", None)):
+        replacement = store.replacement()
+        with pytest.raises(PoisonError):
+            replacement.add(of(uid))
+        replacement.commit()
+        assert store.get("n", "a") == left
+        assert not store.contradicts(of(uid))
