@@ -259,6 +259,8 @@ class Reflector:
                 break
             await asyncio.sleep(0)
         self._paged = True
+        if _is_older(page.resource_version, self._version):
+            self._doubt(f"list of {self._resource.plural}: version {page.resource_version} after {self._version}")
         least, most = RELIST
         self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
         self._compared(replacement.commit())
@@ -266,10 +268,9 @@ class Reflector:
     def _compared(self, diff: Diff) -> None:
         """The store is what the list says: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
-        went_back = _is_older(self._version, former)
-        if went_back:
+        if _is_older(self._version, former):
             log.warning("the server went back in time", kind=self._resource.kind, version=self._version, before=former)
-        if former and (diff or went_back):
+        if former and diff:
             self._store.suspect()
         (log.info if self._store.in_doubt else log.debug)(
             "listed",

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 from aiohttp import web
 
 from app.kube.backoff import Backoff
-from app.kube.reflector import RELIST, Reflector
+from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import AioKubeClient
@@ -242,141 +240,6 @@ async def test_a_server_restored_from_an_older_copy_leads_to_a_new_list(
         await eventually(lambda: "Cannot connect" in reflector.reason)
         await server.start()
         await eventually(lambda: store.keys() == [("default", "kept")])
-
-
-@pytest.mark.parametrize("passed", [-10, 0, 10], ids=["behind", "level", "ahead"])
-async def test_a_restored_server_is_listed_whatever_its_version(
-    server: ApiServer, client: AioKubeClient, passed: int
-) -> None:
-    """One that has passed the version that we hold takes the watch, and says nothing of what happened before."""
-    store = Store(value)
-    for number in range(20):
-        server.put(config_map("lost", value=str(number)))
-    held = server.version
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
-    async with running(reflector.run()):
-        await eventually(lambda: bool(server.watches))
-        await server.stop()
-        server.objects.clear()
-        server.history.clear()
-        server.version = held + passed - 1
-        server.put(config_map("kept", value="old"))
-        await eventually(lambda: "Cannot connect" in reflector.reason)
-        assert reflector.problem.startswith("configmaps: ")
-        assert reflector.healthy, "a webhook goes on with what it has"
-        assert store.in_doubt
-        await server.start()
-        await eventually(lambda: store.keys() == [("default", "kept")])
-        await eventually(lambda: not reflector.problem)
-        assert not store.in_doubt
-
-
-async def test_an_end_before_its_time_leads_to_a_list(server: ApiServer, client: AioKubeClient) -> None:
-    """A server that stops ends its watches cleanly; who is there at the next try may be another."""
-    server.put(config_map("a", value="1"))
-    store = Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
-        await eventually(lambda: bool(server.watches))
-        del server.objects["configmaps", "default", "a"]
-        server.drop_watches()
-        await eventually(lambda: not store.keys())
-
-
-async def test_silence_is_a_doubt_only_where_the_list_differs(server: ApiServer, client: AioKubeClient) -> None:
-    """A server sends no bookmarks of a kind that has never changed since it started: nothing is wrong there."""
-    server.put(config_map("a", value="1"))
-    store, renewals, problems = Store(value), list[str](), set[str]()
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), idle_timeout=0.1)
-    store.on_renewed(lambda: renewals.append("renewed"))
-
-    def lists() -> int:
-        problems.add(reflector.problem if store.synced else "")
-        return len([request for request in server.requests if request.startswith("GET")])
-
-    async with running(reflector.run()):
-        await eventually(lambda: lists() >= 4)
-        assert (renewals, problems) == ([], {""})
-        del server.objects["configmaps", "default", "a"]
-        await eventually(lambda: not store.keys())
-        await eventually(lambda: renewals == ["renewed"])
-        seen = lists()
-        await eventually(lambda: lists() >= seen + 2)
-    assert (renewals, problems) == (["renewed"], {""})
-
-
-@pytest.mark.parametrize("draw", [0.0, 0.999])
-async def test_lists_now_and_then_and_watches_once(server: ApiServer, client: AioKubeClient, draw: float) -> None:
-    """What no watch says is found in 10 to 30 minutes, with a watch that is sound all the while."""
-    server.put(config_map("a", value="1"))
-    store, clock, observed = Store(value), Clock(), Observed()
-    reflector = Reflector(client, CONFIG_MAPS, store, clock=clock, random=lambda: draw, observer=observed)
-    least, most = RELIST
-    assert (least, most) == (600, 1800)
-    async with running(reflector.run()):
-        await eventually(lambda: bool(server.watches))
-        del server.objects["configmaps", "default", "a"]
-        clock.now += least + (most - least) * draw - 1
-        server.put(config_map("b", value="1"))
-        await eventually(lambda: ("default", "b") in store)
-        assert ("default", "a") in store
-        clock.now += 2
-        server.put(config_map("c", value="1"))
-        await eventually(lambda: sorted(store.keys()) == [("default", "b"), ("default", "c")])
-        assert not reflector.problem
-        assert observed.restarts == ["relist"]
-        await eventually(lambda: len([r for r in server.requests if r.startswith("WATCH")]) == 2)
-        await eventually(lambda: len(server.watches) == 1)
-        server.put(config_map("d", value="1"))
-        await eventually(lambda: ("default", "d") in store)
-    assert len([r for r in server.requests if r.startswith("GET")]) == 2
-
-
-def _another_uid(server: ApiServer) -> bytes:
-    server.objects["configmaps", "default", "a"]["metadata"]["uid"] = "2"
-    return json.dumps({"type": "MODIFIED", "object": _versioned(server, "a", uid="2")}).encode()
-
-
-def _earlier_event(server: ApiServer) -> bytes:
-    return json.dumps({"type": "MODIFIED", "object": {**_versioned(server, "b"), **_at(1)}}).encode()
-
-
-def _earlier_bookmark(server: ApiServer) -> bytes:
-    return json.dumps({"type": "BOOKMARK", "object": {"kind": "ConfigMap", **_at(1)}}).encode()
-
-
-def _at(version: int) -> dict[str, Any]:
-    return {"metadata": {"name": "b", "namespace": "default", "resourceVersion": str(version)}}
-
-
-def _versioned(server: ApiServer, name: str, **metadata: str) -> dict[str, Any]:
-    body = config_map(name, value="2")
-    return {**body, "metadata": {**body["metadata"], **metadata, "resourceVersion": str(server.version)}}
-
-
-@pytest.mark.parametrize("event", [_another_uid, _earlier_event, _earlier_bookmark])
-async def test_an_event_that_cannot_follow_leads_to_a_list(
-    server: ApiServer, client: AioKubeClient, event: Callable[[ApiServer], bytes]
-) -> None:
-    """The uid of an object that was never seen to go, a version that has passed: this is another history."""
-    first = config_map("a", value="1")
-    server.put({**first, "metadata": {**first["metadata"], "uid": "1"}})
-    server.put(config_map("gone", value="1"))
-    store, observed = Store(value), Observed()
-    told: list[bytes] = []
-
-    async def tell(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
-        if "watch" not in request.query or told:
-            return None
-        told.append(event(server))
-        del server.objects["configmaps", "default", "gone"]
-        return web.Response(body=told[0] + b"\n", content_type="application/json")
-
-    server.fault = tell
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), observer=observed)
-    async with running(reflector.run()):
-        await eventually(lambda: store.keys() == [("default", "a")])
-        assert observed.restarts == ["contradiction"]
-        await eventually(lambda: not reflector.problem)
 
 
 async def test_not_healthy_before_the_first_full_list(server: ApiServer, client: AioKubeClient) -> None:
