@@ -25,7 +25,7 @@ _FOLLOWS = {
 
 
 async def bound_findings(cluster: Cluster, check: str, tenants: Sequence[JSON], *, command: str) -> list[Finding]:
-    """What is missing or differs; a namespace that its Tenant says is not ready is told of there."""
+    """What is missing or differs; a namespace that is not ready is a finding of its Tenant."""
     names = {tenant_namespace(one["metadata"]["name"]) for one in tenants if _is_settled(one)}
     namespaces = [
         one["metadata"]["name"]

@@ -54,7 +54,7 @@ async def left_out(cluster: Cluster, found: Sequence[Registered]) -> list[Findin
 
 
 def may_hold(one: Registered, *, namespace: str) -> bool:
-    """Whether its conditions let a Pod of this namespace through, or whether that cannot be told."""
+    """Whether its conditions let a Pod of this namespace through, or whether that cannot be decided."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "probe", "namespace": namespace}}
     try:
         return holds(one.conditions, _attributes(namespace), pod)

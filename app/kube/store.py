@@ -228,12 +228,13 @@ class Store(Generic[T]):
     def _notify(self, event: EventType, key: Key, old: T | None, new: T | None) -> None:
         self._call(self._listeners, event, key, old, new)
 
-    def _call(self, listeners: Iterable[Callable[..., None]], *told: object) -> None:
+    def _call(self, listeners: Iterable[Callable[..., None]], *arguments: object) -> None:
         for listener in tuple(listeners):
             try:
-                listener(*told)
+                listener(*arguments)
             except Exception:  # the wall: a listener's fault must not end the watch that feeds the others
-                log.exception("store listener failed", event_type=told[0] if told else "RENEWED", key=told[1:2])
+                event = arguments[0] if arguments else "RENEWED"
+                log.exception("store listener failed", event_type=event, key=arguments[1:2])
 
 
 class Replacement(Generic[T]):

@@ -92,8 +92,8 @@ class TenantPodCheck:
         problems = list(self._problems(write))
         if problems:
             more = [f"and {len(problems) - _LINES} more problems"] if len(problems) > _LINES else []
-            told = "; ".join(problems[:_LINES] + more)
-            raise Denied(f"not allowed in the namespace of a tenant: {told}", reason="TenantIsolation")
+            text = "; ".join(problems[:_LINES] + more)
+            raise Denied(f"not allowed in the namespace of a tenant: {text}", reason="TenantIsolation")
 
     def _problems(self, write: _Write) -> Iterator[str]:
         if write.is_claim:

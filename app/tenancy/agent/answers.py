@@ -1,7 +1,7 @@
 """What the gateway has said of each object, so that an object that has not changed is not sent again.
 
 A refusal stands until the object changes. One that speaks of what is there now (FAILED_PRECONDITION: a Pod in the way,
-a namespace that is missing; RESOURCE_EXHAUSTED: a quota) may soon be untrue, and nobody need tell us: it stands for a
+a namespace that is missing; RESOURCE_EXHAUSTED: a quota) may soon be untrue, and no event says so: it stands for a
 while only.
 """
 

@@ -32,7 +32,7 @@ Change = View | Gone | Synced
 async def follow(*stores: Store[View], namespace: str) -> AsyncGenerator[Change, None]:
     """The changes of one namespace over all the stores, in which a name stands once; runs until closed.
 
-    Raises `Refused` after a doubt: what its reader was told of writes of its own may be lost, and no change says so.
+    Raises `Refused` after a doubt: writes that its reader knows of may be lost, and no change says so.
     """
     subscriber = _Subscriber(stores, namespace)
     try:

@@ -29,7 +29,7 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -> Iterator[str]:
-    """One line for each field by which a tenant's Pod would bear upon others."""
+    """One line for each field by which a tenant's Pod would affect Pods of others."""
     yield from _pod_affinity(member(spec, "affinity"), f"{path}.affinity")
     yield from _classes(spec, path, policy)
     if not admitted:
