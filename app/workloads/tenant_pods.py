@@ -19,7 +19,7 @@ from app.placement.policy import TenantPolicy
 from app.placement.webhook import TenantLookup, check_namespace, is_static
 from app.wire import JSON
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.isolation import claim_problems
+from app.workloads.templates.isolation import claim_problems, priority_fields
 from app.workloads.templates.marks import member
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
@@ -50,6 +50,7 @@ class _Write:
     part: Any
     before: Any
     is_claim: bool
+    is_pod: bool
     is_bound: bool
 
 
@@ -103,6 +104,8 @@ class TenantPodCheck:
         if write.is_bound and isinstance(spec, dict):
             spec = {field: value for field, value in spec.items() if field != "nodeName"}
         yield from forbidden_fields(spec, write.path, self._policy, admitted=True)
+        if not write.is_pod:
+            yield from priority_fields(spec, write.path)
 
 
 def _applies(request: Request) -> bool:
@@ -125,8 +128,8 @@ def _written(request: Request) -> _Write | None:
     update = request.operation == "UPDATE" and bytes(request.old_object) != b"null"
     old = decode_object(request.old_object, reason="UnreadableObject") if update else {}
     # The scheduler has written where a Pod runs before any update.
-    bound = update and kind == ("", "Pod")
-    return _Write(path, _at(obj, path), _at(old, path), is_claim=kind in CLAIMS, is_bound=bound)
+    pod = kind == ("", "Pod")
+    return _Write(path, _at(obj, path), _at(old, path), is_claim=kind in CLAIMS, is_pod=pod, is_bound=update and pod)
 
 
 def _at(obj: JSON, path: str) -> Any:

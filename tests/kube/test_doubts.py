@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from app.kube.reflector import RELIST, Reflector
 from app.kube.resources import CONFIG_MAPS
@@ -27,21 +28,29 @@ async def test_a_restored_server_is_listed_whatever_its_version(
         server.put(config_map("lost", value=str(number)))
     held = server.version
     reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
-    async with running(reflector.run()):
-        await eventually(lambda: bool(server.watches))
-        await server.stop()
-        server.objects.clear()
-        server.history.clear()
-        server.version = held + passed - 1
-        server.put(config_map("kept", value="old"))
-        await eventually(lambda: "Cannot connect" in reflector.reason)
-        assert reflector.problem.startswith("configmaps: ")
-        assert reflector.healthy, "a webhook goes on with what it has"
-        assert store.in_doubt
-        await server.start()
-        await eventually(lambda: store.keys() == [("default", "kept")])
-        await eventually(lambda: not reflector.problem)
-        assert not store.in_doubt
+    with capture_logs() as lines:
+        async with running(reflector.run()):
+            await _lose(server, reflector, version=held + passed - 1)
+            assert reflector.problem.startswith("configmaps: ")
+            assert reflector.healthy, "a webhook goes on with what it has"
+            assert store.in_doubt
+            (doubt,) = [line for line in lines if line["event"] == "cache in doubt"]
+            assert (doubt["kind"], doubt["log_level"], doubt["version"]) == ("ConfigMap", "warning", str(held))
+            await server.start()
+            await eventually(lambda: store.keys() == [("default", "kept")])
+            await eventually(lambda: not reflector.problem)
+            assert not store.in_doubt
+
+
+async def _lose(server: ApiServer, reflector: Reflector, *, version: int) -> None:
+    """The server goes, and will come back with one other object and this version."""
+    await eventually(lambda: bool(server.watches))
+    await server.stop()
+    server.objects.clear()
+    server.history.clear()
+    server.version = version
+    server.put(config_map("kept", value="old"))
+    await eventually(lambda: "Cannot connect" in reflector.reason)
 
 
 async def test_an_end_before_its_time_leads_to_a_list(server: ApiServer, client: AioKubeClient) -> None:

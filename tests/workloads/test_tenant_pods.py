@@ -110,6 +110,17 @@ async def test_every_kind_with_a_pod_template_is_held_to_the_guards(kind: tuple[
     assert f"{where}.topologyKey: " in decision.message
 
 
+@pytest.mark.parametrize("kind", sorted(TEMPLATES), ids="/".join)
+async def test_a_template_has_no_priority_of_its_own(kind: tuple[str, str]) -> None:
+    """Of a Pod the Priority admission plugin has written it before; a template with it is accepted and never runs."""
+    spec = GOOD | {"priority": 2_000_000_000, "preemptionPolicy": "Never"}
+    decision = await review(written(kind, spec), kind)
+    assert decision.allowed is (kind == ("", "Pod"))
+    if not decision.allowed:
+        assert f"{TEMPLATES[kind]}.priority: " in decision.message
+        assert f"{TEMPLATES[kind]}.preemptionPolicy: " in decision.message
+
+
 @pytest.mark.parametrize("namespace", ["tenant-t1", "tenant-t2"])
 async def test_a_namespace_is_a_tenants_by_its_label_or_its_name(namespace: str) -> None:
     assert not (await review(written(("", "Pod"), EVIL), namespace=namespace)).allowed

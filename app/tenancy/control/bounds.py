@@ -41,6 +41,8 @@ _RESOURCE = re.compile(
     r"count/[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|configmaps|persistentvolumeclaims|pods|secrets|services"
 )
 _RETRY = 1.0
+_RECOUNT = 10.0
+"""Seconds before a quota is counted again: kube-controller-manager looks for new kinds every 30 seconds."""
 
 
 class BoundsPending(Transient):
@@ -115,31 +117,33 @@ async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Bou
     Raises BoundsPending where a quota does not hold yet, ForeignBound where it never will, or ApiError where the API
     server does not let us.
     """
-    uncounted = [problem for bound in bounds if (problem := await _ensure(client, namespace, bound))]
-    if uncounted:
-        raise BoundsPending("; ".join(uncounted), delay=_RETRY)
+    pending = [found for bound in bounds if (found := await _ensure(client, namespace, bound)) is not None]
+    if pending:
+        raise BoundsPending("; ".join(map(str, pending)), delay=max(one.delay or 0.0 for one in pending))
 
 
-async def _ensure(client: KubeClient, namespace: str, bound: Bound) -> str:
-    """Why it does not hold yet, "" where it does."""
+async def _ensure(client: KubeClient, namespace: str, bound: Bound) -> BoundsPending | None:
+    """Why it does not hold yet, None where it does."""
     present = await get_or_none(client, bound.resource, bound.name, namespace=namespace)
     if present is None or not bound.is_met_by(present):
         present = await _apply(client, namespace, bound)
     if bound.resource != RESOURCE_QUOTAS:
-        return ""
+        return None
     if present["spec"].get("scopes"):
         raise ForeignBound(f"ResourceQuota {namespace}/{bound.name} has scopes, which cannot be changed: remove it")
-    missing = uncounted_in(present)
+    missing, delay = uncounted_in(present), _RETRY
     if missing and _status(present, "hard") == present["spec"].get("hard", {}):
         # Counted before its counter knew these kinds (definitions that are new). It counts again when bounds change.
         fewer = {name: value for name, value in bound.fields["spec"]["hard"].items() if name not in missing}
         await _apply(client, namespace, Bound(bound.resource, bound.name, {"spec": {"hard": fewer}}))
         await _apply(client, namespace, bound)
+        delay = _RECOUNT
     if not missing:
-        return ""
-    return (
+        return None
+    return BoundsPending(
         f"ResourceQuota {namespace}/{bound.name} does not hold yet for {', '.join(missing)}: kube-controller-manager "
-        "has not counted them"
+        "has not counted them",
+        delay=delay,
     )
 
 

@@ -33,9 +33,7 @@ def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -
     yield from _pod_affinity(member(spec, "affinity"), f"{path}.affinity")
     yield from _classes(spec, path, policy)
     if not admitted:
-        for field in ("priority", "preemptionPolicy"):
-            if member(spec, field):
-                yield f"{path}.{field}: follows from the priority class; leave it out"
+        yield from priority_fields(spec, path)
     if member(spec, "evictionResponders"):
         yield f"{path}.evictionResponders: would hold up drains of the node; leave it out"
     yield from _grace(spec, path)
@@ -45,6 +43,13 @@ def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -
             yield from _device_classes(container, here, policy)
             for probe in _PROBES:
                 yield from _grace(container.get(probe), f"{here}.{probe}")
+
+
+def priority_fields(spec: Any, path: str) -> Iterator[str]:
+    """What the Priority admission plugin writes into a Pod, from its class. A template that has it makes no Pods."""
+    for field in ("priority", "preemptionPolicy"):
+        if member(spec, field):
+            yield f"{path}.{field}: follows from the priority class; leave it out"
 
 
 def claim_problems(claim: Any, path: str, policy: TenantPolicy) -> Iterator[str]:
