@@ -21,16 +21,27 @@ class QueueClosed(Exception):
 
 
 class WorkQueue(Generic[K]):
-    """Delays are in seconds. `base` and `cap` bound the backoff of a key that keeps failing."""
+    """Delays are in seconds. `base` and `cap` bound the backoff of a key that keeps failing.
+
+    Keys of which `turn` gives the same value are one group. Groups take turns, so that many keys of one hold up none of
+    another; without it there is one group.
+    """
 
     def __init__(
-        self, *, base: float = 0.005, cap: float = 300.0, random: Callable[[], float] = _random.random
+        self,
+        *,
+        base: float = 0.005,
+        cap: float = 300.0,
+        random: Callable[[], float] = _random.random,
+        turn: Callable[[K], Hashable] = lambda _key: None,
     ) -> None:
         self._base = base
         self._cap = cap
         self._random = random
-        # A dict is an ordered set: the oldest waiting key comes first.
-        self._waiting: dict[K, None] = {}
+        self._turn = turn
+        # Dicts are ordered sets: the group whose turn it is comes first, and in it the oldest waiting key.
+        self._waiting: dict[Hashable, dict[K, None]] = {}
+        self._length = 0
         self._active: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
@@ -40,7 +51,7 @@ class WorkQueue(Generic[K]):
 
     def __len__(self) -> int:
         """Keys that wait for a worker now; delayed keys are not counted until their time."""
-        return len(self._waiting)
+        return self._length
 
     @property
     def closed(self) -> bool:
@@ -53,7 +64,10 @@ class WorkQueue(Generic[K]):
         if key in self._active:
             self._again.add(key)
             return
-        self._waiting[key] = None
+        group = self._waiting.setdefault(self._turn(key), {})
+        if key not in group:
+            group[key] = None
+            self._length += 1
         self._wake_one()
 
     def add_after(self, key: K, delay: float) -> None:
@@ -88,7 +102,7 @@ class WorkQueue(Generic[K]):
             timer.cancel()
 
     async def get(self) -> K:
-        """The oldest waiting key, which is the caller's until `done`; raises `QueueClosed` after `close`."""
+        """The oldest waiting key of the next group, the caller's until `done`; raises `QueueClosed` after `close`."""
         while not self._waiting:
             if self._closed:
                 raise QueueClosed
@@ -106,8 +120,13 @@ class WorkQueue(Generic[K]):
                     self._getters.remove(getter)
         if self._closed:
             raise QueueClosed
-        key = next(iter(self._waiting))
-        del self._waiting[key]
+        turn = next(iter(self._waiting))
+        group = self._waiting.pop(turn)
+        key = next(iter(group))
+        del group[key]
+        if group:
+            self._waiting[turn] = group  # behind the others
+        self._length -= 1
         self._active.add(key)
         return key
 
@@ -122,6 +141,7 @@ class WorkQueue(Generic[K]):
         """Take and give no more keys; workers in `get` end with `QueueClosed`."""
         self._closed = True
         self._waiting.clear()
+        self._length = 0
         self._again.clear()
         for timer in self._timers.values():
             timer.cancel()

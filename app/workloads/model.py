@@ -154,6 +154,11 @@ class Workload:
         return self.namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
 
 
+def by_tenant(key: ObjectKey) -> str:
+    """What tenants take turns by in a work queue: the namespace of their objects."""
+    return key[0]
+
+
 def tenant_namespace(tenant: str) -> str:
     """The namespace of a tenant in the infra cluster."""
     return TENANT_NAMESPACE_PREFIX + tenant

@@ -21,6 +21,25 @@ async def test_key_waits_once_and_in_order() -> None:
     assert len(queue) == 0
 
 
+async def test_groups_take_turns() -> None:
+    """Many keys of one tenant hold up none of another; in a group the oldest comes first."""
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(turn=lambda key: key[0])
+    for number in range(100):
+        queue.add(("loud", number))
+    queue.add(("quiet", 0))
+    queue.add(("loud", 0))
+    assert len(queue) == 101
+    assert [await queue.get() for _ in range(4)] == [("loud", 0), ("quiet", 0), ("loud", 1), ("loud", 2)]
+    queue.add(("quiet", 0))  # a worker has it
+    queue.add(("quiet", 1))
+    assert [await queue.get() for _ in range(2)] == [("loud", 3), ("quiet", 1)]
+    queue.done(("quiet", 0))
+    assert [await queue.get() for _ in range(3)] == [("loud", 4), ("quiet", 0), ("loud", 5)]
+    assert len(queue) == 94
+    queue.close()
+    assert len(queue) == 0
+
+
 async def test_key_added_during_work_runs_once_more_after_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")

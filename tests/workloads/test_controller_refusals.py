@@ -10,7 +10,7 @@ from app.placement.model import PlacementOptions
 from app.placement.policy import parse_policy
 from app.workloads.control.failures import GONE_PAUSE
 from app.workloads.model import COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
-from tests.workloads.conftest import SYSTEM, T1, Infra, eventually, rule
+from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually, rule
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 SPEC = rule("r")["spec"]["template"]["spec"]
@@ -132,6 +132,27 @@ async def test_denial_is_reported_and_tried_again_with_growing_pauses(infra: Inf
             "result": "success",
             "message": "",
         }
+
+
+async def test_workloads_of_one_tenant_do_not_hold_up_those_of_another(infra: Infra) -> None:
+    """Both are there before the controller starts, with one worker: the second to be made is the other tenant's."""
+    await infra.rule("r")
+    await infra.rule("r", namespace=T2)
+    for number in range(30):
+        await infra.workload(f"u{number}")
+    await infra.workload("other", namespace=T2)
+    made: list[str] = []
+    client = await infra.client()
+
+    async def before(verb: str, name: str) -> None:
+        if verb == "create":
+            made.append(name)
+
+    client.before = before
+    async with infra.controller(client, workers=1):
+        await eventually(lambda: len(made) == 31)
+    assert made.index("r-other") <= 2
+    await client.close()
 
 
 async def test_quota_is_named_as_the_reason(infra: Infra) -> None:

@@ -22,7 +22,7 @@ from app.workloads.control.failures import Restarts
 from app.workloads.control.findings import Findings
 from app.workloads.control.reconciling import Reconciler
 from app.workloads.control.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.model import ADMIN_RULES, COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, ObjectKey
+from app.workloads.model import ADMIN_RULES, COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, ObjectKey, by_tenant
 
 _LONGEST_BACKOFF = 60.0
 """Quotas are raised and webhooks mended without our being told."""
@@ -70,7 +70,7 @@ class WorkloadsController:
             keys=caches.keys,
             workers=options.workers,
             resync=options.resync,
-            queue=WorkQueue(cap=_LONGEST_BACKOFF),
+            queue=WorkQueue(cap=_LONGEST_BACKOFF, turn=by_tenant),
             observer=controller_observer,
         )
         quiet = QuietTime(lambda: len(self._companions.queue))

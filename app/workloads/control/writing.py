@@ -16,13 +16,14 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
 from app.kube.events import Events, Regarding
+from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.wire import JSON
 from app.workloads.control.caches import Caches, StoredWorkload, status_digest
 from app.workloads.control.findings import REPLACING, Finding, Findings
 from app.workloads.control.statuses import rule_status, timed, workload_rules
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
 
 _FIRST_PAUSE = 60.0
 _BUSY_PAUSE = 1.0
@@ -103,7 +104,13 @@ class WorkloadStatuses:
         self._sent: Sent[bytes] = Sent()
         caches.on_renewed(self._sent.clear)
         self.controller: Controller[ObjectKey] = Controller(
-            "workload-status", self._reconcile, stores=caches.stores, workers=workers, resync=None, observer=observer
+            "workload-status",
+            self._reconcile,
+            stores=caches.stores,
+            workers=workers,
+            resync=None,
+            queue=WorkQueue(turn=by_tenant),
+            observer=observer,
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
@@ -177,7 +184,13 @@ class RuleStatuses:
         caches.on_renewed(self._renewed)
         self._events = ReadyEvents(events)
         self.controller: Controller[ObjectKey] = Controller(
-            "rule-status", self._reconcile, stores=caches.stores, workers=1, resync=None, observer=observer
+            "rule-status",
+            self._reconcile,
+            stores=caches.stores,
+            workers=1,
+            resync=None,
+            queue=WorkQueue(turn=by_tenant),
+            observer=observer,
         )
 
     def changed(self, rule: ObjectKey) -> None:
