@@ -20,7 +20,7 @@ from app.placement.webhook import TenantLookup, check_namespace, is_static
 from app.wire import JSON
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.isolation import claim_problems, priority_fields
-from app.workloads.templates.marks import member
+from app.workloads.templates.marks import joined, member
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "spec",
@@ -39,19 +39,17 @@ CLAIMS: Final[Mapping[tuple[str, str], str]] = {
     ("resource.k8s.io", "ResourceClaimTemplate"): "spec.spec",
 }
 _SUBRESOURCES = ("", "ephemeralcontainers")
-_LINES = 50
+_POD = ("", "Pod")
 
 
 @dataclass(frozen=True, slots=True)
 class _Write:
     """What is written: the part at `path`, and what stood there before an update."""
 
+    kind: tuple[str, str]
     path: str
     part: Any
     before: Any
-    is_claim: bool
-    is_pod: bool
-    is_bound: bool
 
 
 class TenantPodCheck:
@@ -92,19 +90,18 @@ class TenantPodCheck:
             return
         problems = list(self._problems(write))
         if problems:
-            more = [f"and {len(problems) - _LINES} more problems"] if len(problems) > _LINES else []
-            text = "; ".join(problems[:_LINES] + more)
-            raise Denied(f"not allowed in the namespace of a tenant: {text}", reason="TenantIsolation")
+            raise Denied(f"not allowed in the namespace of a tenant: {joined(problems)}", reason="TenantIsolation")
 
     def _problems(self, write: _Write) -> Iterator[str]:
-        if write.is_claim:
+        if write.kind in CLAIMS:
             yield from claim_problems(write.part, write.path, self._policy)
             return
         spec = write.part
-        if write.is_bound and isinstance(spec, dict):
+        if write.kind == _POD and write.before is not None and isinstance(spec, dict):
+            # The scheduler has written where a Pod runs before any update.
             spec = {field: value for field, value in spec.items() if field != "nodeName"}
         yield from forbidden_fields(spec, write.path, self._policy, admitted=True)
-        if not write.is_pod:
+        if write.kind != _POD:
             yield from priority_fields(spec, write.path)
 
 
@@ -127,9 +124,7 @@ def _written(request: Request) -> _Write | None:
     path = CLAIMS.get(kind) or TEMPLATES[kind]
     update = request.operation == "UPDATE" and bytes(request.old_object) != b"null"
     old = decode_object(request.old_object, reason="UnreadableObject") if update else {}
-    # The scheduler has written where a Pod runs before any update.
-    pod = kind == ("", "Pod")
-    return _Write(path, _at(obj, path), _at(old, path), is_claim=kind in CLAIMS, is_pod=pod, is_bound=update and pod)
+    return _Write(kind, path, _at(obj, path), _at(old, path))
 
 
 def _at(obj: JSON, path: str) -> Any:

@@ -31,7 +31,7 @@ from app.workloads.model import (
     RuleKind,
 )
 from app.workloads.rules.problems import rule_problems
-from app.workloads.templates.marks import cut, member, shown
+from app.workloads.templates.marks import cut, joined, member, shown
 from app.workloads.templates.problems import manifest_problems, name_problems, template_problems
 
 _RULES: dict[tuple[str, str], RuleKind] = {
@@ -47,8 +47,6 @@ _OBJECTS = {
 }
 _OF_AGENTS = {(WORKLOAD_RULES.group, WORKLOAD_RULES.kind), *_OBJECTS}
 """What an agent reads, in one namespace of its cluster."""
-_TOLD = 50
-"""Problems that one denial names; beyond them it counts."""
 _WHOLE_NAME = 63 - 36 - 1
 """Characters of a rule's name that stay as they are in the name of a Pod, beside the uid of a workload."""
 _FROM_ANNOTATION = re.compile(r"metadata\.annotations\['([^']+)'\]")
@@ -87,7 +85,7 @@ class RuleCheck:
                 raise Denied(message, reason=reason)
         problems = self._problems(obj, kind)
         if problems:
-            raise Denied(_told(problems), reason=reason)
+            raise Denied(joined(problems), reason=reason)
         plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj)
         if kind in _OF_AGENTS and request.operation == "CREATE" and request.namespace not in ("", SYSTEM_NAMESPACE):
             plan.warnings.append(
@@ -139,11 +137,6 @@ def _is_mirror(obj: JSON) -> bool:
 def _was_mirror(old: JSON) -> bool:
     """Whether an update is of what Berth has made to show a companion; a mark by hand names no rule."""
     return _is_mirror(old) and bool(member(member(old.get("metadata"), "annotations"), RULE_NAME))
-
-
-def _told(problems: list[str]) -> str:
-    rest = len(problems) - _TOLD
-    return "; ".join([*problems[:_TOLD], *([f"and {rest} more problems"] if rest > 0 else [])])
 
 
 def _mirror_warnings(obj: JSON) -> Iterator[str]:

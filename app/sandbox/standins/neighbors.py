@@ -46,6 +46,7 @@ class Neighbors:
             if self._selects(term, other, pod) and (domain := _domain(term, around))
         }
         self._avoided = self._domains_of(_terms(pod, "podAntiAffinity"))
+        self._sought = [(term, self._domains_of(iter([term]))) for term in _terms(pod, "podAffinity")]
         self._spreading = [self._spread(one, eligible) for one in _hard_constraints(pod)]
 
     def refusal(self, node: JSON) -> str | None:
@@ -53,7 +54,7 @@ class Neighbors:
         labels = _labels(node)
         if any(not fits(labels) for fits in self._spreading):
             return SPREADING
-        if any(not self._attracted(term, labels) for term in _terms(self._pod, "podAffinity")):
+        if any(not self._attracted(term, domains, labels) for term, domains in self._sought):
             return AFFINITY
         here = set(labels.items())
         if here & self._avoided:
@@ -69,8 +70,7 @@ class Neighbors:
             if self._selects(term, self._pod, other) and (domain := _domain(term, around))
         }
 
-    def _attracted(self, term: JSON, labels: JSON) -> bool:
-        domains = self._domains_of(iter([term]))
+    def _attracted(self, term: JSON, domains: set[_Domain], labels: JSON) -> bool:
         if not domains:
             # The first Pod of a group that looks for its own kind.
             return term["topologyKey"] in labels and self._selects(term, self._pod, self._pod)

@@ -174,7 +174,7 @@ def _spec(
 ) -> JSON:
     """The spec of a good rule; INVALID_ARGUMENT with all that is wrong with it, `problems` included.
 
-    Companions will run in these `places` alone: what could not is told now, not by the status of the rule. `policy`
+    Companions run in these `places` alone, so a template that contradicts them is refused here. `policy`
     says what a tenant's template may ask for.
     """
     found = [*problems, *name_problems(name, "rule.id")]

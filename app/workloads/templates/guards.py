@@ -14,7 +14,7 @@ from typing import Any
 from app.placement.policy import TenantPolicy
 from app.wire import JSON
 from app.workloads.templates.isolation import shared_fate
-from app.workloads.templates.marks import each, member, shown
+from app.workloads.templates.marks import CONTAINERS, PROBES, each, member, shown
 from app.workloads.templates.volumes import forbidden_volumes
 
 _HOST = {
@@ -62,8 +62,6 @@ _SYSCTLS = frozenset(
 )
 _SELINUX_TYPES = ("container_t", "container_init_t", "container_kvm_t", "container_engine_t")
 _PROFILES = ("RuntimeDefault", "Localhost")
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _DEFAULT_ACCOUNT = "default"
 _STRICT = TenantPolicy()
 
@@ -85,7 +83,7 @@ def forbidden_fields(spec: Any, path: str, policy: TenantPolicy = _STRICT, *, ad
             yield f"{here}.name: {shown(name)} is not a safe sysctl; want {_listed(_SYSCTLS)}"
     if member(spec, "ephemeralContainers") and not admitted:
         yield f"{path}.ephemeralContainers: can only be added to a Pod that runs; leave it out"
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         for here, container in each(spec, field, path):
             yield from _container(container, here)
 
@@ -115,7 +113,7 @@ def _container(container: JSON, path: str) -> Iterator[str]:
         yield f"{where}.procMount: {shown(mount)} shows more of /proc; want Default"
     yield from _profiles(security, where)
     yield from _capabilities(security, where)
-    for hook in _PROBES:
+    for hook in PROBES:
         yield from _hosts(container.get(hook), f"{path}.{hook}")
     for hook in ("postStart", "preStop"):
         yield from _hosts(member(container.get("lifecycle"), hook), f"{path}.lifecycle.{hook}")

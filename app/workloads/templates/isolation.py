@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from app.placement.policy import SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.wire import JSON
-from app.workloads.templates.marks import cut, each, member, shown
+from app.workloads.templates.marks import CONTAINERS, PROBES, cut, each, member, shown
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 MOST_GRACE_SECONDS: Final = 3600
@@ -23,9 +23,7 @@ DEVICE_CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
 _DEFAULT_SCHEDULER = "default-scheduler"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
 _GRACE = "terminationGracePeriodSeconds"
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 
 
 def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -> Iterator[str]:
@@ -38,10 +36,10 @@ def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -
         yield f"{path}.evictionResponders: would hold up drains of the node; leave it out"
     yield from _grace(spec, path)
     yield from _device_classes(spec, path, policy)
-    for field in _CONTAINERS:
+    for field in CONTAINERS:
         for here, container in each(spec, field, path):
             yield from _device_classes(container, here, policy)
-            for probe in _PROBES:
+            for probe in PROBES:
                 yield from _grace(container.get(probe), f"{here}.{probe}")
 
 

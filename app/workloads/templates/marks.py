@@ -7,14 +7,17 @@ is in `guards`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from app.kube.names import domain_above
 from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
+CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _SHOWN = 80
+_LISTED = 50
 _STATIC_POD = re.compile(r"kubernetes\.io/config\.(?:mirror|source|hash|seen)", re.ASCII | re.IGNORECASE)
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
 _SECCOMP = ("seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
@@ -87,6 +90,12 @@ def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
 def shown(value: object) -> str:
     """A value of a manifest as JSON, cut where it is long."""
     return cut(encode_json(value).decode())
+
+
+def joined(problems: Sequence[str]) -> str:
+    """Problems as one message: the first fifty, and how many more there are."""
+    rest = len(problems) - _LISTED
+    return "; ".join([*problems[:_LISTED], *([f"and {rest} more problems"] if rest > 0 else [])])
 
 
 def cut(text: str) -> str:
