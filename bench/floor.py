@@ -15,8 +15,9 @@ import uvloop
 from fastapi import FastAPI, Request, Response
 
 from app.admission.endpoint import Receive, Scope, Send
-from app.admission.server import ASGIApplication, bind, make_server
-from app.tls_options import server_context
+from app.admission.server import ASGIApplication, make_server
+from app.serving.listening import bind
+from app.serving.tls_options import server_context
 
 
 class ConstantAnswers:

@@ -28,7 +28,7 @@ from kopf._core.intents.registries import get_default_registry
 from kopf._core.reactor.inventory import ResourceMemories
 from kopf._kits.loops import proper_loop
 
-from app.tls_options import server_context
+from app.serving.tls_options import server_context
 from bench.surroundings import RESOURCES
 
 _NETWORKS = "k8s.v1.cni.cncf.io/networks"

@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.admission.accepting import Place, Room
+from app.serving.accepting import Place, Room
 
 HEAD_BYTES = 64 * 1024
 """Request line and headers together; an API server sends less than one thousand bytes."""

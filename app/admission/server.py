@@ -14,9 +14,9 @@ import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
 
-from app.admission.accepting import Door, Place, Room, allowed_connections
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import Receive, ReviewEndpoint, Scope, Send
+from app.serving.accepting import Door, Place, Room, allowed_connections
 
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
@@ -113,23 +113,3 @@ def make_server(
         ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
     )
     return _Server(config)
-
-
-def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
-    """A bound TCP socket; port 0 takes a free one. Raises OSError where the address is taken.
-
-    `shared` sockets may be bound several times to one port; the kernel spreads connections over them.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Named as TCP, so that asyncio turns off Nagle's algorithm on what is accepted, as uvloop always does.
-    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        sock.bind((host, port))
-    except OSError:
-        sock.close()
-        raise
-    sock.set_inheritable(True)
-    return sock

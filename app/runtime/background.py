@@ -14,9 +14,9 @@ import uvloop
 from app import logs
 from app.metrics import process
 from app.runtime.descriptors import raise_limit
-from app.runtime.listening import address, listen
 from app.runtime.standing import Part, Standing
 from app.runtime.stopping import until_signal
+from app.serving.listening import address, listen
 from app.settings.source import RoleSettings
 
 _log = structlog.get_logger(__name__)

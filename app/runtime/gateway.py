@@ -14,8 +14,8 @@ from app.metrics.gateway import GatewayMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.allocator import share_one_heap
 from app.runtime.background import run_background
-from app.runtime.listening import listen
 from app.runtime.standing import Connected, Part
+from app.serving.listening import listen
 from app.settings.gateway import GatewaySettings
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason

@@ -32,10 +32,10 @@ from app.runtime.failures import first_of
 from app.runtime.observing import ReviewObserver, ReviewSpans, measure_lag
 from app.runtime.recording import Denials, finish, recorder
 from app.runtime.sources import Sources
+from app.serving.tls import ServingCertificate
+from app.serving.tls_options import server_context
 from app.settings.webhook import WebhookSettings
 from app.tenancy.webhook import TenantCheck
-from app.tls import ServingCertificate
-from app.tls_options import server_context
 from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.webhook import RuleCheck
 

@@ -11,10 +11,10 @@ import uvloop
 
 from app import logs
 from app.runtime.descriptors import raise_limit
-from app.runtime.listening import address, listen
 from app.runtime.stopping import until_signal
+from app.serving.listening import address, listen
+from app.serving.tls_options import server_context
 from app.settings.webhook import WebhookSettings
-from app.tls_options import server_context
 from app.tracing.opening import opened_spans
 
 _log = structlog.get_logger(__name__)

@@ -8,7 +8,8 @@ from collections.abc import AsyncIterator
 import pytest
 
 from app.admission import connection, server
-from app.admission.server import bind, health_app, make_server
+from app.admission.server import health_app, make_server
+from app.serving.listening import bind
 
 pytestmark = pytest.mark.simulated
 

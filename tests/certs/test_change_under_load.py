@@ -26,7 +26,7 @@ from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SECRETS
 from app.permissions import certificates
-from app.runtime.listening import free_port
+from app.serving.listening import free_port
 from tests.certs.berthprocess import berth, eventually
 from tests.certs.registered import NAMESPACE, SECRET, SERVICE, change, configuration, register, stored
 from tests.rbac import allow

@@ -12,7 +12,7 @@ from app.certs.files import read_files, write_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
 from app.errors import UsageError
-from app.tls import Pair
+from app.serving.tls import Pair
 
 
 def pair(mark: int) -> dict[str, bytes]:

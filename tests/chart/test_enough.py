@@ -31,8 +31,8 @@ from app.runtime.agent import agent_part
 from app.runtime.certificates import certificates_part
 from app.runtime.controller import controller_part
 from app.runtime.gateway import gateway_part
-from app.runtime.listening import listen
 from app.runtime.serving import Serving
+from app.serving.listening import listen
 from app.workloads.model import ADMIN_RULES, TENANTS, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES, WORKLOADS
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
 from tests.chart.staging import Stage, eventually, recorded, staged

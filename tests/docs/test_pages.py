@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from app.admission import accepting, connection, endpoint
+from app.admission import connection, endpoint
 from app.doctor.checks import CHECKS
 from app.metrics.catalog import catalog
 from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
+from app.serving import accepting
 from app.tenancy.gateway.options import GatewayOptions, Limits
 from docs.generate.flags import commands
 

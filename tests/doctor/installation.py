@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from app.admission.server import bind
 from app.certs.files import write_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
@@ -36,6 +35,7 @@ from app.kube.resources import (
 from app.kube.transport import connect
 from app.runtime.sandbox.registering import until_ready
 from app.runtime.serving import Serving
+from app.serving.listening import bind
 from app.settings.webhook import load
 from tests.doctor.patient import HOME, Patient
 from tests.patience import PATIENCE

@@ -14,8 +14,9 @@ import pytest
 import pytest_asyncio
 
 from app.admission import connection, server
-from app.admission.accepting import Place, Room, allowed_connections
-from app.admission.server import bind, health_app, make_server
+from app.admission.server import health_app, make_server
+from app.serving.accepting import Place, Room, allowed_connections
+from app.serving.listening import bind
 from tests.contract.conftest import ATTACHMENTS, Pki, Webhook, _flags, load_review
 from tests.hostile.conftest import descriptors
 from tests.patience import PATIENCE

@@ -14,7 +14,7 @@ FIRST = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
 LISTENING = """
 import os
 from app.errors import UsageError
-from app.runtime.listening import listen
+from app.serving.listening import listen
 if os.geteuid() == 0:
     os.setuid(65534)  # takes the capabilities as well
 try:

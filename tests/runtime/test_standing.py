@@ -21,9 +21,9 @@ from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
 from app.metrics.controllers import LEADER
 from app.runtime.gateway import Serving
-from app.runtime.listening import address, listen
 from app.runtime.standing import Connected, Led, Standing, Together
 from app.sandbox.server import Cluster
+from app.serving.listening import address, listen
 from tests.patience import PATIENCE
 
 FAST = LeaseTiming(duration=8.0, renew_deadline=6.0, retry_period=0.1)

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from app.admission.server import bind
 from app.certs import files as certificate_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
@@ -17,6 +16,7 @@ from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.runtime.serving import Serving
+from app.serving.listening import bind
 from app.settings.webhook import load
 from app.wire import JSON
 from app.workloads.registration import isolation_webhooks

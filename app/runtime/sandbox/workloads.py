@@ -17,11 +17,11 @@ from app.kube.resources import NAMESPACES
 from app.runtime.agent import agent_part
 from app.runtime.controller import controller_part
 from app.runtime.gateway import gateway_part
-from app.runtime.listening import free_port
 from app.runtime.sandbox.kubeconfigs import write_private
 from app.runtime.sandbox.plans import CLUSTERS, INFRA
 from app.runtime.sandbox.registering import until_ready
 from app.runtime.standing import Part
+from app.serving.listening import free_port
 from app.settings import agent, controller, gateway
 from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.model import GATEWAY_NAME

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 import structlog
 
-from app.admission.tidying import give_back
+from app.serving.tidying import give_back
 
 CONNECTIONS = 2048
 """On one port of one process. An idle one costs about 50 KiB under TLS, and an API server keeps a few dozen."""

@@ -4,8 +4,27 @@ from __future__ import annotations
 
 import socket
 
-from app.admission.server import bind
 from app.errors import UsageError
+
+
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound TCP socket; port 0 takes a free one. Raises OSError where the address is taken.
+
+    `shared` sockets may be bound several times to one port; the kernel spreads connections over them.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, so that asyncio turns off Nagle's algorithm on what is accepted, as uvloop always does.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    sock.set_inheritable(True)
+    return sock
 
 
 def listen(flag: str, host: str, port: int, *, shared: bool = False) -> socket.socket:
