@@ -34,10 +34,13 @@ _SAID_AGAIN_SECONDS = 60.0
 _log = structlog.get_logger(__name__)
 
 
-def allowed_connections() -> int:
-    """`CONNECTIONS`, or less where this process may not open so many descriptors: it has two ports."""
+def allowed_connections(wanted: int = CONNECTIONS, *, descriptors: int = 2) -> int:
+    """`wanted`, or less where this process may not open so many descriptors.
+
+    Each connection costs as many `descriptors`, those of the process's other ports included.
+    """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return CONNECTIONS if limit == resource.RLIM_INFINITY else max(16, min(CONNECTIONS, (limit - _RESERVED) // 2))
+    return wanted if limit == resource.RLIM_INFINITY else max(16, min(wanted, (limit - _RESERVED) // descriptors))
 
 
 def _nothing() -> None:
@@ -125,8 +128,10 @@ class Door:
         *,
         context: ssl.SSLContext | None,
         backlog: int,
+        handshake: float = HANDSHAKE_SECONDS,
     ) -> None:
         self._loop = asyncio.get_running_loop()
+        self._handshake = handshake
         self._listener, self._room, self._protocol = listener, room, protocol
         self._context = context
         self._opening: set[asyncio.Task[None]] = set()
@@ -183,7 +188,7 @@ class Door:
             lambda: protocol,
             connection,
             ssl=self._context,
-            ssl_handshake_timeout=HANDSHAKE_SECONDS if self._context is not None else None,
+            ssl_handshake_timeout=self._handshake if self._context is not None else None,
         )
 
     def _opened(self, task: asyncio.Task[None], connection: socket.socket, place: Place) -> None:

@@ -54,13 +54,17 @@ class Pair:
             raise ValueError(f"{key_file} is not the key of {cert_file}")
         return cls(certificate, key, leaf)
 
+    def equals(self, cert_file: Path, key_file: Path) -> bool:
+        """Whether it is what the files hold; reading a key takes far longer. Raises OSError."""
+        return (cert_file.read_bytes(), key_file.read_bytes()) == (self.certificate, self.key)
+
 
 class ServingCertificate:
     """Owns the certificate that is served. `problem()` is "" while it is sound; `watch()` runs until cancelled.
 
     `context` is the one to listen with. A reload builds a context anew and gives it to each later connection: a
     pair is served whole or not at all, nothing of the old one stays (a certificate of another key type would), and a
-    client CA that was removed is trusted no more.
+    client CA that was removed is trusted no more. With `at_each_handshake` the files are looked at before each one.
     """
 
     def __init__(
@@ -70,11 +74,13 @@ class ServingCertificate:
         *,
         new_context: Callable[[], ssl.SSLContext],
         client_cas: Sequence[str] = (),
+        at_each_handshake: bool = False,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._cert_file, self._key_file = Path(cert_file), Path(key_file)
         self._client_cas = [Path(path) for path in client_cas]
         self._new_context = new_context
+        self._at_each_handshake = at_each_handshake
         self._now = now
         self._problem = ""
         try:
@@ -99,10 +105,15 @@ class ServingCertificate:
             return f"certificate {self._cert_file} is valid only from {leaf.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
         return ""
 
+    def look(self) -> None:
+        """Look at the files once, and log a new certificate."""
+        if self.reload():
+            _log.info("certificate reloaded", not_after=self.not_after.isoformat())
+
     def reload(self) -> bool:
         """Look at the files once; True where a new certificate is served from now on."""
         try:
-            found, trusted = self._read()
+            found, trusted = self._read(self._served)
             changed = (found.certificate, found.key) != (self._served.certificate, self._served.key)
             if changed or trusted != self._trusted:
                 self._current = self._build(found, trusted)
@@ -119,12 +130,14 @@ class ServingCertificate:
         """Follow the files until cancelled."""
         while True:
             await asyncio.sleep(poll_seconds)
-            if self.reload():
-                _log.info("certificate reloaded", not_after=self.not_after.isoformat())
+            self.look()
 
-    def _read(self) -> tuple[Pair, list[bytes]]:
-        """What is on disk now: the pair, and the client CAs."""
-        return Pair.read(self._cert_file, self._key_file), [path.read_bytes() for path in self._client_cas]
+    def _read(self, held: Pair | None = None) -> tuple[Pair, list[bytes]]:
+        """What is on disk now: the pair, which may be the one that is `held`, and the client CAs."""
+        trusted = [path.read_bytes() for path in self._client_cas]
+        if held is not None and held.equals(self._cert_file, self._key_file):
+            return held, trusted
+        return Pair.read(self._cert_file, self._key_file), trusted
 
     def _build(self, pair: Pair, trusted: list[bytes]) -> ssl.SSLContext:
         """A context that serves exactly these bytes; raises ValueError or OSError where it cannot."""
@@ -146,6 +159,8 @@ class ServingCertificate:
         A context remembers TLS 1.2 sessions, which Python cannot switch off, and a resumed session is not verified
         again: it would outlive the removal of its CA.
         """
+        if self._at_each_handshake:
+            self.look()
         return self._build(self._served, self._trusted) if self._client_cas else self._current
 
 

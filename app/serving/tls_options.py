@@ -87,9 +87,17 @@ def curve_preferences(text: str) -> list[int]:
 
 
 def server_context(
-    *, min_version: str = "", ciphers: str = "", curves: str = "", require_client_certificate: bool = False
+    *,
+    min_version: str = "",
+    ciphers: str = "",
+    curves: str = "",
+    require_client_certificate: bool = False,
+    protocol: str = "http/1.1",
 ) -> tuple[ssl.SSLContext, list[str]]:
-    """A server context with these choices, and warnings about what this Python cannot do."""
+    """A server context with these choices, and warnings about what this Python cannot do.
+
+    `protocol` is the one that it speaks over TLS, by its name for ALPN.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = minimum_version(min_version)
     context.options |= ssl.OP_NO_RENEGOTIATION
@@ -97,7 +105,7 @@ def server_context(
     if suites:
         context.set_ciphers(":".join(suites))
     warnings = _set_curves(context, curve_preferences(curves))
-    context.set_alpn_protocols(["http/1.1"])
+    context.set_alpn_protocols([protocol])
     if require_client_certificate:
         context.verify_mode = ssl.CERT_REQUIRED
         # A resumed session would outlive the removal of the client's CA.

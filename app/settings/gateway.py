@@ -49,7 +49,7 @@ class GatewaySettings(PlacementSettings):
         )
         return GatewayOptions(
             tls=files,
-            host=f"[{self.bind_address}]" if ":" in self.bind_address else self.bind_address,
+            host=self.bind_address,
             port=self.port,
             admin_names=self.admin_names,
             limits=limits,

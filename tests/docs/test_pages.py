@@ -18,6 +18,7 @@ from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
 from app.serving import accepting
 from app.tenancy.gateway.options import GatewayOptions, Limits
+from app.tenancy.gateway.reading import SMALL_MESSAGE
 from docs.generate.flags import commands
 
 ROOT = Path(__file__).parents[2]
@@ -182,7 +183,18 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "requests that wait on one connection": f"{connection.PIPELINED}",
         "connections of a gateway": f"{limits.connections:,}",
         "TLS handshake at a gateway": f"{GatewayOptions.__dataclass_fields__['handshake'].default:g} s",
-        "message to the gateway": f"{limits.message_bytes // 2**20} MiB",
+        "connections of a tenant": f"{limits.connections_per_tenant}",
+        "message to the gateway, and a list from it": f"{limits.message_bytes // 2**20} MiB",
+        "what is read of a call unasked": f"{limits.unread_bytes // 1024} KiB",
+        "calls of a tenant under way": f"{limits.calls_per_tenant}",
+        "requests of a tenant in memory": (
+            f"{limits.requests_per_tenant}, one of them larger than {SMALL_MESSAGE // 1024} KiB"
+        ),
+        "a request that comes in, an answer that is taken": f"{limits.exchange:g} s",
+        "reading and checking what a tenant sends": (
+            f"{limits.reading_share:g} s of CPU a second, {limits.reading_burst:g} s at once"
+        ),
+        "values of a manifest": f"{limits.manifest_values:,}",
         "streams of a tenant": f"{limits.streams_per_tenant}",
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
         "bytes on a tenant's streams": f"{limits.stream_bytes_per_second / 2**20:g} MiB a second",

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -199,6 +201,17 @@ class Door:
 
     def tenant(self, name: str, **options: Any) -> grpc.aio.Channel:
         return self.channel(self.pki.tenant(name), **options)
+
+    async def connection(self, identity: Issued) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """A connection as this identity, on which nothing has been said."""
+        context = ssl.create_default_context(cadata=self.pki.ca.decode())
+        context.set_alpn_protocols(["h2"])
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(identity.certificate_pem + identity.key_pem)
+            file.flush()
+            context.load_cert_chain(file.name)
+        host, port = self.address.split(":")
+        return await asyncio.open_connection(host, int(port), ssl=context, server_hostname="localhost")
 
     def admin(self, **options: Any) -> grpc.aio.Channel:
         return self.channel(self.pki.admin(), **options)

@@ -21,22 +21,22 @@ import structlog
 from app.errors import ApiError
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
+from app.tenancy.gateway.front import Peer
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Rate, Slots
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.receiving import Read, Receiving
+from app.tenancy.gateway.receiving import Context, Parse, Receiving
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.model import CLUSTER_KEY, Tenant
 
 log = structlog.get_logger(__name__)
 
-Context = grpc.aio.ServicerContext[Any, Any]
-Behavior = Callable[[Any, Context], Any]
+Behavior = Callable[[object, Context], Awaitable[None]]
 TENANT_ID = "tenant-id"
 _HOLD = 0.5
 """Seconds for which a call over the rate waits before it is refused."""
-_MOST_HELD = 1000
+_MOST_HELD = 100
 """Calls of one caller that wait so; more are refused at once."""
 _caller: ContextVar[Caller] = ContextVar("caller")
 
@@ -62,6 +62,27 @@ def tenant_of_call() -> Tenant:
     return tenant
 
 
+def label_of_call() -> str:
+    """What the limits of the call's caller are counted under."""
+    return _caller.get().label
+
+
+@dataclass(frozen=True, slots=True)
+class _Method:
+    """What a service has under one name; `inner` takes messages, `parse` makes them."""
+
+    service: str
+    name: str
+    inner: Callable[[Any, Context], Any]
+    parse: Parse
+    streams_in: bool
+    streams_out: bool
+
+    @property
+    def streaming(self) -> bool:
+        return self.streams_in or self.streams_out
+
+
 @dataclass(slots=True, eq=False)
 class _Stream:
     evidence: Evidence
@@ -74,8 +95,8 @@ class _Stream:
 class Guard(grpc.aio.ServerInterceptor):
     """`audiences` maps the names of services to whom they are for; any other service is for nobody.
 
-    `claim` has the last word on a tenant's call, where more than the caches is needed for it. `waiting` says what is
-    missing before callers can be told from each other.
+    `peer` knows whose connection it is that gRPC calls by a name. `claim` has the last word on a tenant's call, where
+    more than the caches is needed for it. `waiting` says what is missing before callers can be told from each other.
     """
 
     def __init__(
@@ -87,6 +108,7 @@ class Guard(grpc.aio.ServerInterceptor):
         waiting: Callable[[], list[str]],
         limits: Limits,
         receiving: Receiving,
+        peer: Callable[[str], Peer | None],
         observer: GatewayObserver,
         lines: SparingLog,
         spans: ServedSpans | None = None,
@@ -100,6 +122,9 @@ class Guard(grpc.aio.ServerInterceptor):
         self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._refusals = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._receiving = receiving
+        self._peer = peer
+        self._seconds = limits.exchange
+        self._calls = Slots(limits.calls_per_tenant, lambda _name, _count: None)
         self._slots = Slots(limits.streams_per_tenant, observer.streams)
         self._lines = lines
         self._held = Slots(_MOST_HELD, lambda _name, _count: None)
@@ -113,14 +138,21 @@ class Guard(grpc.aio.ServerInterceptor):
         handler: Any = await continuation(handler_call_details)
         if handler is None:  # no such method: gRPC says so
             return None
-        _, service, method = handler_call_details.method.split("/", 2)
+        _, service, name = handler_call_details.method.split("/", 2)
         kind = f"{_arity(handler.request_streaming)}_{_arity(handler.response_streaming)}"
-        streaming = handler.request_streaming or handler.response_streaming
-        read = self._receiving.reader(handler.request_deserializer, many=handler.request_streaming)
-        behavior = self._guarded(getattr(handler, kind), read, service=service, method=method, streaming=streaming)
-        make = getattr(grpc, f"{kind}_rpc_method_handler")
-        # Bytes come in: nothing that a caller sent is parsed before it is known who the caller is.
-        made: grpc.RpcMethodHandler[Any, Any] = make(behavior, response_serializer=handler.response_serializer)
+        method = _Method(
+            service,
+            name,
+            getattr(handler, kind),
+            handler.request_deserializer,
+            streams_in=handler.request_streaming,
+            streams_out=handler.response_streaming,
+        )
+        # Every method is served as streams of bytes, which look the same on the wire: of a request that it knows to be
+        # one message, gRPC would take in all before it asks anybody, and hand it over parsed.
+        made: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
+            self._guarded(method), response_serializer=handler.response_serializer
+        )
         return made
 
     def review(self) -> None:
@@ -142,16 +174,11 @@ class Guard(grpc.aio.ServerInterceptor):
             stream.ended = refused
             stream.scope.reschedule(asyncio.get_running_loop().time())
 
-    def _guarded(self, inner: Behavior, read: Read, *, service: str, method: str, streaming: bool) -> Behavior:
-        async def guarded(argument: Any, context: Context) -> Any:
+    def _guarded(self, method: _Method) -> Behavior:
+        async def guarded(_requests: object, context: Context) -> None:
             started, code = time.monotonic(), "OK"
             try:
-                evidence = self._evidence(context, service)
-                caller = await self._admitted(evidence, service=service, peer=context.peer())
-                message = await read(argument, caller.label)
-                if not streaming:
-                    return await inner(message, context)
-                return await self._streamed(caller, inner, message, context, evidence=evidence, service=service)
+                await self._serve(method, context)
             except Refused as refused:
                 code = refused.code.name
                 await context.abort(refused.code, str(refused), refused.trailing)
@@ -166,28 +193,52 @@ class Guard(grpc.aio.ServerInterceptor):
                 code = "ABORTED"
                 raise
             except Exception:  # the wall of a route: one call's bug must not stop the others
-                log.exception("call failed", service=service, method=method)
+                log.exception("call failed", service=method.service, method=method.name)
                 code = "INTERNAL"
                 await context.abort(Code.INTERNAL, "internal error of the gateway")
             finally:
-                seconds = time.monotonic() - started
-                self._observer.called(service, method, code, seconds)
-                if self._spans is not None and not streaming and self._audiences.get(service) != "anyone":
-                    metadata = tuple(context.invocation_metadata() or ())
-                    self._spans.served(service, method, code, seconds=seconds, metadata=metadata)
+                self._observed(method, context, code, time.monotonic() - started)
 
         return guarded
 
-    def _evidence(self, context: Context, service: str) -> Evidence:
-        return Evidence(
-            _certificate(context),
-            _said(context, TENANT_ID),
-            self._audiences.get(service, "admin"),
-            _said(context, CLUSTER_KEY),
-        )
+    def _observed(self, method: _Method, context: Context, code: str, seconds: float) -> None:
+        self._observer.called(method.service, method.name, code, seconds)
+        if self._spans is not None and not method.streaming and self._audiences.get(method.service) != "anyone":
+            metadata = tuple(context.invocation_metadata() or ())
+            self._spans.served(method.service, method.name, code, seconds=seconds, metadata=metadata)
 
-    async def _admitted(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
-        """Who calls, where that one may, and not too often."""
+    async def _serve(self, method: _Method, context: Context) -> None:
+        """One call, from who it is to the last byte of its answer."""
+        peer = self._peer(context.peer())
+        if peer is None:
+            raise Refused(Code.UNAVAILABLE, "the connection is closed")
+        audience = self._audiences.get(method.service, "admin")
+        evidence = Evidence(peer.pem, _said(context, TENANT_ID), audience, _said(context, CLUSTER_KEY))
+        caller = await self._recognized(evidence, service=method.service, peer=peer.address)
+        with self._calls.hold(caller.label) as held:
+            if not held:
+                self._observer.throttled(caller.label, "calls")
+                await self._wait(caller.label)
+                raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
+            if caller.tenant is not None and (refusal := await self._claim(caller.tenant, evidence.clusters)):
+                raise self._refuse(refusal, service=method.service, peer=peer.address)
+            if method.streaming:
+                await self._streamed(caller, method, context, evidence=evidence, peer=peer)
+                return
+            async with self._receiving.request(method.parse, context, caller.label) as message:
+                await self._give(context, await method.inner(message, context), peer)
+
+    async def _give(self, context: Context, answer: Any, peer: Peer) -> None:
+        """One answer, which has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""
+        try:
+            async with asyncio.timeout(self._seconds):
+                await _write(context, answer)
+        except TimeoutError as error:
+            peer.close()
+            raise _Departed from error
+
+    async def _recognized(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
+        """Who calls, and not too often."""
         if evidence.audience != "anyone" and (missing := self._waiting()):
             raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
         decision = self._decide(evidence)
@@ -196,45 +247,45 @@ class Guard(grpc.aio.ServerInterceptor):
             raise self._refuse(decision, service=service, peer=peer)
         _caller.set(decision)
         await self._take(decision.label)
-        if decision.tenant is not None and (refusal := await self._claim(decision.tenant, evidence.clusters)):
-            raise self._refuse(refusal, service=service, peer=peer)
         return decision
 
     async def _streamed(
-        self, caller: Caller, inner: Behavior, argument: Any, context: Context, *, evidence: Evidence, service: str
-    ) -> Any:
+        self, caller: Caller, method: _Method, context: Context, *, evidence: Evidence, peer: Peer
+    ) -> None:
         with self._slots.hold(caller.label) as held:
             if not held:
                 self._observer.throttled(caller.label, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
-            return await self._stream(inner, argument, context, evidence=evidence, service=service)
+            stream: _Stream | None = None
+            try:
+                async with asyncio.timeout(None) as scope:
+                    stream = _Stream(evidence, method.service, peer.address, scope)
+                    self._streams.add(stream)
+                    try:
+                        await self._stream(caller, method, context, peer)
+                    finally:
+                        self._streams.discard(stream)
+            except TimeoutError:
+                if stream is not None and stream.ended is not None:
+                    raise stream.ended from None
+                raise
 
-    async def _stream(
-        self, inner: Behavior, argument: Any, context: Context, *, evidence: Evidence, service: str
-    ) -> Any:
-        """Runs the stream in a scope that `_end` can close from outside."""
-        stream: _Stream | None = None
-        try:
-            async with asyncio.timeout(None) as scope:
-                stream = _Stream(evidence, service, context.peer(), scope)
-                self._streams.add(stream)
-                try:
-                    # Before the first message: gRPC sends no status past a message that is stuck with the headers, and
-                    # a caller that is to send learns that it may.
-                    await context.send_initial_metadata(())
-                    answer = inner(argument, context)
-                    if not isinstance(answer, AsyncGenerator):
-                        return await answer
-                    async with contextlib.aclosing(answer) as messages:
-                        async for message in messages:
-                            await _write(context, message)
-                finally:
-                    self._streams.discard(stream)
-        except TimeoutError:
-            if stream is not None and stream.ended is not None:
-                raise stream.ended from None
-            raise
-        return None
+    async def _stream(self, caller: Caller, method: _Method, context: Context, peer: Peer) -> None:
+        """Runs in a scope that `_end` can close from outside."""
+        # Before the first message: gRPC sends no status past a message that is stuck with the headers, and a caller
+        # that is to send learns that it may.
+        await context.send_initial_metadata(())
+        receiving = self._receiving
+        if method.streams_in:
+            answer = method.inner(receiving.each(method.parse, context, caller.label), context)
+        else:
+            answer = method.inner(await receiving.first(method.parse, context, caller.label), context)
+        if isinstance(answer, AsyncGenerator):
+            async with contextlib.aclosing(answer) as messages:
+                async for message in messages:
+                    await _write(context, message)
+        elif (last := await answer) is not None:
+            await self._give(context, last, peer)
 
     async def _take(self, label: str) -> None:
         if delay := self._rate.take(label):
@@ -280,11 +331,6 @@ async def _write(context: Context, message: Any) -> None:
 
 def _arity(streaming: bool) -> str:  # noqa: FBT001 - gRPC's own flag
     return "stream" if streaming else "unary"
-
-
-def _certificate(context: Context) -> bytes | None:
-    found = context.auth_context().get("x509_pem_cert")
-    return next(iter(found), None) if found else None
 
 
 def _said(context: Context, wanted: str) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 class Rate:
     """A token bucket for each name: `burst` at once, `per_second` for long."""
 
-    def __init__(self, *, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, *, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._per_second = per_second
         self._burst = float(burst)
         self._clock = clock
@@ -28,6 +28,10 @@ class Rate:
             return (needed - tokens) / self._per_second
         self._buckets[name] = (tokens - amount, self._clock())
         return 0.0
+
+    def spend(self, name: str, amount: float) -> None:
+        """Take so much, allowed or not, because it has happened: nothing more is allowed until it is made up for."""
+        self._buckets[name] = (self._tokens(name) - amount, self._clock())
 
     async def turn(self, name: str, amount: float = 1.0) -> None:
         """Return when so much more is allowed, which has then been taken."""

@@ -68,8 +68,8 @@ def read(text: bytes, *, limits: Limits) -> JSON:
         decoded = _read_yaml(text, limits)
     if not isinstance(decoded, dict):
         raise invalid([f"{_PATH}: want an object, a manifest"])
-    if _deeper(decoded, _DEPTH):
-        raise invalid([f"{_PATH}: more than {_DEPTH} levels"])
+    if problem := _too_much(decoded, values=limits.manifest_values):
+        raise invalid([f"{_PATH}: {problem}"])
     try:
         canonical(decoded)
     except ValueError as error:
@@ -166,10 +166,18 @@ def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent)
 
 
-def _deeper(value: Any, levels: int) -> bool:
-    """Whether a value has more than so many levels; it descends no further than that."""
-    if isinstance(value, dict):
-        return levels == 0 or any(_deeper(member, levels - 1) for member in value.values())
-    if isinstance(value, list):
-        return levels == 0 or any(_deeper(member, levels - 1) for member in value)
-    return False
+def _too_much(decoded: JSON, *, values: int) -> str:
+    """What is wrong with the shape of a document; "" for nothing. It looks no further than that."""
+    level: list[Any] = [decoded]
+    left = values
+    for _ in range(_DEPTH + 1):
+        members: list[Any] = []
+        for value in level:
+            members += value.values() if isinstance(value, dict) else value
+            if len(members) > left:
+                return f"more than {values} values"
+        left -= len(members)
+        level = [member for member in members if isinstance(member, dict | list)]
+        if not level:
+            return ""
+    return f"more than {_DEPTH} levels"

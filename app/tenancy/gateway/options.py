@@ -29,9 +29,22 @@ class Limits:
     message_bytes: int = 4 * 1024 * 1024
     """The largest message that is read."""
     connections: int = 4096
-    """Open at a time, those whose handshake is not over among them; the newest is refused. Each costs some 50 KiB."""
+    """Open at a time, those whose handshake is not over among them. Where all are taken, the oldest that is of no known
+    caller gives way. Each costs some 50 KiB."""
+    connections_per_tenant: int = 32
+    """One more closes the oldest."""
     streams_per_connection: int = 100
     streams_per_tenant: int = 8
+    calls_per_tenant: int = 100
+    """Calls and streams that are open at a time. Nothing of a call has been read yet but what gRPC takes unasked …"""
+    unread_bytes: int = 64 * 1024
+    """… which is so much of each."""
+    requests_per_tenant: int = 8
+    """Unary calls whose requests are in memory, from the first byte to the answer; more wait, unread …"""
+    requests: int = 64
+    """… and of all tenants together; these take turns."""
+    exchange: float = 20.0
+    """Seconds for a request to come in whole, and for an answer to be taken."""
     calls_per_second: float = 50.0
     """Unary calls that a tenant may make for long …"""
     calls_burst: int = 200
@@ -49,13 +62,19 @@ class Limits:
     workloads_per_tenant: int = 20_000
     """Workloads of one stream; events of more are dropped. While a stream replaces what the one before it has left
     behind, twice as many may be stored."""
+    reading_share: float = 0.25
+    """Seconds of CPU in each second for reading and checking what a tenant sends, for long; it waits meanwhile …"""
+    reading_burst: float = 5.0
+    """… and at once."""
     rule_bytes: int = 512 * 1024
     manifest_bytes: int = 1024 * 1024
+    manifest_values: int = 50_000
+    """Values of one manifest: each costs, however short it is."""
     yaml_bytes: int = 256 * 1024
     """The largest manifest in YAML, which costs far more to read than JSON does."""
     pending_events: int = 1000
     """Workloads of one stream that wait to be written; no more is read from the stream until there is room."""
-    pending_bytes: int = 16 * 1024 * 1024
+    pending_bytes: int = 8 * 1024 * 1024
     writes: int = 16
     """Requests to the API server under way for all tenants together; tenants take turns …"""
     writes_per_tenant: int = 4

@@ -1,12 +1,19 @@
-"""Reads and checks requests: small ones at once, large ones beside the event loop, so that they hold nobody up."""
+"""Reads and checks requests: small ones at once, large ones beside the event loop, so that they hold nobody up.
+
+What reading costs is known only when it is done: a megabyte may take a millisecond or a second. So it is measured, and
+a caller whose requests took more than its share of a core waits before its next one is read.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.options import Limits
 
 T = TypeVar("T")
 _SMALL = 4096
@@ -16,14 +23,56 @@ SMALL_MESSAGE = 32 * 1024
 
 
 class Readers:
-    """Large requests are read two at a time, and one of each tenant."""
+    """Large requests are read two at a time, and one of each tenant; each has its share of a core."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: Limits) -> None:
         self._turns = Turns(total=2, each=1)
+        self._cpu = Rate(per_second=limits.reading_share, burst=limits.reading_burst)
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     async def read(self, work: Callable[[], T], *, size: int, tenant: str, small: int = _SMALL) -> T:
         """What `work` returns or raises; it must not touch what belongs to the event loop."""
         if size <= small:
-            return work()
-        async with self._turns.of(tenant):
-            return await asyncio.to_thread(work)
+            await self._cpu.turn(tenant, 0.0)
+            seconds, result = _timed(work)
+            self._cpu.spend(tenant, seconds)
+            return result()
+        async with contextlib.AsyncExitStack() as turn:
+            await self._own_turn(tenant, turn)
+            # A caller that hangs up ends its call, not the thread: that has its turn, and counts, until it is done.
+            reading = asyncio.create_task(self._beside(work, tenant, turn.pop_all()))
+            self._under_way.add(reading)
+            reading.add_done_callback(self._under_way.discard)
+            return (await asyncio.shield(reading))()
+
+    async def _own_turn(self, tenant: str, turn: contextlib.AsyncExitStack) -> None:
+        while True:
+            await self._cpu.turn(tenant, 0.0)
+            await turn.enter_async_context(self._turns.of(tenant))
+            if not self._cpu.take(tenant, 0.0):
+                return
+            await turn.aclose()  # what was read before it has used up the share
+
+    async def _beside(self, work: Callable[[], T], tenant: str, turn: contextlib.AsyncExitStack) -> Callable[[], T]:
+        async with turn:
+            seconds, result = await asyncio.to_thread(_timed, work)
+            self._cpu.spend(tenant, seconds)
+            return result
+
+    def forget_idle(self) -> None:
+        self._cpu.forget_idle()
+
+
+def _timed(work: Callable[[], T]) -> tuple[float, Callable[[], T]]:
+    """The seconds of CPU that the work took, and its outcome: to be called, it returns or raises what the work did."""
+    began = time.thread_time()
+    try:
+        value = work()
+    except Exception as error:  # noqa: BLE001 - raised by the outcome
+        caught = error
+
+        def fail() -> T:
+            raise caught
+
+        return time.thread_time() - began, fail
+    return time.thread_time() - began, lambda: value

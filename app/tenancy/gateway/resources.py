@@ -6,7 +6,6 @@ tenant and nowhere else.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 
 from app.errors import ApiError
@@ -18,11 +17,13 @@ from app.kube.store import Store
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.failures import Code, Refused, invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.guard import Context, tenant_of_call
+from app.tenancy.gateway.guard import label_of_call, tenant_of_call
 from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.listing import Lists
 from app.tenancy.gateway.manifests import Manifest, prepare, read, render, resource_of
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Context
 from app.tenancy.gateway.rules import API_OWNER, owner_problems
 from app.tenancy.gateway.rulestore import no_namespace
 from app.tenancy.gateway.views import View
@@ -43,6 +44,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         companions: Store[View],
         pods: Store[View],
         turns: Turns,
+        readers: Readers,
         *,
         limits: Limits,
         placement: PlacementOptions,
@@ -50,7 +52,8 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         self._client = client
         self._views = (companions, pods)
         self._turns = turns
-        self._readers = Readers()
+        self._lists = Lists(client, turns, limit=limits.message_bytes)
+        self._readers = readers
         self._limits = limits
         self._placement = placement
 
@@ -76,18 +79,14 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         resource, namespace = _resource(request.type), tenant_of_call().namespace
         selector = f"{RESOURCE_OWNER}={request.owner}" if request.owner else RESOURCE_OWNER
         selector += f",!{COMPANION}"
-        response, token = pb.ListResponse(), ""
-        while True:
-            async with self._turns.of(namespace):
-                page = await self._client.list_page(
-                    resource, namespace=namespace, label_selector=selector, continue_token=token
-                )
-            for item in page.items:
-                response.objects.append(_message(item))
-                await asyncio.sleep(0)  # rendering a long list must not hold up the others
-            token = page.continue_token
-            if not token:
-                return response
+        objects = await self._lists.messages(
+            resource,
+            _message,
+            namespace=namespace,
+            selector=selector,
+            hint="; list one owner's, or get each by name",
+        )
+        return pb.ListResponse(objects=objects)
 
     async def Update(self, request: pb.UpdateRequest, _context: Context) -> pb.UpdateResponse:  # noqa: N802
         manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
@@ -141,7 +140,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
                 placement=self._placement,
             )
 
-        return await self._readers.read(work, size=len(text), tenant=namespace), namespace
+        return await self._readers.read(work, size=len(text), tenant=label_of_call()), namespace
 
     async def _find_or_make(self, manifest: Manifest, namespace: str) -> tuple[JSON, bool]:
         """The object of this name, whoever's it is, and whether it was made just now."""

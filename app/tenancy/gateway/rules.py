@@ -16,10 +16,11 @@ from app.placement.policy import TenantPolicy
 from app.tenancy.gateway.confining import confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.guard import Context, tenant_of_call
+from app.tenancy.gateway.guard import label_of_call, tenant_of_call
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Context
 from app.tenancy.gateway.rulequota import RuleQuota, keys_of, refuse_beyond
 from app.tenancy.gateway.rulestore import RuleStore, Wanted
 from app.tenancy.gateway.views import View
@@ -42,12 +43,19 @@ class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
     """The rules of the calling tenant, in its namespace."""
 
     def __init__(
-        self, client: KubeClient, views: Store[View], turns: Turns, *, limits: Limits, placement: PlacementOptions
+        self,
+        client: KubeClient,
+        views: Store[View],
+        turns: Turns,
+        readers: Readers,
+        *,
+        limits: Limits,
+        placement: PlacementOptions,
     ) -> None:
         self._views = views
         self._placement = placement
-        self._check = _Check(limits)
-        self._rules = RuleStore(client, TENANT_RULES, turns, owners=True)
+        self._check = _Check(limits, readers)
+        self._rules = RuleStore(client, TENANT_RULES, turns, owners=True, message_bytes=limits.message_bytes)
         self._quota = RuleQuota(views)
 
     async def Create(self, request: pb.CreateWorkloadRuleRequest, _context: Context) -> pb.CreateWorkloadRuleResponse:  # noqa: N802
@@ -62,8 +70,8 @@ class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
         return pb.GetWorkloadRuleResponse(rule=rule_message(obj))
 
     async def List(self, _request: pb.ListWorkloadRulesRequest, _context: Context) -> pb.ListWorkloadRulesResponse:  # noqa: N802
-        found = await self._rules.list(namespace=tenant_of_call().namespace)
-        return pb.ListWorkloadRulesResponse(rules=[rule_message(obj) for obj in found])
+        found = await self._rules.messages(rule_message, namespace=tenant_of_call().namespace)
+        return pb.ListWorkloadRulesResponse(rules=found)
 
     async def Update(self, request: pb.UpdateWorkloadRuleRequest, _context: Context) -> pb.UpdateWorkloadRuleResponse:  # noqa: N802
         namespace = tenant_of_call().namespace
@@ -93,9 +101,9 @@ class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
 class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
     """The cloud admin's rules, in the system namespace of the infra cluster."""
 
-    def __init__(self, client: KubeClient, turns: Turns, *, limits: Limits) -> None:
-        self._check = _Check(limits)
-        self._rules = RuleStore(client, ADMIN_RULES, turns, owners=False)
+    def __init__(self, client: KubeClient, turns: Turns, readers: Readers, *, limits: Limits) -> None:
+        self._check = _Check(limits, readers)
+        self._rules = RuleStore(client, ADMIN_RULES, turns, owners=False, message_bytes=limits.message_bytes)
 
     async def Create(self, request: admin_pb.CreateRequest, _context: Context) -> admin_pb.CreateResponse:  # noqa: N802
         obj = await self._rules.create(await self._judged(request.rule), namespace=SYSTEM_NAMESPACE)
@@ -106,8 +114,8 @@ class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
         return admin_pb.GetResponse(rule=admin_rule_message(obj))
 
     async def List(self, _request: admin_pb.ListRequest, _context: Context) -> admin_pb.ListResponse:  # noqa: N802
-        found = await self._rules.list(namespace=SYSTEM_NAMESPACE)
-        return admin_pb.ListResponse(rules=[admin_rule_message(obj) for obj in found])
+        found = await self._rules.messages(admin_rule_message, namespace=SYSTEM_NAMESPACE)
+        return admin_pb.ListResponse(rules=found)
 
     async def Update(self, request: admin_pb.UpdateRequest, _context: Context) -> admin_pb.UpdateResponse:  # noqa: N802
         obj = await self._rules.put(await self._judged(request.rule), namespace=SYSTEM_NAMESPACE)
@@ -120,7 +128,7 @@ class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
     async def _judged(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
         """Checked, and not too much beside the rules that there are; these are few, and seldom written."""
         wanted = await self._check.admins(rule)
-        found = await self._rules.list(namespace=SYSTEM_NAMESPACE)
+        found = await self._rules.all(namespace=SYSTEM_NAMESPACE)
         rules = {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) for obj in found}
         refuse_beyond(wanted.name, keys_of(wanted.spec), rules)
         return wanted
@@ -129,18 +137,18 @@ class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
 class _Check:
     """From the message of a rule to what is stored; INVALID_ARGUMENT with all that is wrong with it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, readers: Readers) -> None:
         self._limit = limits.rule_bytes
-        self._readers = Readers()
+        self._readers = readers
 
     async def tenants(self, rule: pb.WorkloadRule, namespace: str, placement: PlacementOptions) -> Wanted:
         def work() -> Wanted:
             return _wanted(rule, confinement(namespace, placement), placement.policy)
 
-        return await self._readers.read(work, size=self._size(rule), tenant=namespace)
+        return await self._readers.read(work, size=self._size(rule), tenant=label_of_call())
 
     async def admins(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
-        return await self._readers.read(lambda: _admin_wanted(rule), size=self._size(rule), tenant=SYSTEM_NAMESPACE)
+        return await self._readers.read(lambda: _admin_wanted(rule), size=self._size(rule), tenant=label_of_call())
 
     def _size(self, rule: pb.WorkloadRule | admin_pb.AdminWorkloadRule) -> int:
         size = rule.ByteSize()

@@ -6,6 +6,7 @@ that the generation of a rule moves with its spec and with nothing else.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from app.errors import ApiError
@@ -14,6 +15,7 @@ from app.kube.reading import get_or_none
 from app.kube.resources import Resource
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.limits import Turns
+from app.tenancy.gateway.listing import Lists, M
 from app.tenancy.messages import canonical
 from app.wire import JSON
 from app.workloads.model import RULE_GENERATION, RULE_OWNER
@@ -35,10 +37,13 @@ class Wanted:
 class RuleStore:
     """The rules of one kind. With `owners`, who keeps a rule is the only one to change it."""
 
-    def __init__(self, client: KubeClient, resource: Resource, turns: Turns, *, owners: bool) -> None:
+    def __init__(
+        self, client: KubeClient, resource: Resource, turns: Turns, *, owners: bool, message_bytes: int
+    ) -> None:
         self._client = client
         self._resource = resource
         self._turns = turns
+        self._lists = Lists(client, turns, limit=message_bytes)
         self._owners = owners
 
     async def create(self, wanted: Wanted, *, namespace: str) -> JSON:
@@ -54,16 +59,13 @@ class RuleStore:
             raise _missing(name)
         return found
 
-    async def list(self, *, namespace: str) -> list[JSON]:
-        items: list[JSON] = []
-        token = ""
-        while True:
-            async with self._turns.of(namespace):
-                page = await self._client.list_page(self._resource, namespace=namespace, continue_token=token)
-            items += page.items
-            token = page.continue_token
-            if not token:
-                return items
+    async def messages(self, make: Callable[[JSON], M], *, namespace: str) -> list[M]:
+        """What `make` makes of each; RESOURCE_EXHAUSTED where that is more than a message may have."""
+        return await self._lists.messages(self._resource, make, namespace=namespace, hint="; get each by its id")
+
+    async def all(self, *, namespace: str) -> list[JSON]:
+        """The stored objects, as many as there are."""
+        return [obj async for obj in self._lists.objects(self._resource, namespace=namespace)]
 
     async def put(self, wanted: Wanted, *, namespace: str) -> JSON:
         """Create the rule, or make it what is wanted; FAILED_PRECONDITION where somebody else keeps it."""

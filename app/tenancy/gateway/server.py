@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,10 +18,13 @@ from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.reflector import WatchObserver
 from app.kube.store import EventType, Key
+from app.serving.accepting import Room, allowed_connections
+from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.front import Front
 from app.tenancy.gateway.guard import Evidence, Guard
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
 from app.tenancy.gateway.limits import Turns
@@ -74,7 +79,15 @@ class Gateway:
         self._credentials = ServingCredentials(options.tls)
         self._sources = Sources(client, observer=watch_observer)
         self._lines = SparingLog()
-        self._readers = Readers()
+        self._readers = Readers(options.limits)
+        self._front = Front(
+            self._credentials.context,
+            room=Room(allowed_connections(options.limits.connections, descriptors=3)),
+            each=options.limits.connections_per_tenant,
+            handshake=options.handshake,
+            holder=self._holder,
+            lines=self._lines,
+        )
         self._guard = Guard(
             self._decide,
             claim=Clusters(client).claim,
@@ -82,6 +95,7 @@ class Gateway:
             waiting=self._sources.unsynced,
             limits=options.limits,
             receiving=Receiving(options.limits, self._readers),
+            peer=self._front.peer,
             observer=observer,
             lines=self._lines,
             spans=spans,
@@ -113,30 +127,45 @@ class Gateway:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serves until `stop` is set: then streams are ended, calls under way get `drain` seconds."""
-        server = self._server()
-        await self._tell_health(serving=False)
-        await server.start()
-        self._serving = True
-        self.started.set()
-        log.info("gateway listens", host=self._options.host, port=self.port)
-        try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._sources.run()), group.create_task(self._keep())]
-                await stop.wait()
-                await self._health.enter_graceful_shutdown()
-                self._guard.end_all(Refused(Code.UNAVAILABLE, "the gateway is stopping"))
+        with contextlib.closing(self._bound()) as listener:
+            server = self._server()
+            await self._tell_health(serving=False)
+            await server.start()
+            self._front.start(listener)
+            self._serving = True
+            self.started.set()
+            log.info("gateway listens", host=self._options.host, port=self.port)
+            try:
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._sources.run()), group.create_task(self._keep())]
+                    await stop.wait()
+                    self._front.close()
+                    await self._health.enter_graceful_shutdown()
+                    self._guard.end_all(Refused(Code.UNAVAILABLE, "the gateway is stopping"))
+                    self._serving = False
+                    await server.stop(self._options.drain)
+                    for task in tasks:
+                        task.cancel()
+            finally:
                 self._serving = False
-                await server.stop(self._options.drain)
-                for task in tasks:
-                    task.cancel()
-        finally:
-            self._serving = False
-            await server.stop(None)
+                self._front.close()
+                await server.stop(None)
+                await self._front.wait_closed()
+
+    def _bound(self) -> socket.socket:
+        options = self._options
+        try:
+            listener = bind(options.host, options.port)
+        except OSError as error:
+            reason = f"cannot listen on {options.host}:{options.port}: {error.strerror or error}"
+            raise UsageError(f"gateway: {reason}") from error
+        self.port = listener.getsockname()[1]
+        return listener
 
     async def _keep(self) -> None:
         """What time brings: certificates and pins that end, files that change, health."""
         while True:
-            await asyncio.to_thread(self._credentials.look)
+            self._credentials.look()
             self._guard.review()
             self._lines.review()
             await self._tell_health(serving=not self.waiting())
@@ -161,6 +190,12 @@ class Gateway:
             return found
         return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
 
+    def _holder(self, pem: bytes) -> str | None:
+        """Who has a connection of this certificate; a suspended tenant's is a stranger's."""
+        audiences: tuple[Audience, ...] = ("tenant", "admin")
+        found = (self._decide(Evidence(pem, (), audience)) for audience in audiences)
+        return next((caller.label for caller in found if isinstance(caller, Caller)), None)
+
     def _server(self) -> grpc.aio.Server:
         client, options, sources = self._client, self._options, self._sources
         turns = Turns(total=options.limits.writes, each=options.limits.writes_per_tenant)
@@ -179,22 +214,27 @@ class Gateway:
             server,
         )
         limits = options.limits
-        rule_service = WorkloadRuleService(client, sources.rules, turns, limits=limits, placement=options.placement)
+        rule_service = WorkloadRuleService(
+            client, sources.rules, turns, self._readers, limits=limits, placement=options.placement
+        )
         rule_grpc.add_WorkloadRuleServiceServicer_to_server(rule_service, server)
-        admin_service = AdminWorkloadRuleService(client, turns, limits=limits)
+        admin_service = AdminWorkloadRuleService(client, turns, self._readers, limits=limits)
         admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(admin_service, server)
         resource_grpc.add_UniverseResourceServiceServicer_to_server(
             UniverseResourceService(
-                client, sources.companions, sources.pods, turns, limits=limits, placement=options.placement
+                client,
+                sources.companions,
+                sources.pods,
+                turns,
+                self._readers,
+                limits=limits,
+                placement=options.placement,
             ),
             server,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(tuple(AUDIENCES), server)
-        try:
-            self.port = server.add_secure_port(f"{options.host}:{options.port}", self._credentials.credentials)
-        except RuntimeError as error:
-            raise UsageError(f"gateway: cannot listen on {options.host}:{options.port}: {error}") from error
+        server.add_insecure_port(self._front.target)  # of this process alone: TLS ends at the front
         return server
 
 
@@ -210,17 +250,16 @@ def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
     return [
         ("grpc.max_receive_message_length", limits.message_bytes),
         ("grpc.max_send_message_length", -1),
-        # A connection costs memory before it has shown a certificate.
-        ("grpc.max_allowed_incoming_connections", limits.connections),
+        # What comes in before anybody asks for it. Else it would grow with the speed of the line, up to megabytes.
+        ("grpc.http2.lookahead_bytes", limits.unread_bytes),
+        ("grpc.http2.bdp_probe", 0),
         ("grpc.server_handshake_timeout_ms", int(options.handshake * 1000)),
         ("grpc.max_connection_idle_ms", int(options.idle * 1000)),
         ("grpc.max_concurrent_streams", limits.streams_per_connection),
         ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
-        ("grpc.so_reuseport", 0),  # a port that is taken is an error, not shared
         # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
         ("grpc.keepalive_time_ms", keepalive),
         ("grpc.keepalive_timeout_ms", patience),
-        # A ping that measures bandwidth may be under way; it stands for the one of keepalive, with this limit.
         ("grpc.http2.ping_timeout_ms", patience),
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.max_pings_without_data", 0),

@@ -12,12 +12,13 @@ from collections.abc import AsyncIterator
 from app.kube.client import KubeClient
 from app.kube.store import Store
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.guard import Context, tenant_of_call
+from app.tenancy.gateway.guard import tenant_of_call
 from app.tenancy.gateway.ledger import Known, Ledger
 from app.tenancy.gateway.limits import Rate, Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Context
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.streamids import StreamIds
 from app.tenancy.gateway.workloadstream import WorkloadStream

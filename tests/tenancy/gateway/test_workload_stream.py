@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -15,7 +14,7 @@ from app.kube.resources import NAMESPACES
 from app.tenancy.gateway import workloadstream
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.receiving import Receiving
+from app.tenancy.gateway.receiving import Context, Receiving
 from app.tenancy.messages import workload_message
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.workloads.model import WORKLOADS
@@ -199,16 +198,21 @@ async def test_large_messages_are_parsed_beside_the_event_loop(*, many: bool) ->
         on_the_loop[len(raw)] = threading.current_thread() is threading.main_thread()
         return len(raw)
 
-    async def messages() -> AsyncIterator[bytes]:
-        for size in sizes:
-            yield b"x" * size
+    class Call:
+        """What comes in of a call."""
+
+        def __init__(self, *sizes: int) -> None:
+            self._coming = [b"x" * size for size in sizes]
+
+        async def read(self) -> Any:
+            return self._coming.pop(0) if self._coming else grpc.aio.EOF
 
     sizes = [100_000, 100]
-    read = Receiving(Limits(), Readers()).reader(parse, many=many)
+    receiving = Receiving(Limits(), Readers(Limits()))
     if many:
-        found = [message async for message in await read(messages(), "tenant1")]
+        found = [message async for message in receiving.each(parse, cast("Context", Call(*sizes)), "tenant1")]
     else:
-        found = [await read(b"x" * size, "tenant1") for size in sizes]
+        found = [await receiving.first(parse, cast("Context", Call(size)), "tenant1") for size in sizes]
     assert found == sizes
     assert on_the_loop == {100_000: False, 100: True}
 

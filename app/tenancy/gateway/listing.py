@@ -1,0 +1,59 @@
+"""Lists for callers: read from the API server page by page, and no larger than one message may be."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import TypeVar
+
+from google.protobuf.message import Message
+
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.limits import Turns
+from app.wire import JSON
+
+M = TypeVar("M", bound=Message)
+_PAGE = 25
+"""Objects that are read at a time: each may have a megabyte and more."""
+_AT_ONCE = 4
+"""Lists of all tenants together; one of each."""
+
+
+class Lists:
+    """`turns` are those of requests to the API server. `limit` is the largest message, in bytes."""
+
+    def __init__(self, client: KubeClient, turns: Turns, *, limit: int) -> None:
+        self._client = client
+        self._turns = turns
+        self._limit = limit
+        self._lists = Turns(total=_AT_ONCE, each=1)
+
+    async def objects(self, resource: Resource, *, namespace: str, selector: str = "") -> AsyncIterator[JSON]:
+        """All objects of a namespace, as many as there are."""
+        token = ""
+        while True:
+            async with self._turns.of(namespace):
+                page = await self._client.list_page(
+                    resource, namespace=namespace, label_selector=selector, limit=_PAGE, continue_token=token
+                )
+            for item in page.items:
+                yield item
+            token = page.continue_token
+            if not token:
+                return
+
+    async def messages(
+        self, resource: Resource, make: Callable[[JSON], M], *, namespace: str, selector: str = "", hint: str = ""
+    ) -> list[M]:
+        """What `make` makes of each object. RESOURCE_EXHAUSTED with the `hint` for more than a message may have."""
+        made: list[M] = []
+        size = 0
+        async with self._lists.of(namespace):
+            async for item in self.objects(resource, namespace=namespace, selector=selector):
+                made.append(make(item))
+                size += made[-1].ByteSize()
+                if size > self._limit:
+                    text = f"the list has more than {self._limit} bytes, the most that a message may have{hint}"
+                    raise Refused(Code.RESOURCE_EXHAUSTED, text)
+        return made

@@ -1,0 +1,126 @@
+"""How many connections a caller has, which of them give way, and that a connection is whose certificate it shows."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import grpc
+import pytest
+
+from app.tenancy.gateway.options import Limits
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from app.workloads.model import TENANTS
+from tests.patience import PATIENCE
+from tests.tenancy.conftest import Door, Infra, Start, until
+from tests.tenancy.gateway.calls import fails, rule, rules
+
+CODE = grpc.StatusCode
+Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@contextlib.asynccontextmanager
+async def connections(door: Door, name: str, count: int) -> AsyncIterator[list[Connection]]:
+    """So many, opened one after the other, on which HTTP/2 has begun."""
+    made: list[Connection] = []
+    for _ in range(count):
+        reader, writer = await door.connection(door.pki.tenant(name))
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
+        with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readexactly(9)
+        made.append((reader, writer))
+    yield made
+    for _, writer in made:
+        writer.close()
+
+
+async def is_closed(connection: Connection) -> bool:
+    """Once everything that was on its way has come."""
+    with contextlib.suppress(ConnectionError):
+        while await connection[0].read(65536):
+            pass
+    return True
+
+
+async def listed(channel: Any) -> Any:
+    return await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
+
+
+async def test_a_caller_with_too_many_connections_loses_its_oldest(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    await infra.add_tenant("tenant2")
+    door = await start(limits=Limits(connections_per_tenant=3))
+    other = door.tenant("tenant2")
+    watch = rules(other).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await watch.read()).synced
+    async with connections(door, "tenant1", 5) as opened:
+        assert await is_closed(opened[0])
+        assert await is_closed(opened[1])
+        held = door.gateway._front._held
+        await until(lambda: len(held["tenant1"]) == 3)
+        assert not opened[2][0].at_eof()
+        assert len(held["tenant2"]) == 1
+        assert not watch.done()
+    await until(lambda: "tenant1" not in held)
+    await listed(door.tenant("tenant1"))
+    watch.cancel()
+
+
+async def test_strangers_give_way_to_callers(infra: Infra, start: Start) -> None:
+    """Where all places are taken, the oldest connection of an unknown certificate is closed, and a caller's stays."""
+    await infra.add_tenant("tenant1")
+    await infra.add_tenant("tenant2")
+    door = await start(limits=Limits(connections=4))
+    first = rules(door.tenant("tenant1")).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await first.read()).synced
+    async with connections(door, "stranger", 3) as strange:
+        await listed(door.tenant("tenant2"))
+        assert await is_closed(strange[0])
+        async with connections(door, "stranger", 3):
+            assert await is_closed(strange[1])
+            await listed(door.tenant("tenant1"))
+    assert not first.done()
+    first.cancel()
+
+
+async def test_a_suspended_tenant_is_a_stranger(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1", suspended=True)
+    door = await start(limits=Limits(connections_per_tenant=1))
+    error = await fails(listed(door.tenant("tenant1")))
+    assert error.code() is CODE.PERMISSION_DENIED
+    assert not door.gateway._front._held
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": False}}, patch_type="merge")
+    channel = door.tenant("tenant1")
+    await until(lambda: _answers(channel))
+    assert set(door.gateway._front._held) == {"tenant1"}
+
+
+async def _answers(channel: Any) -> bool:
+    try:
+        await listed(channel)
+    except grpc.aio.AioRpcError:
+        return False
+    return True
+
+
+async def test_who_comes_past_the_front_is_nobody(door: Door) -> None:
+    """gRPC listens in this process's network alone, and serves no connection that the front did not hand on."""
+    channel = grpc.aio.insecure_channel(door.gateway._front.target)
+    assert (await fails(rules(channel).Create(pb.CreateWorkloadRuleRequest(rule=rule())))).code() is CODE.UNAVAILABLE
+    assert door.seen.refusals == []
+    await channel.close()
+    await listed(door.tenant("tenant1"))
+
+
+@pytest.mark.parametrize("first", [b"", b"GET / HTTP/1.1\r\n\r\n", b"\x16\x03\x01\xff\xff" + b"x" * 100])
+async def test_what_is_no_tls_is_closed_in_time(infra: Infra, start: Start, first: bytes) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(handshake=0.5)
+    host, port = door.address.split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(first)
+    assert await is_closed((reader, writer))
+    writer.close()
+    await until(lambda: not door.gateway._front._room.taken)
