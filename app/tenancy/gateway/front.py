@@ -1,69 +1,53 @@
 """Accepts the callers' connections over TLS, bounds how many each caller has, and hands their bytes to gRPC.
 
 gRPC's own listener can do the TLS too. But it bounds only all connections together, refuses the newest, and cannot be
-asked to close one: a single certificate could take every place. Here a caller with too many connections loses its own
-oldest, and where all places are taken a connection of an unknown certificate gives way (`Room`). gRPC listens on a
-socket of this process alone, and learns from the name of the other end whose connection it is.
+asked to close one: a single certificate could take every place. gRPC listens on a socket of this process alone, and
+learns from the name of the other end whose connection it is. See ADR 11.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import itertools
 import secrets
 import socket
 import ssl
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import structlog
 
 from app.serving.accepting import Door, Place, Room
+from app.tenancy.gateway.limits import Rate
 from app.tenancy.gateway.relaying import End
 from app.tenancy.gateway.sparing import SparingLog
 
 _BACKLOG = 512
+_STRANGE_BYTES = 1024 * 1024
+"""Bytes a second that are taken from all connections of a certificate on which no caller has been recognized."""
 
 log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Peer:
-    """Who is at the other end of a connection: its address, its certificate in PEM; `close` ends the connection."""
-
-    address: str
-    pem: bytes | None
-    close: Callable[[], None]
 
 
 class Front:
     """gRPC must listen on `target` before `start`.
 
-    `holder` names the caller that a certificate (PEM) is of, None for one of no caller that is known. No caller has
-    more than `each` connections. A TLS handshake may take `handshake` seconds.
+    A connection belongs to its certificate until a call on it is recognized, and to the caller from then on. Neither
+    has more than `each`: one more closes the oldest. Where the room is full, one that no caller has gives way. A TLS
+    handshake may take `handshake` seconds.
     """
 
-    def __init__(
-        self,
-        context: ssl.SSLContext,
-        *,
-        room: Room,
-        each: int,
-        handshake: float,
-        holder: Callable[[bytes], str | None],
-        lines: SparingLog,
-    ) -> None:
+    def __init__(self, context: ssl.SSLContext, *, room: Room, each: int, handshake: float, lines: SparingLog) -> None:
         self._context, self._room, self._each, self._handshake = context, room, each, handshake
-        self._holder = holder
         self._lines = lines
         # A name that is no file: the root file system of a container is read-only.
         self._name = f"berth-gateway-{secrets.token_hex(8)}"
         self._numbers = itertools.count()
-        self._peers: dict[str, Peer] = {}
-        self._held: dict[str, OrderedDict[_Outside, None]] = {}
-        self._open: set[_Outside] = set()
+        self._known: dict[str, Connection] = {}
+        self._held: dict[str, OrderedDict[Connection, None]] = {}
         self._door: Door | None = None
+        self.strange = Rate(per_second=_STRANGE_BYTES, burst=2 * _STRANGE_BYTES)
 
     @property
     def target(self) -> str:
@@ -75,7 +59,7 @@ class Front:
         self._door = Door(
             listener,
             self._room,
-            lambda place: _Outside(self, place),
+            lambda place: Connection(self, place),
             context=self._context,
             backlog=_BACKLOG,
             handshake=self._handshake,
@@ -90,57 +74,48 @@ class Front:
         """End what is open still."""
         if self._door is not None:
             await self._door.wait_closed()
-        for connection in tuple(self._open):
+        for connection in [connection for held in self._held.values() for connection in held]:
             connection.abort()
             await connection.gone.wait()
 
-    def peer(self, name: str) -> Peer | None:
-        """Whose connection it is that gRPC knows by this name; None for one that is closed, or came another way."""
-        return self._peers.get(name)
+    def peer(self, name: str) -> Connection | None:
+        """The connection that gRPC knows by this name; None for one that is closed, or came another way."""
+        return self._known.get(name)
 
-    def opened(self, connection: _Outside, peer: Peer) -> None:
-        """The handshake of a connection is over."""
-        self._open.add(connection)
-        holder = self._holder(peer.pem) if peer.pem is not None else None
-        if holder is None:
-            return
-        # It gives way to others of its holder alone; strangers give way to it.
-        connection.place.busy()
+    def hold(self, connection: Connection, holder: str) -> None:
+        """The connection is this holder's from now on, its newest."""
+        self.release(connection)
         connection.holder = holder
         held = self._held.setdefault(holder, OrderedDict())
         held[connection] = None
         if len(held) > self._each:
-            self._lines.warning(
-                "a caller has too many connections; its oldest is closed", {"caller": holder}, peer=peer.address
-            )
-            oldest, _ = held.popitem(last=False)
-            oldest.abort()
+            same = {"holder": holder}
+            self._lines.warning("too many connections; the oldest is closed", same, peer=connection.address)
+            next(iter(held)).abort()
 
-    def closed(self, connection: _Outside) -> None:
-        """A connection is no more."""
-        self._open.discard(connection)
-        connection.place.leave()
-        held = self._held.get(connection.holder, OrderedDict())
-        held.pop(connection, None)
-        if not held:
-            self._held.pop(connection.holder, None)
+    def release(self, connection: Connection) -> None:
+        """The connection is nobody's."""
+        if (held := self._held.get(connection.holder)) is not None:
+            held.pop(connection, None)
+            if not held:
+                del self._held[connection.holder]
 
-    async def hand_on(self, connection: _Outside, peer: Peer) -> None:
-        """Connect to gRPC for a connection of this peer. Raises OSError where gRPC takes no more."""
+    async def hand_on(self, connection: Connection) -> None:
+        """Connect the other end, to gRPC. Raises OSError where gRPC takes no more."""
         name = f"{self._name}-{next(self._numbers)}"
         known = f"unix-abstract:{name}"
-        inside = _Inside(lambda: self._peers.pop(known, None))
+        inside = _Inside(lambda: self._known.pop(known, None))
         inside.other, connection.other = connection, inside
         ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         loop = asyncio.get_running_loop()
         try:
             ours.setblocking(False)
             ours.bind(f"\0{name}")
-            self._peers[known] = peer
+            self._known[known] = connection
             await loop.sock_connect(ours, f"\0{self._name}")
             await loop.create_unix_connection(lambda: inside, sock=ours)
         except BaseException:
-            self._peers.pop(known, None)
+            self._known.pop(known, None)
             if inside.transport is not None:
                 inside.transport.abort()
             else:
@@ -160,45 +135,66 @@ class _Inside(End):
         self._lost()
 
 
-class _Outside(End):
-    """The end at the caller, in the place that it has at the door."""
+class Connection(End):
+    """The end at the caller: its `address`, and its certificate in PEM."""
 
     def __init__(self, front: Front, place: Place) -> None:
         super().__init__()
-        self.place = place
+        self.address = ""
+        self.pem = b""
         self.holder = ""
         self.gone = asyncio.Event()
         self._front = front
+        self._place = place
+        self._recognized = False
         self._handing: asyncio.Task[None] | None = None
+
+    def belongs_to(self, caller: str) -> None:
+        """A call of this caller was recognized on it: strangers' connections give way to it, not it to theirs."""
+        if self._recognized and self.holder == caller:
+            return
+        self._recognized = True
+        self._place.busy()
+        self._front.hold(self, caller)
+        self.go_on("too fast")
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.place.close = self.abort
-        assert self.transport is not None  # noqa: S101 - it was just set
-        self.transport.pause_reading()  # until the other end is there
-        peer = self._peer(self.transport)
-        self._front.opened(self, peer)
-        self._handing = asyncio.get_running_loop().create_task(self._hand_on(self.transport, peer))
+        self.stop("no other end")
+        self._place.close = self.abort
+        address = transport.get_extra_info("peername")
+        self.address = f"{address[0]}:{address[1]}" if address else ""
+        der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        self.pem = ssl.DER_cert_to_PEM_cert(der).encode()
+        self._front.hold(self, f"certificate {hashlib.sha256(der).hexdigest()}")
+        self._handing = asyncio.get_running_loop().create_task(self._hand_on())
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if not self._recognized:
+            self._slow_down(len(data))
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
         if self._handing is not None:
             self._handing.cancel()
-        self._front.closed(self)
+        self._front.release(self)
+        self._place.leave()
         self.gone.set()
 
-    async def _hand_on(self, transport: asyncio.Transport, peer: Peer) -> None:
+    async def _hand_on(self) -> None:
         try:
-            await self._front.hand_on(self, peer)
+            await self._front.hand_on(self)
         except OSError as error:
-            log.info("a connection cannot be handed on", peer=peer.address, error=error.strerror or str(error))
+            log.info("a connection cannot be handed on", peer=self.address, error=error.strerror or str(error))
             self.abort()
         else:
-            if not transport.is_closing():
-                transport.resume_reading()
+            self.go_on("no other end")
 
-    def _peer(self, transport: asyncio.Transport) -> Peer:
-        address = transport.get_extra_info("peername")
-        text = f"{address[0]}:{address[1]}" if address else ""
-        der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
-        return Peer(text, ssl.DER_cert_to_PEM_cert(der).encode() if der else None, self.abort)
+    def _slow_down(self, size: int) -> None:
+        """A call is refused with 64 KiB of it taken in: these must not come faster than calls are refused."""
+        rate = self._front.strange
+        rate.spend(self.holder, size)
+        if delay := rate.take(self.holder, 0.0):
+            self.stop("too fast")
+            asyncio.get_running_loop().call_later(delay, self.go_on, "too fast")

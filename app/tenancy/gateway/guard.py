@@ -11,7 +11,7 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import grpc
@@ -21,7 +21,7 @@ import structlog
 from app.errors import ApiError
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
-from app.tenancy.gateway.front import Peer
+from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Rate, Slots
 from app.tenancy.gateway.observer import GatewayObserver
@@ -38,6 +38,8 @@ _HOLD = 0.5
 """Seconds for which a call over the rate waits before it is refused."""
 _MOST_HELD = 100
 """Calls of one caller that wait so; more are refused at once."""
+_KNOWN: tuple[Audience, ...] = ("tenant", "admin")
+_STRANGERS = "strangers"
 _caller: ContextVar[Caller] = ContextVar("caller")
 
 
@@ -108,7 +110,7 @@ class Guard(grpc.aio.ServerInterceptor):
         waiting: Callable[[], list[str]],
         limits: Limits,
         receiving: Receiving,
-        peer: Callable[[str], Peer | None],
+        peer: Callable[[str], Connection | None],
         observer: GatewayObserver,
         lines: SparingLog,
         spans: ServedSpans | None = None,
@@ -215,26 +217,39 @@ class Guard(grpc.aio.ServerInterceptor):
         audience = self._audiences.get(method.service, "admin")
         evidence = Evidence(peer.pem, _said(context, TENANT_ID), audience, _said(context, CLUSTER_KEY))
         caller = await self._recognized(evidence, service=method.service, peer=peer.address)
-        with self._calls.hold(caller.label) as held:
+        holder = self._holder(caller, evidence, peer)
+        with self._calls.hold(holder) as held:
             if not held:
-                self._observer.throttled(caller.label, "calls")
-                await self._wait(caller.label)
+                self._observer.throttled(holder, "calls")
+                await self._wait(holder)
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
             if caller.tenant is not None and (refusal := await self._claim(caller.tenant, evidence.clusters)):
                 raise self._refuse(refusal, service=method.service, peer=peer.address)
             if method.streaming:
-                await self._streamed(caller, method, context, evidence=evidence, peer=peer)
+                await self._streamed(holder, method, context, evidence=evidence, peer=peer)
                 return
-            async with self._receiving.request(method.parse, context, caller.label) as message:
+            async with self._receiving.request(method.parse, context, holder) as message:
                 await self._give(context, await method.inner(message, context), peer)
 
-    async def _give(self, context: Context, answer: Any, peer: Peer) -> None:
+    def _holder(self, caller: Caller, evidence: Evidence, peer: Connection) -> str:
+        """Under what name the call counts; callers of what is open to anyone share one, unless they are known."""
+        found: Caller | Refusal = caller
+        for audience in () if evidence.audience != "anyone" else _KNOWN:
+            found = self._decide(replace(evidence, audience=audience))
+            if isinstance(found, Caller):
+                break
+        if isinstance(found, Refusal):
+            return _STRANGERS
+        peer.belongs_to(found.label)
+        return found.label
+
+    async def _give(self, context: Context, answer: Any, peer: Connection) -> None:
         """One answer, which has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""
         try:
             async with asyncio.timeout(self._seconds):
                 await _write(context, answer)
         except TimeoutError as error:
-            peer.close()
+            peer.abort()
             raise _Departed from error
 
     async def _recognized(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
@@ -250,11 +265,11 @@ class Guard(grpc.aio.ServerInterceptor):
         return decision
 
     async def _streamed(
-        self, caller: Caller, method: _Method, context: Context, *, evidence: Evidence, peer: Peer
+        self, holder: str, method: _Method, context: Context, *, evidence: Evidence, peer: Connection
     ) -> None:
-        with self._slots.hold(caller.label) as held:
+        with self._slots.hold(holder) as held:
             if not held:
-                self._observer.throttled(caller.label, "streams")
+                self._observer.throttled(holder, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
             stream: _Stream | None = None
             try:
@@ -262,7 +277,7 @@ class Guard(grpc.aio.ServerInterceptor):
                     stream = _Stream(evidence, method.service, peer.address, scope)
                     self._streams.add(stream)
                     try:
-                        await self._stream(caller, method, context, peer)
+                        await self._stream(holder, method, context, peer)
                     finally:
                         self._streams.discard(stream)
             except TimeoutError:
@@ -270,16 +285,16 @@ class Guard(grpc.aio.ServerInterceptor):
                     raise stream.ended from None
                 raise
 
-    async def _stream(self, caller: Caller, method: _Method, context: Context, peer: Peer) -> None:
+    async def _stream(self, holder: str, method: _Method, context: Context, peer: Connection) -> None:
         """Runs in a scope that `_end` can close from outside."""
         # Before the first message: gRPC sends no status past a message that is stuck with the headers, and a caller
         # that is to send learns that it may.
         await context.send_initial_metadata(())
         receiving = self._receiving
         if method.streams_in:
-            answer = method.inner(receiving.each(method.parse, context, caller.label), context)
+            answer = method.inner(receiving.each(method.parse, context, holder), context)
         else:
-            answer = method.inner(await receiving.first(method.parse, context, caller.label), context)
+            answer = method.inner(await receiving.first(method.parse, context, holder), context)
         if isinstance(answer, AsyncGenerator):
             async with contextlib.aclosing(answer) as messages:
                 async for message in messages:

@@ -33,7 +33,7 @@ class Limits:
     caller gives way. Each costs some 50 KiB."""
     connections_per_tenant: int = 32
     """One more closes the oldest."""
-    streams_per_connection: int = 100
+    streams_per_connection: int = 50
     streams_per_tenant: int = 8
     calls_per_tenant: int = 100
     """Calls and streams that are open at a time. Nothing of a call has been read yet but what gRPC takes unasked …"""

@@ -10,32 +10,46 @@ _BUFFERED = 64 * 1024
 
 
 class End(asyncio.Protocol):
-    """One end; `other` is set before bytes can come in."""
+    """One end; `other` is set before bytes can come in. It is read while there is no reason to `stop`."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
         self.other: End | None = None
+        self._stopped: set[str] = set()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast("asyncio.Transport", transport)
         self.transport.set_write_buffer_limits(high=_BUFFERED)
 
     def data_received(self, data: bytes) -> None:
-        if (other := self._open_other()) is not None:
-            other.write(data)
+        if self.other is not None and self.other.is_open():
+            cast("asyncio.Transport", self.other.transport).write(data)
 
     def pause_writing(self) -> None:
-        if (other := self._open_other()) is not None:
-            other.pause_reading()
+        if self.other is not None:
+            self.other.stop("full")
 
     def resume_writing(self) -> None:
-        if (other := self._open_other()) is not None:
-            other.resume_reading()
+        if self.other is not None:
+            self.other.go_on("full")
 
     def connection_lost(self, _error: Exception | None) -> None:
-        other, self.transport = self._open_other(), None
-        if other is not None:
-            other.close()  # what is under way to it still goes out
+        self.transport = None
+        if self.other is not None and self.other.is_open():
+            cast("asyncio.Transport", self.other.transport).close()  # what is under way to it still goes out
+
+    def stop(self, reason: str) -> None:
+        """Read no more for this reason."""
+        if not self._stopped and self.is_open():
+            cast("asyncio.Transport", self.transport).pause_reading()
+        self._stopped.add(reason)
+
+    def go_on(self, reason: str) -> None:
+        """This reason is no more."""
+        if reason in self._stopped:
+            self._stopped.remove(reason)
+            if not self._stopped and self.is_open():
+                cast("asyncio.Transport", self.transport).resume_reading()
 
     def abort(self) -> None:
         """Close both ends at once."""
@@ -43,6 +57,5 @@ class End(asyncio.Protocol):
             if end is not None and end.transport is not None:
                 end.transport.abort()
 
-    def _open_other(self) -> asyncio.Transport | None:
-        transport = self.other.transport if self.other is not None else None
-        return None if transport is None or transport.is_closing() else transport
+    def is_open(self) -> bool:
+        return self.transport is not None and not self.transport.is_closing()

@@ -85,7 +85,6 @@ class Gateway:
             room=Room(allowed_connections(options.limits.connections, descriptors=3)),
             each=options.limits.connections_per_tenant,
             handshake=options.handshake,
-            holder=self._holder,
             lines=self._lines,
         )
         self._guard = Guard(
@@ -168,6 +167,7 @@ class Gateway:
             self._credentials.look()
             self._guard.review()
             self._lines.review()
+            self._front.strange.forget_idle()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
 
@@ -189,12 +189,6 @@ class Gateway:
         if isinstance(found, Refusal) or found.tenant is None:
             return found
         return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
-
-    def _holder(self, pem: bytes) -> str | None:
-        """Who has a connection of this certificate; a suspended tenant's is a stranger's."""
-        audiences: tuple[Audience, ...] = ("tenant", "admin")
-        found = (self._decide(Evidence(pem, (), audience)) for audience in audiences)
-        return next((caller.label for caller in found if isinstance(caller, Caller)), None)
 
     def _server(self) -> grpc.aio.Server:
         client, options, sources = self._client, self._options, self._sources

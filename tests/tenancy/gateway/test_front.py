@@ -9,13 +9,16 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
 
+from app.tenancy.gateway.limits import Rate
 from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS
 from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import fails, rule, rules
+from tests.tenancy.gateway.halfsent import HalfSent
 
 CODE = grpc.StatusCode
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -23,10 +26,11 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 @contextlib.asynccontextmanager
 async def connections(door: Door, name: str, count: int) -> AsyncIterator[list[Connection]]:
-    """So many, opened one after the other, on which HTTP/2 has begun."""
+    """So many, opened one after the other with one certificate, on which HTTP/2 has begun and no call."""
     made: list[Connection] = []
+    identity = door.pki.tenant(name)
     for _ in range(count):
-        reader, writer = await door.connection(door.pki.tenant(name))
+        reader, writer = await door.connection(identity)
         writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0")
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await reader.readexactly(9)
@@ -49,27 +53,39 @@ async def listed(channel: Any) -> Any:
 
 
 async def test_a_caller_with_too_many_connections_loses_its_oldest(infra: Infra, start: Start) -> None:
+    """Whatever certificates it calls with; another's are left alone."""
     await infra.add_tenant("tenant1")
     await infra.add_tenant("tenant2")
     door = await start(limits=Limits(connections_per_tenant=3))
-    other = door.tenant("tenant2")
-    watch = rules(other).Watch(pb.WatchWorkloadRulesRequest())
-    assert (await watch.read()).synced
+    other = rules(door.tenant("tenant2")).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await other.read()).synced
+    watches = []
+    for _ in range(5):
+        watches.append(rules(door.tenant("tenant1")).Watch(pb.WatchWorkloadRulesRequest()))
+        assert (await watches[-1].read()).synced
+    held = door.gateway._front._held
+    for watch in watches[:2]:
+        assert (await fails(watch)).code() is CODE.UNAVAILABLE
+    assert len(held["tenant1"]) == 3
+    assert not any(watch.done() for watch in (*watches[2:], other))
+    for watch in (*watches, other):
+        watch.cancel()
+
+
+async def test_a_certificate_has_no_more_connections_before_it_calls(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(connections_per_tenant=3))
     async with connections(door, "tenant1", 5) as opened:
         assert await is_closed(opened[0])
         assert await is_closed(opened[1])
-        held = door.gateway._front._held
-        await until(lambda: len(held["tenant1"]) == 3)
+        await until(lambda: [len(held) for held in door.gateway._front._held.values()] == [3])
         assert not opened[2][0].at_eof()
-        assert len(held["tenant2"]) == 1
-        assert not watch.done()
-    await until(lambda: "tenant1" not in held)
-    await listed(door.tenant("tenant1"))
-    watch.cancel()
+        await listed(door.tenant("tenant1"))
+    await until(lambda: set(door.gateway._front._held) == {"tenant1"})
 
 
 async def test_strangers_give_way_to_callers(infra: Infra, start: Start) -> None:
-    """Where all places are taken, the oldest connection of an unknown certificate is closed, and a caller's stays."""
+    """Where all places are taken, the oldest connection that no caller has is closed, and a caller's stays."""
     await infra.add_tenant("tenant1")
     await infra.add_tenant("tenant2")
     door = await start(limits=Limits(connections=4))
@@ -85,16 +101,42 @@ async def test_strangers_give_way_to_callers(infra: Infra, start: Start) -> None
     first.cancel()
 
 
-async def test_a_suspended_tenant_is_a_stranger(infra: Infra, start: Start) -> None:
+async def test_a_tenant_that_is_suspended_is_a_stranger_until_it_is_served(infra: Infra, start: Start) -> None:
     await infra.add_tenant("tenant1", suspended=True)
-    door = await start(limits=Limits(connections_per_tenant=1))
-    error = await fails(listed(door.tenant("tenant1")))
-    assert error.code() is CODE.PERMISSION_DENIED
-    assert not door.gateway._front._held
-    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": False}}, patch_type="merge")
+    door = await start()
     channel = door.tenant("tenant1")
+    assert (await fails(listed(channel))).code() is CODE.PERMISSION_DENIED
+    assert all(holder.startswith("certificate ") for holder in door.gateway._front._held)
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": False}}, patch_type="merge")
     await until(lambda: _answers(channel))
     assert set(door.gateway._front._held) == {"tenant1"}
+
+
+async def test_health_is_for_strangers_too_and_makes_no_caller_of_them(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start()
+    for name, holder in (("stranger", "certificate "), ("tenant1", "tenant1")):
+        channel = door.tenant(name)
+        await health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
+        assert any(held.startswith(holder) for held in door.gateway._front._held)
+
+
+async def test_what_a_stranger_sends_is_taken_in_slowly(infra: Infra, start: Start, monkeypatch: Any) -> None:
+    """Of each of its calls gRPC takes in 64 KiB before it is refused; nothing of another's is held up by it."""
+    await infra.add_tenant("tenant1")
+    door = await start()
+    monkeypatch.setattr(door.gateway._front, "strange", Rate(per_second=1e-3, burst=200_000))
+    stranger = await HalfSent.begin(door, "stranger", path="/none/None", calls=50, size=100_000)
+    sending = asyncio.create_task(stranger.send_all_it_can())
+    await until(lambda: any(connection._stopped for held in _held(door) for connection in held))
+    await listed(door.tenant("tenant1"))
+    assert not sending.done()
+    sending.cancel()
+    await stranger.end()
+
+
+def _held(door: Door) -> list[Any]:
+    return list(door.gateway._front._held.values())
 
 
 async def _answers(channel: Any) -> bool:
