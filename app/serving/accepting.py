@@ -40,7 +40,7 @@ def allowed_connections(wanted: int = CONNECTIONS, *, descriptors: int = 2) -> i
     Each connection costs as many `descriptors`, those of the process's other ports included.
     """
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return wanted if limit == resource.RLIM_INFINITY else max(16, min(wanted, (limit - _RESERVED) // descriptors))
+    return wanted if limit == resource.RLIM_INFINITY else min(wanted, max(16, (limit - _RESERVED) // descriptors))
 
 
 def _nothing() -> None:

@@ -78,7 +78,7 @@ class Front:
             connection.abort()
             await connection.gone.wait()
 
-    def peer(self, name: str) -> Connection | None:
+    def connection(self, name: str) -> Connection | None:
         """The connection that gRPC knows by this name; None for one that is closed, or came another way."""
         return self._known.get(name)
 

@@ -1,7 +1,6 @@
-"""Stands before every call: who calls, whether it may, how often; ends streams that their holder may not have any more.
+"""Stands before every call: has it admitted, takes its request in, gives its answer; ends streams that may not go on.
 
-It knows services by name and audience, not by what they do. Everything that ends a call with an error passes here
-and becomes one gRPC status.
+Everything that ends a call with an error passes here and becomes one gRPC status.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -20,53 +18,20 @@ import structlog
 
 from app.errors import ApiError
 from app.tenancy.callspans import ServedSpans
+from app.tenancy.gateway.admitting import Admission, Evidence
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
 from app.tenancy.gateway.front import Connection
-from app.tenancy.gateway.identity import Audience, Caller, Refusal
-from app.tenancy.gateway.limits import Rate, Slots
+from app.tenancy.gateway.identity import Audience, Refusal
+from app.tenancy.gateway.limits import Slots
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.receiving import Context, Parse, Receiving
-from app.tenancy.gateway.sparing import SparingLog
-from app.tenancy.model import CLUSTER_KEY, Tenant
+from app.tenancy.model import CLUSTER_KEY
 
 log = structlog.get_logger(__name__)
 
 Behavior = Callable[[object, Context], Awaitable[None]]
 TENANT_ID = "tenant-id"
-_HOLD = 0.5
-"""Seconds for which a call over the rate waits before it is refused."""
-_MOST_HELD = 100
-"""Calls of one caller that wait so; more are refused at once."""
-_KNOWN: tuple[Audience, ...] = ("tenant", "admin")
-_STRANGERS = "strangers"
-_caller: ContextVar[Caller] = ContextVar("caller")
-
-
-@dataclass(frozen=True, slots=True)
-class Evidence:
-    """What a call shows: its certificate, what it says of itself, and whom the service is for."""
-
-    pem: bytes | None
-    tenant_ids: tuple[str, ...]
-    audience: Audience
-    clusters: tuple[str, ...] = ()
-
-
-Decide = Callable[[Evidence], Caller | Refusal]
-Claim = Callable[[Tenant, tuple[str, ...]], Awaitable[Refusal | None]]
-
-
-def tenant_of_call() -> Tenant:
-    """The tenant whose call is being served; only for services that are for tenants."""
-    tenant = _caller.get().tenant
-    assert tenant is not None, "a tenant's service without a tenant"  # noqa: S101 - the guard has seen to it
-    return tenant
-
-
-def label_of_call() -> str:
-    """What the limits of the call's caller are counted under."""
-    return _caller.get().label
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,39 +62,28 @@ class _Stream:
 class Guard(grpc.aio.ServerInterceptor):
     """`audiences` maps the names of services to whom they are for; any other service is for nobody.
 
-    `peer` knows whose connection it is that gRPC calls by a name. `claim` has the last word on a tenant's call, where
-    more than the caches is needed for it. `waiting` says what is missing before callers can be told from each other.
+    `connection` knows the one that gRPC calls by a name.
     """
 
     def __init__(
         self,
-        decide: Decide,
+        admission: Admission,
         *,
-        claim: Claim,
         audiences: Mapping[str, Audience],
-        waiting: Callable[[], list[str]],
         limits: Limits,
         receiving: Receiving,
-        peer: Callable[[str], Connection | None],
+        connection: Callable[[str], Connection | None],
         observer: GatewayObserver,
-        lines: SparingLog,
         spans: ServedSpans | None = None,
     ) -> None:
-        self._decide = decide
+        self._admission = admission
         self._spans = spans
-        self._claim = claim
         self._audiences = audiences
-        self._waiting = waiting
         self._observer = observer
-        self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
-        self._refusals = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._receiving = receiving
-        self._peer = peer
+        self._connection = connection
         self._seconds = limits.exchange
-        self._calls = Slots(limits.calls_per_tenant, lambda _name, _count: None)
         self._slots = Slots(limits.streams_per_tenant, observer.streams)
-        self._lines = lines
-        self._held = Slots(_MOST_HELD, lambda _name, _count: None)
         self._streams: set[_Stream] = set()
 
     async def intercept_service(
@@ -159,12 +113,12 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def review(self) -> None:
         """Ask again who holds each open stream, and end those whose holder may not have it any more."""
-        for kept in (self._rate, self._refusals, self._receiving):
+        for kept in (self._admission, self._receiving):
             kept.forget_idle()
         for stream in tuple(self._streams):
-            decision = self._decide(stream.evidence)
+            decision = self._admission.decide(stream.evidence)
             if isinstance(decision, Refusal):
-                self._end(stream, self._refuse(decision, service=stream.service, peer=stream.peer))
+                self._end(stream, self._admission.refuse(decision, service=stream.service, peer=stream.peer))
 
     def end_all(self, refused: Refused) -> None:
         """End every open stream."""
@@ -211,61 +165,29 @@ class Guard(grpc.aio.ServerInterceptor):
 
     async def _serve(self, method: _Method, context: Context) -> None:
         """One call, from who it is to the last byte of its answer."""
-        peer = self._peer(context.peer())
-        if peer is None:
+        connection = self._connection(context.peer())
+        if connection is None:
             raise Refused(Code.UNAVAILABLE, "the connection is closed")
         audience = self._audiences.get(method.service, "admin")
-        evidence = Evidence(peer.pem, _said(context, TENANT_ID), audience, _said(context, CLUSTER_KEY))
-        caller = await self._recognized(evidence, service=method.service, peer=peer.address)
-        holder = self._holder(caller, evidence, peer)
-        with self._calls.hold(holder) as held:
-            if not held:
-                self._observer.throttled(holder, "calls")
-                await self._wait(holder)
-                raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
-            if caller.tenant is not None and (refusal := await self._claim(caller.tenant, evidence.clusters)):
-                raise self._refuse(refusal, service=method.service, peer=peer.address)
+        evidence = Evidence(connection.pem, _said(context, TENANT_ID), audience, _said(context, CLUSTER_KEY))
+        async with self._admission.call(evidence, service=method.service, connection=connection) as holder:
             if method.streaming:
-                await self._streamed(holder, method, context, evidence=evidence, peer=peer)
+                await self._streamed(holder, method, context, evidence=evidence, connection=connection)
                 return
             async with self._receiving.request(method.parse, context, holder) as message:
-                await self._give(context, await method.inner(message, context), peer)
+                await self._give(context, await method.inner(message, context), connection)
 
-    def _holder(self, caller: Caller, evidence: Evidence, peer: Connection) -> str:
-        """Under what name the call counts; callers of what is open to anyone share one, unless they are known."""
-        found: Caller | Refusal = caller
-        for audience in () if evidence.audience != "anyone" else _KNOWN:
-            found = self._decide(replace(evidence, audience=audience))
-            if isinstance(found, Caller):
-                break
-        if isinstance(found, Refusal):
-            return _STRANGERS
-        peer.belongs_to(found.label)
-        return found.label
-
-    async def _give(self, context: Context, answer: Any, peer: Connection) -> None:
+    async def _give(self, context: Context, answer: Any, connection: Connection) -> None:
         """One answer, which has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""
         try:
             async with asyncio.timeout(self._seconds):
                 await _write(context, answer)
         except TimeoutError as error:
-            peer.abort()
+            connection.abort()
             raise _Departed from error
 
-    async def _recognized(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
-        """Who calls, and not too often."""
-        if evidence.audience != "anyone" and (missing := self._waiting()):
-            raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
-        decision = self._decide(evidence)
-        if isinstance(decision, Refusal):
-            await self._spare(decision, peer=peer)
-            raise self._refuse(decision, service=service, peer=peer)
-        _caller.set(decision)
-        await self._take(decision.label)
-        return decision
-
     async def _streamed(
-        self, holder: str, method: _Method, context: Context, *, evidence: Evidence, peer: Connection
+        self, holder: str, method: _Method, context: Context, *, evidence: Evidence, connection: Connection
     ) -> None:
         with self._slots.hold(holder) as held:
             if not held:
@@ -274,10 +196,10 @@ class Guard(grpc.aio.ServerInterceptor):
             stream: _Stream | None = None
             try:
                 async with asyncio.timeout(None) as scope:
-                    stream = _Stream(evidence, method.service, peer.address, scope)
+                    stream = _Stream(evidence, method.service, connection.address, scope)
                     self._streams.add(stream)
                     try:
-                        await self._stream(holder, method, context, peer)
+                        await self._stream(holder, method, context, connection)
                     finally:
                         self._streams.discard(stream)
             except TimeoutError:
@@ -285,7 +207,7 @@ class Guard(grpc.aio.ServerInterceptor):
                     raise stream.ended from None
                 raise
 
-    async def _stream(self, holder: str, method: _Method, context: Context, peer: Connection) -> None:
+    async def _stream(self, holder: str, method: _Method, context: Context, connection: Connection) -> None:
         """Runs in a scope that `_end` can close from outside."""
         # Before the first message: gRPC sends no status past a message that is stuck with the headers, and a caller
         # that is to send learns that it may.
@@ -300,37 +222,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 async for message in messages:
                     await _write(context, message)
         elif (last := await answer) is not None:
-            await self._give(context, last, peer)
-
-    async def _take(self, label: str) -> None:
-        if delay := self._rate.take(label):
-            self._observer.throttled(label, "rate")
-            await self._wait(label)
-            milliseconds = str(int(delay * 1000) + 1)
-            message = f"too many calls; try again in {milliseconds} ms"
-            # gRPC's own clients wait for so long before they try again.
-            raise Refused(Code.RESOURCE_EXHAUSTED, message, trailing=(("grpc-retry-pushback-ms", milliseconds),))
-
-    async def _spare(self, refusal: Refusal, *, peer: str) -> None:
-        """Who is refused too often waits for it, under the name of the certificate or else where the call is from."""
-        name = f"refused {refusal.name or peer.rpartition(':')[0]}"
-        if self._refusals.take(name):
-            self._observer.throttled(f"certificate {refusal.name}", "refused")
-            await self._wait(name)
-
-    async def _wait(self, name: str) -> None:
-        """Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it."""
-        with self._held.hold(name) as held:
-            if held:
-                await asyncio.sleep(_HOLD)
-
-    def _refuse(self, refusal: Refusal, *, service: str, peer: str) -> Refused:
-        self._observer.refused(service, refusal.reason)
-        same = {"certificate": refusal.name, "service": service, "reason": refusal.reason}
-        self._lines.warning("call refused", same, peer=peer)
-        # Another cluster's call is not a stranger's: it is served as soon as the Tenant says so.
-        code = Code.FAILED_PRECONDITION if refusal.reason == "cluster" else Code.PERMISSION_DENIED
-        return Refused(code, refusal.message)
+            await self._give(context, last, connection)
 
 
 class _Departed(Exception):

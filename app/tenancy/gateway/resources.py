@@ -15,9 +15,9 @@ from app.kube.reading import get_or_none
 from app.kube.resources import Resource
 from app.kube.store import Store
 from app.placement.model import PlacementOptions
+from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.failures import Code, Refused, invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.guard import label_of_call, tenant_of_call
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.listing import Lists
 from app.tenancy.gateway.manifests import Manifest, prepare, read, render, resource_of

@@ -13,10 +13,10 @@ from app.kube.store import Store
 from app.placement.model import PlacementOptions, Requirement
 from app.placement.plan import contradictions
 from app.placement.policy import TenantPolicy
+from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.confining import confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.guard import label_of_call, tenant_of_call
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers

@@ -21,11 +21,12 @@ from app.kube.store import EventType, Key
 from app.serving.accepting import Room, allowed_connections
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
+from app.tenancy.gateway.admitting import Admission, Evidence
 from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
-from app.tenancy.gateway.guard import Evidence, Guard
+from app.tenancy.gateway.guard import Guard
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
 from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
@@ -87,16 +88,21 @@ class Gateway:
             handshake=options.handshake,
             lines=self._lines,
         )
-        self._guard = Guard(
+        admission = Admission(
             self._decide,
             claim=Clusters(client).claim,
-            audiences=AUDIENCES,
             waiting=self._sources.unsynced,
             limits=options.limits,
-            receiving=Receiving(options.limits, self._readers),
-            peer=self._front.peer,
             observer=observer,
             lines=self._lines,
+        )
+        self._guard = Guard(
+            admission,
+            audiences=AUDIENCES,
+            limits=options.limits,
+            receiving=Receiving(options.limits, self._readers),
+            connection=self._front.connection,
+            observer=observer,
             spans=spans,
         )
         self._sources.tenants.subscribe(self._tenant_changed)

@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator
 
 from app.kube.client import KubeClient
 from app.kube.store import Store
+from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.guard import tenant_of_call
 from app.tenancy.gateway.ledger import Known, Ledger
 from app.tenancy.gateway.limits import Rate, Turns
 from app.tenancy.gateway.observer import GatewayObserver

@@ -86,7 +86,7 @@ async def test_calls_under_way_are_limited_by_caller(infra: Infra, start: Start)
     door = await start(limits=Limits(calls_per_tenant=2))
     channel = door.tenant("tenant1")
     silent = [channel.stream_unary(UPDATE)() for _ in range(2)]
-    await until(lambda: door.gateway._guard._calls._held == {"tenant1": 2})
+    await until(lambda: door.gateway._guard._admission._calls._held == {"tenant1": 2})
     error = await fails(rules(channel).List(pb.ListWorkloadRulesRequest()))
     assert error.code() is CODE.RESOURCE_EXHAUSTED
     assert "too many calls under way" in (error.details() or "")
@@ -94,7 +94,7 @@ async def test_calls_under_way_are_limited_by_caller(infra: Infra, start: Start)
     await rules(door.tenant("tenant2")).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
     for call in silent:
         call.cancel()
-    await until(lambda: not door.gateway._guard._calls._held)
+    await until(lambda: not door.gateway._guard._admission._calls._held)
     await rules(channel).List(pb.ListWorkloadRulesRequest(), timeout=PATIENCE)
 
 
@@ -112,7 +112,7 @@ async def test_an_answer_that_is_not_taken_ends_its_call(infra: Infra, start: St
     await reader.send_all_it_can()
     reader.complete()
     await until(lambda: [code for _, method, code in door.seen.calls if method == "List"] == ["CANCELLED"] * 3)
-    assert not door.gateway._guard._calls._held
+    assert not door.gateway._guard._admission._calls._held
     await reader.closed_by_server()
     await reader.end()
 

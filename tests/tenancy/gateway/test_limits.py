@@ -45,9 +45,9 @@ async def test_calls_over_the_rate_are_held_before_they_are_refused(infra: Infra
     await stub.List(pb.ListWorkloadRulesRequest())
     refused = asyncio.create_task(fails(stub.List(pb.ListWorkloadRulesRequest())))
     await until(lambda: door.seen.throttles)
-    assert door.gateway._guard._held._held == {"tenant1": 1}
+    assert door.gateway._guard._admission._held._held == {"tenant1": 1}
     assert (await refused).code() is CODE.RESOURCE_EXHAUSTED
-    assert not door.gateway._guard._held._held
+    assert not door.gateway._guard._admission._held._held
 
 
 async def test_events_are_read_no_faster_than_the_limit(infra: Infra, start: Start) -> None:
@@ -83,7 +83,7 @@ async def test_refused_calls_are_held_where_they_are_too_many(infra: Infra, star
     await infra.add_tenant("tenant1")
     door = await start(limits=Limits(calls_per_second=0.01, calls_burst=1))
     stub, false = rules(door.tenant("tenant1")), (("tenant-id", "tenant2"),)
-    held = door.gateway._guard._held._held
+    held = door.gateway._guard._admission._held._held
     first = await fails(stub.List(pb.ListWorkloadRulesRequest(), metadata=false))
     assert not door.seen.throttles
     refused = asyncio.create_task(fails(stub.List(pb.ListWorkloadRulesRequest(), metadata=false)))
