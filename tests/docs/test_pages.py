@@ -197,7 +197,8 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "values of a manifest": f"{limits.manifest_values:,}",
         "streams of a tenant": f"{limits.streams_per_tenant}",
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
-        "bytes on a tenant's streams": f"{limits.stream_bytes_per_second / 2**20:g} MiB a second",
+        "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",
+        "bytes of a certificate that is no caller's": f"{limits.strange_bytes_per_second / 1024:g} KiB a second",
         "workloads of a tenant": f"{limits.workloads_per_tenant:,}",
         "writes of a tenant under way": f"{limits.writes_per_tenant} of {limits.writes}",
     }

@@ -18,14 +18,14 @@ from collections.abc import Callable
 
 import structlog
 
-from app.serving.accepting import Door, Place, Room
+from app.serving.accepting import Door, Place, Room, allowed_connections
+from app.tenancy.gateway.framing import FrameCosts
 from app.tenancy.gateway.limits import Rate
+from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.relaying import End
 from app.tenancy.gateway.sparing import SparingLog
 
 _BACKLOG = 512
-_STRANGE_BYTES = 1024 * 1024
-"""Bytes a second that are taken from all connections of a certificate on which no caller has been recognized."""
 
 log = structlog.get_logger(__name__)
 
@@ -34,12 +34,16 @@ class Front:
     """gRPC must listen on `target` before `start`.
 
     A connection belongs to its certificate until a call on it is recognized, and to the caller from then on. Neither
-    has more than `each`: one more closes the oldest. Where the room is full, one that no caller has gives way. A TLS
-    handshake may take `handshake` seconds.
+    has more than `connections_per_tenant`: one more closes the oldest. Where the room is full, one that no caller has
+    gives way. A TLS handshake may take `handshake` seconds. A sender that is too fast waits; nothing is lost.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, room: Room, each: int, handshake: float, lines: SparingLog) -> None:
-        self._context, self._room, self._each, self._handshake = context, room, each, handshake
+    def __init__(self, context: ssl.SSLContext, *, limits: Limits, handshake: float, lines: SparingLog) -> None:
+        self._context, self._handshake = context, handshake
+        self._room = Room(allowed_connections(limits.connections, descriptors=3))
+        self._each = limits.connections_per_tenant
+        self._callers = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
+        self._strangers = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
         self._lines = lines
         # A name that is no file: the root file system of a container is read-only.
         self._name = f"berth-gateway-{secrets.token_hex(8)}"
@@ -47,7 +51,6 @@ class Front:
         self._known: dict[str, Connection] = {}
         self._held: dict[str, OrderedDict[Connection, None]] = {}
         self._door: Door | None = None
-        self.strange = Rate(per_second=_STRANGE_BYTES, burst=2 * _STRANGE_BYTES)
 
     @property
     def target(self) -> str:
@@ -81,6 +84,16 @@ class Front:
     def connection(self, name: str) -> Connection | None:
         """The connection that gRPC knows by this name; None for one that is closed, or came another way."""
         return self._known.get(name)
+
+    def delay(self, cost: int, *, holder: str, recognized: bool) -> float:
+        """Seconds for which nothing more may come in of this holder, after what has cost so much; 0 for none."""
+        rate = self._callers if recognized else self._strangers
+        rate.spend(holder, cost)
+        return rate.take(holder, 0.0)
+
+    def forget_idle(self) -> None:
+        self._callers.forget_idle()
+        self._strangers.forget_idle()
 
     def hold(self, connection: Connection, holder: str) -> None:
         """The connection is this holder's from now on, its newest."""
@@ -147,6 +160,7 @@ class Connection(End):
         self._front = front
         self._place = place
         self._recognized = False
+        self._costs = FrameCosts()
         self._handing: asyncio.Task[None] | None = None
 
     def belongs_to(self, caller: str) -> None:
@@ -171,8 +185,10 @@ class Connection(End):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if not self._recognized:
-            self._slow_down(len(data))
+        cost = self._costs.of(data)
+        if delay := self._front.delay(cost, holder=self.holder, recognized=self._recognized):
+            self.stop("too fast")
+            asyncio.get_running_loop().call_later(delay, self.go_on, "too fast")
 
     def connection_lost(self, error: Exception | None) -> None:
         super().connection_lost(error)
@@ -190,11 +206,3 @@ class Connection(End):
             self.abort()
         else:
             self.go_on("no other end")
-
-    def _slow_down(self, size: int) -> None:
-        """A call is refused with 64 KiB of it taken in: these must not come faster than calls are refused."""
-        rate = self._front.strange
-        rate.spend(self.holder, size)
-        if delay := rate.take(self.holder, 0.0):
-            self.stop("too fast")
-            asyncio.get_running_loop().call_later(delay, self.go_on, "too fast")

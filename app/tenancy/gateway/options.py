@@ -53,10 +53,13 @@ class Limits:
     """Events of workloads that are read from a tenant for long; its sender waits meanwhile …"""
     events_burst: int = 5000
     """… and at once."""
-    stream_bytes_per_second: float = 4.0 * 1024 * 1024
-    """Bytes that are read from all streams of a tenant for long; its sender waits meanwhile …"""
-    stream_bytes_burst: int = 32 * 1024 * 1024
-    """… and at once."""
+    bytes_per_second: float = 4.0 * 1024 * 1024
+    """Bytes that are taken from all connections of a tenant for long, and at once; what is short or compressed counts
+    for more (`framing`). Its sender waits meanwhile."""
+    bytes_burst: int = 16 * 1024 * 1024
+    strange_bytes_per_second: float = 256.0 * 1024
+    """The same for all connections of a certificate on which no caller was recognized."""
+    strange_bytes_burst: int = 1024 * 1024
     workload_bytes: int = 1024 * 1024
     """The largest document of a workload; a larger one is dropped and the last good state stays."""
     workloads_per_tenant: int = 20_000

@@ -1,7 +1,7 @@
-"""Takes in what a caller sends, once it is known who calls: how much of it at a time, how fast, and where it is parsed.
+"""Takes in what a caller sends, once it is known who calls: how much of it at a time, and where it is parsed.
 
-gRPC keeps a little of each call (`unread_bytes`) and reads on when it is asked to. A sender that is too fast waits;
-nothing is lost. A request that does not come in whole in time ends its call.
+gRPC keeps a little of each call (`unread_bytes`) and reads on when it is asked to. A request that does not come in
+whole in time ends its call.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import grpc.aio
 from google.protobuf.message import DecodeError
 
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import SMALL_MESSAGE, Readers
 
@@ -29,7 +29,6 @@ class Receiving:
     """What cannot be read as a message ends the call with INVALID_ARGUMENT. `label` is the caller's."""
 
     def __init__(self, limits: Limits, readers: Readers) -> None:
-        self._rate = Rate(per_second=limits.stream_bytes_per_second, burst=limits.stream_bytes_burst)
         self._requests = Turns(total=limits.requests, each=limits.requests_per_tenant)
         self._large = Turns(total=_LARGE_REQUESTS, each=1)
         self._seconds = limits.exchange
@@ -53,11 +52,9 @@ class Receiving:
     async def each(self, parse: Parse, context: Context, label: str) -> AsyncIterator[Any]:
         """The messages of a stream."""
         while (raw := await context.read()) is not grpc.aio.EOF:
-            await self._rate.turn(label, len(raw))
             yield await self._parsed(parse, raw, label)
 
     def forget_idle(self) -> None:
-        self._rate.forget_idle()
         self._readers.forget_idle()
 
     async def _arrived(self, context: Context) -> bytes:

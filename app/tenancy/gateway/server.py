@@ -18,7 +18,6 @@ from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.reflector import WatchObserver
 from app.kube.store import EventType, Key
-from app.serving.accepting import Room, allowed_connections
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.admitting import Admission, Evidence
@@ -83,8 +82,7 @@ class Gateway:
         self._readers = Readers(options.limits)
         self._front = Front(
             self._credentials.context,
-            room=Room(allowed_connections(options.limits.connections, descriptors=3)),
-            each=options.limits.connections_per_tenant,
+            limits=options.limits,
             handshake=options.handshake,
             lines=self._lines,
         )
@@ -173,7 +171,7 @@ class Gateway:
             self._credentials.look()
             self._guard.review()
             self._lines.review()
-            self._front.strange.forget_idle()
+            self._front.forget_idle()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
 

@@ -11,7 +11,6 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from app.tenancy.gateway.limits import Rate
 from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS
@@ -121,11 +120,10 @@ async def test_health_is_for_strangers_too_and_makes_no_caller_of_them(infra: In
         assert any(held.startswith(holder) for held in door.gateway._front._held)
 
 
-async def test_what_a_stranger_sends_is_taken_in_slowly(infra: Infra, start: Start, monkeypatch: Any) -> None:
+async def test_what_a_stranger_sends_is_taken_in_slowly(infra: Infra, start: Start) -> None:
     """Of each of its calls gRPC takes in 64 KiB before it is refused; nothing of another's is held up by it."""
     await infra.add_tenant("tenant1")
-    door = await start()
-    monkeypatch.setattr(door.gateway._front, "strange", Rate(per_second=1e-3, burst=200_000))
+    door = await start(limits=Limits(strange_bytes_per_second=1e-3, strange_bytes_burst=200_000))
     stranger = await HalfSent.begin(door, "stranger", path="/none/None", calls=50, size=100_000)
     sending = asyncio.create_task(stranger.send_all_it_can())
     await until(lambda: any(connection._stopped for held in _held(door) for connection in held))

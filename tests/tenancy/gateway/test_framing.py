@@ -1,0 +1,40 @@
+"""What frames cost, however the bytes of a connection are cut into pieces."""
+
+from __future__ import annotations
+
+import itertools
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.tenancy.gateway.framing import FrameCosts
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+
+def frame(kind: int, content: bytes = b"") -> bytes:
+    return struct.pack(">I", len(content))[1:] + struct.pack(">BBI", kind, 0, 1) + content
+
+
+def test_headers_and_short_frames_cost_more_than_messages() -> None:
+    costs = FrameCosts()
+    assert costs.of(PREFACE) == len(PREFACE)
+    assert costs.of(frame(0, b"x" * 1000)) == 256 + 1000
+    assert costs.of(frame(1, b"x" * 1000)) == costs.of(frame(9, b"x" * 1000)) == 256 + 8000
+    assert costs.of(frame(6, b"12345678") * 100) == 100 * (256 + 8)
+    assert costs.of(b"") == 0
+
+
+FRAMES = st.lists(st.tuples(st.integers(0, 12), st.binary(max_size=300)), max_size=8)
+
+
+@given(frames=FRAMES, cuts=st.lists(st.integers(0, 2000), max_size=20))
+def test_pieces_cost_together_what_the_whole_costs(frames: list[tuple[int, bytes]], cuts: list[int]) -> None:
+    whole = PREFACE + b"".join(frame(kind, content) for kind, content in frames)
+    places = sorted({0, *(cut for cut in cuts if cut < len(whole)), len(whole)})
+    pieces = [whole[begin:end] for begin, end in itertools.pairwise(places)]
+    costs = FrameCosts()
+    assert sum(costs.of(piece) for piece in pieces) == FrameCosts().of(whole)
+    prices = [256 + len(content) * (8 if kind in (1, 9) else 1) for kind, content in frames]
+    assert FrameCosts().of(whole) == len(PREFACE) + sum(prices)
