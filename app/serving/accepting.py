@@ -117,7 +117,8 @@ class Room:
 class Door:
     """Accepts on a bound socket from the moment it is made, until `close`; a server as uvicorn knows them.
 
-    `protocol` makes the protocol of a connection that has a place, and must see to it that the place is left.
+    `protocol` makes the protocol of a connection that has a place, and must see to it that the place is left. After a
+    `burst` of connections it rests for a tenth of a second, for handshakes shall not take all of the process. 0: never.
     """
 
     def __init__(
@@ -129,9 +130,11 @@ class Door:
         context: ssl.SSLContext | None,
         backlog: int,
         handshake: float = HANDSHAKE_SECONDS,
+        burst: int = 0,
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._handshake = handshake
+        self._burst = self._left = burst
         self._listener, self._room, self._protocol = listener, room, protocol
         self._context = context
         self._opening: set[asyncio.Task[None]] = set()
@@ -168,6 +171,21 @@ class Door:
                 self._wait_for_descriptors(error)
                 return
             self._take(connection)
+            if self._burst and not self._rested():
+                return
+
+    def _rested(self) -> bool:
+        """Whether the burst is not over; else there is a pause, and then another burst."""
+        self._left -= 1
+        if self._left:
+            return True
+        self._left = self._burst
+        self._rest()
+        return False
+
+    def _rest(self) -> None:
+        self._loop.remove_reader(self._listener)
+        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._listener, self._accept)
 
     def _take(self, connection: socket.socket) -> None:
         if len(self._room.taken) >= self._room.limit:
@@ -206,8 +224,7 @@ class Door:
         self._say("cannot accept connections", error=error.strerror or str(error))
         for _ in range(1 + len(self._room.taken) // 4):
             self._room.make_room()
-        self._loop.remove_reader(self._listener)
-        self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._listener, self._accept)
+        self._rest()
 
     def _say(self, what: str, **more: object) -> None:
         """A warning, once a minute: whoever fills the places shall not fill the log."""

@@ -11,6 +11,7 @@ import contextlib
 import os
 import ssl
 import tempfile
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -25,6 +26,8 @@ from app.errors import UsageError
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
+
+_CONTEXT_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -86,6 +89,7 @@ class ServingCertificate:
         try:
             self._served, self._trusted = self._read()
             self._current = self._build(self._served, self._trusted)
+            self._built = time.monotonic()
         except (OSError, ValueError) as error:
             raise UsageError(f"TLS: {_text(error)}") from error
         self.context: ssl.SSLContext = _Listening(self._for_connection)
@@ -154,14 +158,17 @@ class ServingCertificate:
         return context
 
     def _for_connection(self) -> ssl.SSLContext:
-        """The context of the next connection: one of its own where clients show certificates.
+        """The context of the next connection: a new one each second where clients show certificates.
 
         A context remembers TLS 1.2 sessions, which Python cannot switch off, and a resumed session is not verified
-        again: it would outlive the removal of its CA.
+        again: it would outlive its certificate. To build a context takes longer than a handshake, so it serves more
+        than one.
         """
         if self._at_each_handshake:
             self.look()
-        return self._build(self._served, self._trusted) if self._client_cas else self._current
+        if self._client_cas and (now := time.monotonic()) - self._built >= _CONTEXT_SECONDS:
+            self._current, self._built = self._build(self._served, self._trusted), now
+        return self._current
 
 
 class _Listening(ssl.SSLContext):

@@ -17,6 +17,7 @@ from app.metrics.catalog import catalog
 from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
 from app.serving import accepting
+from app.tenancy.gateway.front import HANDSHAKES
 from app.tenancy.gateway.options import GatewayOptions, Limits
 from app.tenancy.gateway.reading import SMALL_MESSAGE
 from docs.generate.flags import commands
@@ -182,7 +183,9 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "connections of a port of a process": f"{accepting.CONNECTIONS:,}",
         "requests that wait on one connection": f"{connection.PIPELINED}",
         "connections of a gateway": f"{limits.connections:,}",
-        "TLS handshake at a gateway": f"{GatewayOptions.__dataclass_fields__['handshake'].default:g} s",
+        "TLS handshake at a gateway": (
+            f"{GatewayOptions.__dataclass_fields__['handshake'].default:g} s, {10 * HANDSHAKES} begun a second"
+        ),
         "connections of a tenant": f"{limits.connections_per_tenant}",
         "message to the gateway, and a list from it": f"{limits.message_bytes // 2**20} MiB",
         "what is read of a call unasked": f"{limits.unread_bytes // 1024} KiB",

@@ -7,6 +7,7 @@ import contextlib
 import struct
 from dataclasses import dataclass
 
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door
 
 _DATA, _HEADERS, _RST, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 0, 1, 3, 4, 6, 7, 8
@@ -73,9 +74,10 @@ class HalfSent:
 
     async def closed_by_server(self) -> None:
         """Take what is on its way; return when there is no more."""
-        with contextlib.suppress(ConnectionError):
-            while await self._reader.read(65_536):
-                pass
+        async with asyncio.timeout(PATIENCE):
+            with contextlib.suppress(ConnectionError):
+                while await self._reader.read(65_536):
+                    pass
 
     async def end(self) -> None:
         self._writer.close()

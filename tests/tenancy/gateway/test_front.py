@@ -120,6 +120,26 @@ async def test_health_is_for_strangers_too_and_makes_no_caller_of_them(infra: In
         assert any(held.startswith(holder) for held in door.gateway._front._held)
 
 
+async def test_handshakes_leave_time_for_those_who_are_connected(
+    infra: Infra, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After so many of them the listener rests."""
+    monkeypatch.setattr("app.tenancy.gateway.front.HANDSHAKES", 2)
+    monkeypatch.setattr("app.serving.accepting._PAUSE_SECONDS", 10 * PATIENCE)
+    await infra.add_tenant("tenant1")
+    door = await start()
+    first, second = door.tenant("tenant1"), door.tenant("tenant1")
+    await listed(first)
+    await listed(second)
+    third = asyncio.create_task(door.connection(door.pki.tenant("tenant1")))
+    for _ in range(20):
+        await listed(first)
+    assert not third.done()
+    third.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await third
+
+
 async def test_what_a_stranger_sends_is_taken_in_slowly(infra: Infra, start: Start) -> None:
     """Of each of its calls gRPC takes in 64 KiB before it is refused; nothing of another's is held up by it."""
     await infra.add_tenant("tenant1")

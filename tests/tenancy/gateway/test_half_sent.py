@@ -101,7 +101,7 @@ async def test_calls_under_way_are_limited_by_caller(infra: Infra, start: Start)
 async def test_an_answer_that_is_not_taken_ends_its_call(infra: Infra, start: Start) -> None:
     """And its connection: gRPC would keep what it is to send."""
     await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(exchange=1.0))
+    door = await start(limits=Limits(exchange=1.0), keepalive=10 * PATIENCE)
     channel = door.tenant("tenant1")
     for number in range(4):
         await put(channel, manifest("ConfigMap", f"large{number}", data={"a": "x" * 900_000}))
