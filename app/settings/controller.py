@@ -39,7 +39,7 @@ class ControllerSettings(PlacementSettings):
 
     @property
     def quota(self) -> dict[str, int]:
-        """How many objects there may be in each tenant's namespace."""
+        """How many objects there may be in each tenant's namespace, and companions outside of it."""
         return parse_quota(self.tenant_quota)
 
     @field_validator("namespace_grant", "tenant_quota", mode="before")

@@ -74,7 +74,12 @@ def test_values_reach_the_settings(render: Render) -> None:
             "args": {
                 "maxConcurrentReconciles": 32,
                 "resyncSeconds": 90,
-                "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},
+                "tenantQuota": {
+                    "secrets": 20000000,
+                    "count/daemonsets.apps": "2k",
+                    "configmaps": "",
+                    "companions/Any": 500,
+                },
             },
         },
         "gateway": {
@@ -124,7 +129,7 @@ def test_values_reach_the_settings(render: Render) -> None:
             "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
             "max_concurrent_reconciles": 32,
             "resync_seconds": 90,
-            "tenant_quota": ("configmaps=", "count/daemonsets.apps=2k", "secrets=20000000"),
+            "tenant_quota": ("companions/Any=500", "configmaps=", "count/daemonsets.apps=2k", "secrets=20000000"),
         },
         "gateway": {
             "admin_names": ("a", "b"),

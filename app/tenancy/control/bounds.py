@@ -1,5 +1,8 @@
 """What holds in a tenant's namespace without any webhook: two ResourceQuotas, and a ServiceAccount without a token.
 
+The bounds of companions, which are outside of that namespace, are told with the others and kept by the workloads'
+controller.
+
 Each is ours by its name: what an admin changes in the fields below is changed back, what is added beside them stays.
 """
 
@@ -17,7 +20,8 @@ from app.kube.reading import get_or_none
 from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.tenancy.control.state import FIELD_MANAGER
 from app.wire import JSON
-from app.workloads.model import TENANT_RULES, WORKLOADS
+from app.workloads.control.places import COMPANIONS, DEFAULT_PLACES
+from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
 
 ISOLATION = "berth-isolation"
 """The ResourceQuota that lets no Pod have an affinity, or anti-affinity, to Pods of other namespaces."""
@@ -35,10 +39,12 @@ DEFAULT_QUOTA: Mapping[str, int] = {
     "count/daemonsets.apps": 64,
     # One for each template that a DaemonSet has had, as many as it says.
     "count/controllerrevisions.apps": 640,
+    **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
 }
 _FORM = "want RESOURCE=NUMBER, and nothing behind the = to remove a bound"
 _RESOURCE = re.compile(
     r"count/[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|configmaps|persistentvolumeclaims|pods|secrets|services"
+    rf"|{COMPANIONS}({'|'.join(DEFAULT_PLACES)})"
 )
 _RETRY = 1.0
 _RECOUNT = 10.0
@@ -88,7 +94,8 @@ def parse_quota(items: Iterable[str]) -> dict[str, int]:
         name, equals, number = item.partition("=")
         if not equals or not _RESOURCE.fullmatch(name):
             raise ValueError(
-                f"{_FORM}, got {item!r}; a resource is count/PLURAL.GROUP, count/PLURAL, pods, secrets or configmaps"
+                f"{_FORM}, got {item!r}; a resource is count/PLURAL.GROUP, count/PLURAL, pods, secrets, configmaps, "
+                + " or ".join(f"{COMPANIONS}{policy}" for policy in DEFAULT_PLACES)
             )
         if not number:
             bounds.pop(name, None)
@@ -103,12 +110,17 @@ def parse_quota(items: Iterable[str]) -> dict[str, int]:
 def bounds_of(quota: Mapping[str, int]) -> tuple[Bound, ...]:
     """Everything that is kept in each tenant's namespace, for these bounds of objects."""
     selector = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
-    counts = {name: canonical(number) for name, number in sorted(quota.items())}
+    counts = {name: canonical(number) for name, number in sorted(quota.items()) if not name.startswith(COMPANIONS)}
     return (
         Bound(RESOURCE_QUOTAS, ISOLATION, {"spec": {"hard": {"pods": "0"}, "scopeSelector": selector}}),
         Bound(RESOURCE_QUOTAS, OBJECTS, {"spec": {"hard": counts}}),
         Bound(SERVICE_ACCOUNTS, "default", {"automountServiceAccountToken": False}),
     )
+
+
+def places_of(quota: Mapping[str, int]) -> dict[Policy, int]:
+    """How many companions of admin rules there may be for one tenant, by policy; without those that have no bound."""
+    return {policy: quota[name] for policy in DEFAULT_PLACES if (name := f"{COMPANIONS}{policy}") in quota}
 
 
 async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Bound]) -> None:

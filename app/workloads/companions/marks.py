@@ -13,6 +13,7 @@ from sys import intern
 import msgspec
 
 from app.kube.names import shorten
+from app.placement.model import DPU_OF_HOST
 from app.wire import JSON, encode_json
 from app.workloads.model import (
     COMPANION,
@@ -24,6 +25,7 @@ from app.workloads.model import (
     WORKLOAD,
     WORKLOAD_ID,
     ObjectKey,
+    Policy,
     Rule,
     Workload,
     workload_name,
@@ -39,8 +41,8 @@ class Companion:
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
-    by say the same as the others. `version` is the resource version that showed it so first, 0 where the server has
-    none that can be compared.
+    by say the same as the others. `policy` is that of the rule when it was made. `version` is the resource version that
+    showed it so first, 0 where the server has none that can be compared.
     """
 
     namespace: str
@@ -54,11 +56,22 @@ class Companion:
     ending: bool = False
     lost: bool = False
     intact: bool = True
+    policy: Policy = "Any"
     version: int = field(default=0, compare=False)
 
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
+
+    @property
+    def of_admin(self) -> bool:
+        """Whether it is outside of its workload's namespace, as those of the cloud admin's rules alone are."""
+        return self.namespace != self.workload[0]
+
+
+def policy_of(annotations: Mapping[str, str]) -> Policy:
+    """Which policy a companion was made by."""
+    return "SameNode" if DPU_OF_HOST in annotations else "Any"
 
 
 def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:
@@ -113,6 +126,7 @@ def companion_of(pod: JSON) -> Companion:
         ending=bool(metadata.get("deletionTimestamp")),
         lost=_lost(pod),
         intact=annotations.get(RULE_NAME) == rule[1] and metadata["labels"].get(WORKLOAD_ID) == shorten(workload[1]),
+        policy=policy_of(annotations),
         version=version_of(metadata),
     )
 

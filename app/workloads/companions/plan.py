@@ -16,9 +16,9 @@ from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.marks import annotations_of, digest_of, injected_mark, labels_of
+from app.workloads.companions.marks import annotations_of, digest_of, injected_mark, labels_of, policy_of
 from app.workloads.companions.naming import companion_name, companion_namespace
-from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Rule, Workload
+from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Policy, Rule, Workload
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
@@ -45,6 +45,7 @@ class Planned:
     rule: ObjectKey
     namespace: str
     name: str
+    policy: Policy
     spec_hash: str
     digest: bytes
     injected: Mapping[str, str]
@@ -173,7 +174,17 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         },
         "spec": spec,
     }
-    return Planned(rule.key, namespace, name, spec_hash, digest_of(injected), injected, blueprint.annotations, manifest)
+    return Planned(
+        rule=rule.key,
+        namespace=namespace,
+        name=name,
+        policy=policy_of(annotations),
+        spec_hash=spec_hash,
+        digest=digest_of(injected),
+        injected=injected,
+        defaults=blueprint.annotations,
+        manifest=manifest,
+    )
 
 
 def _size(annotations: Mapping[str, str]) -> int:

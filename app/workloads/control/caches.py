@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,11 @@ from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
 from app.workloads.control.expectations import Expectations
+from app.workloads.control.places import DEFAULT_PLACES, Places
 from app.workloads.control.warming import Warming
 from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
-from app.workloads.model import ObjectKey, Rule, RuleKind, Workload
+from app.workloads.model import ObjectKey, Policy, Rule, RuleKind, Workload
 from app.workloads.rules.parsing import RuleError, parse_rule
 
 log = structlog.get_logger(__name__)
@@ -80,7 +81,7 @@ class Listeners:
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
-    def __init__(self, options: CompanionOptions) -> None:
+    def __init__(self, options: CompanionOptions, *, places: Mapping[Policy, int] = DEFAULT_PLACES) -> None:
         self._options = options
         self.listeners: Listeners | None = None
         self.matcher = Matcher()
@@ -93,6 +94,7 @@ class Caches:
         # An index of the store would need four times the memory.
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.expectations = Expectations(lambda key: self.companions.get(*key))
+        self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
         self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
@@ -214,6 +216,7 @@ class Caches:
                 self._by_workload[one.workload] = (*others, one) if one is new else others
                 if not self._by_workload[one.workload]:
                     del self._by_workload[one.workload]
+        self.places.seen(key, old, new)
         if self.listeners is None:
             return
         met = self.expectations.seen(key, old, new)
@@ -226,6 +229,10 @@ class Caches:
                 self.listeners.workload(one.workload)
         if (old is None or old.ending) != (new is None or new.ending):
             self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+
+    def _wake(self, workload: ObjectKey) -> None:
+        if self.listeners is not None:
+            self.listeners.workload(workload)
 
     def _count(self, rule: ObjectKey, by: int) -> None:
         self.created[rule] += by

@@ -7,6 +7,7 @@ the same companions. All state is in the cluster: a restart costs one look at ev
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.kube.client import KubeClient
@@ -20,9 +21,19 @@ from app.workloads.companions.plan import CompanionOptions
 from app.workloads.control.caches import Caches, Listeners
 from app.workloads.control.failures import Restarts
 from app.workloads.control.findings import Findings
+from app.workloads.control.places import DEFAULT_PLACES
 from app.workloads.control.reconciling import Reconciler
 from app.workloads.control.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.model import ADMIN_RULES, COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, ObjectKey, by_tenant
+from app.workloads.model import (
+    ADMIN_RULES,
+    COMPANION,
+    SYSTEM_NAMESPACE,
+    TENANT_RULES,
+    WORKLOADS,
+    ObjectKey,
+    Policy,
+    by_tenant,
+)
 
 _LONGEST_BACKOFF = 60.0
 """Quotas are raised and webhooks mended without our being told."""
@@ -44,6 +55,7 @@ class ControllerOptions:
     status_workers: int = 4
     status_interval: float = 1.0
     restart_pause: float = 10.0
+    places: Mapping[Policy, int] = field(default_factory=lambda: DEFAULT_PLACES)
 
 
 class WorkloadsController:
@@ -58,7 +70,9 @@ class WorkloadsController:
         controller_observer: ControllerObserver | None = None,
         events: Events | None = None,
     ) -> None:
-        self._caches = caches = Caches(CompanionOptions(options.system_namespace, options.placement))
+        self._caches = caches = Caches(
+            CompanionOptions(options.system_namespace, options.placement), places=options.places
+        )
         findings = Findings()
         reconciler = Reconciler(
             client, caches, findings, restarts=Restarts(pause=options.restart_pause), settled=self._settled

@@ -14,6 +14,8 @@ from app.workloads.model import ObjectKey
 
 DENIED_PAUSE = 1.0
 """Seconds at least between two tries of what was denied; they grow from there."""
+SERVER_ERROR = "ServerError"
+"""Reason of a companion of which it is not known whether it was made."""
 GONE_PAUSE = 5.0
 """Where the namespace is missing or on its way out, nothing will change soon."""
 _CALM = 600.0
@@ -33,7 +35,7 @@ def problem_of(error: ApiError) -> Problem | None:
         case 400 | 413 | 422 if "admission webhook" not in text:
             return Problem("Invalid", text)
         case status if status >= 500:
-            return Problem("ServerError", text)
+            return Problem(SERVER_ERROR, text)
         case 0 | 401 | 409 | 429:
             return None
         case _:

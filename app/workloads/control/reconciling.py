@@ -20,9 +20,9 @@ from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, injected_mark, version_of
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.control.caches import Caches
-from app.workloads.control.failures import DENIED_PAUSE, Restarts, pause_of, problem_of
+from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
-from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Workload
+from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
 
@@ -46,6 +46,16 @@ class _Run:
     desired: dict[ObjectKey, Planned] = field(default_factory=dict)
     failures: list[Transient] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
+    waits: set[Policy] = field(default_factory=set)
+
+    def holds(self) -> set[ObjectKey]:
+        """The companions that keep a place: an API server that failed may have made one that it did not confirm."""
+        refused = {
+            rule
+            for rule, finding in self.findings.items()
+            if isinstance(finding, Problem) and finding.reason != SERVER_ERROR
+        }
+        return {planned.key for planned in self.desired.values() if planned.rule not in refused}
 
 
 class Reconciler:
@@ -83,6 +93,7 @@ class Reconciler:
                 await self._attempt(self._delete(companion, "no longer wanted"), companion.rule, run)
         for planned in run.desired.values():
             await self._attempt(self._settle(planned, observed.get(planned.key), run), planned.rule, run)
+        self._caches.places.settle(key, holds=run.holds(), waits=run.waits)
         former = set(self._findings.of_workload(key))
         self._findings.put(key, run.findings)
         rules = {planned.rule for planned in run.desired.values()} | run.findings.keys() | former
@@ -129,16 +140,33 @@ class Reconciler:
 
     async def _settle(self, planned: Planned, companion: Companion | None, run: _Run) -> None:
         if companion is None:
-            await self._create(planned, run)
+            if self._has_place(planned, run):
+                await self._create(planned, run)
         elif companion.ending:
-            run.findings[planned.rule] = _REPLACING
+            self._replacing(planned, run)
         elif (companion.spec_hash, companion.rule) != (planned.spec_hash, planned.rule):
             await self._delete(companion, "made from another spec")
-            run.findings[planned.rule] = _REPLACING
+            self._replacing(planned, run)
         elif companion.lost:
             await self._replace_lost(planned, companion, run)
         elif companion.digest != planned.digest or not companion.intact:
             await self._inject(planned, companion)
+
+    def _replacing(self, planned: Planned, run: _Run) -> None:
+        """The successor keeps the place of the companion that is ending."""
+        if self._has_place(planned, run):
+            run.findings[planned.rule] = _REPLACING
+
+    def _has_place(self, planned: Planned, run: _Run) -> bool:
+        """A companion in the tenant's own namespace needs none: a ResourceQuota counts it."""
+        tenant, places = run.workload[0], self._caches.places
+        if planned.namespace == tenant or places.take(run.workload, planned.key, planned.policy):
+            return True
+        run.waits.add(planned.policy)
+        run.findings[planned.rule] = Problem(
+            "QuotaExceeded", places.shortage(tenant, planned.policy, planned.namespace)
+        )
+        return False
 
     async def _create(self, planned: Planned, run: _Run) -> None:
         try:
@@ -200,7 +228,7 @@ class Reconciler:
             return
         self._restarts.made(companion.key)
         await self._delete(companion, "lost")
-        run.findings[planned.rule] = _REPLACING
+        self._replacing(planned, run)
 
     async def _inject(self, planned: Planned, companion: Companion) -> None:
         annotations = _changes(planned, companion)
@@ -240,6 +268,7 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         spec_hash=planned.spec_hash,
         digest=planned.digest,
         injected=tuple(sorted(planned.injected)),
+        policy=planned.policy,
         version=version_of(metadata),
     )
 

@@ -10,7 +10,15 @@ from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import tenants_role
 from app.placement.model import TENANT_LABEL
-from app.tenancy.control.bounds import DEFAULT_QUOTA, ISOLATION, OBJECTS, bounds_of, ensure_bounds, parse_quota
+from app.tenancy.control.bounds import (
+    DEFAULT_QUOTA,
+    ISOLATION,
+    OBJECTS,
+    bounds_of,
+    ensure_bounds,
+    parse_quota,
+    places_of,
+)
 from app.tenancy.control.controller import TenantsOptions
 from app.tenancy.control.grants import OWN_ROLE, NamespaceGrant
 from app.workloads.model import TENANTS
@@ -222,6 +230,13 @@ def test_the_setting_changes_and_removes_defaults() -> None:
     bounds = parse_quota(["secrets=1k", "configmaps=", "count/pods=5"])
     assert bounds == {**{k: v for k, v in DEFAULT_QUOTA.items() if k != "configmaps"}, "secrets": 1000, "count/pods": 5}
     assert parse_quota([]) == DEFAULT_QUOTA
+
+
+def test_bounds_of_companions_are_none_of_the_namespace() -> None:
+    quota = parse_quota(["companions/Any=5", "companions/SameNode="])
+    assert places_of(quota) == {"Any": 5}
+    assert bounds_of(quota) == bounds_of(DEFAULT_QUOTA)
+    assert places_of(DEFAULT_QUOTA)["SameNode"] == DEFAULT_QUOTA["count/pods"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,118 @@
+"""How many companions of the cloud admin's rules there may be for one tenant's workloads: a bound for each policy.
+
+They are outside of the tenant's namespace, so that no ResourceQuota of a tenant counts them. What exists is counted
+from the companions' cache. Beside that a workload holds the places of companions that are being made or replaced.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+
+from app.workloads.companions.marks import Companion
+from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey, Policy
+
+DEFAULT_PLACES: Mapping[Policy, int] = {
+    # As many as a kubelet runs on one node by default: these companions are on any node.
+    "Any": 110,
+    # As many as there may be Pods in the tenant's namespace: these are on DPUs of the tenant, as its own are.
+    "SameNode": 20_000,
+}
+COMPANIONS = "companions/"
+"""What the name of a bound begins with, in `--tenant-quota`; the policy follows."""
+_Group = tuple[str, Policy]
+"""The namespace of a tenant, and a policy."""
+
+
+class Places:
+    """`cached` is what the watch has shown; `wake` is told a workload that may get a place now.
+
+    A policy without a bound is not counted.
+    """
+
+    def __init__(
+        self,
+        bounds: Mapping[Policy, int],
+        *,
+        cached: Callable[[ObjectKey], Companion | None],
+        wake: Callable[[ObjectKey], None],
+    ) -> None:
+        self._bounds = bounds
+        self._cached = cached
+        self._wake = wake
+        self._taken: dict[_Group, set[ObjectKey]] = {}
+        self._held: dict[ObjectKey, dict[ObjectKey, _Group]] = {}
+        # The oldest first.
+        self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
+
+    def shortage(self, tenant: str, policy: Policy, namespace: str) -> str:
+        """Why the tenant of this namespace gets no more companions in the other one."""
+        name, taken = tenant.removeprefix(TENANT_NAMESPACE_PREFIX), len(self._taken.get((tenant, policy), ()))
+        return (
+            f"tenant {name} has {taken} of {self._bounds[policy]} companions in {namespace} by rules with "
+            f"dpuSelectionPolicy {policy}; the cloud admin can raise --tenant-quota {COMPANIONS}{policy}"
+        )
+
+    def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
+        """The cache of companions has changed."""
+        before, after = self._group(old), self._group(new)
+        if new is not None and after is not None and after != before:
+            self._taken.setdefault(after, set()).add(key)
+            self._drop(new.workload, key)
+        if old is not None and before is not None and after != before:
+            self._free(old.workload, key, before)
+
+    def take(self, workload: ObjectKey, key: ObjectKey, policy: Policy) -> bool:
+        """Whether the companion has a place; where it has none, its workload is woken when one is free."""
+        if policy not in self._bounds:
+            return True
+        group = (workload[0], policy)
+        taken = self._taken.get(group, set())
+        if key not in taken and len(taken) >= self._bounds[policy]:
+            self._waiting.setdefault(group, {})[workload] = None
+            return False
+        self._taken.setdefault(group, taken).add(key)
+        self._held.setdefault(workload, {})[key] = group
+        return True
+
+    def settle(self, workload: ObjectKey, *, holds: Container[ObjectKey], waits: Container[Policy]) -> None:
+        """A reconcile of the workload has ended: no other companions than these hold places, or wait for one."""
+        for key, group in list(self._held.get(workload, {}).items()):
+            if key not in holds:
+                self._drop(workload, key)
+                if self._group(self._cached(key)) != group:
+                    self._free(workload, key, group)
+        for policy in self._bounds:
+            group = (workload[0], policy)
+            if policy not in waits:
+                self._waiting.get(group, {}).pop(workload, None)
+            # A workload that was woken may have had no use for the place.
+            self._next(group)
+
+    def _group(self, companion: Companion | None) -> _Group | None:
+        if companion is None or not companion.of_admin or companion.policy not in self._bounds:
+            return None
+        return companion.workload[0], companion.policy
+
+    def _free(self, workload: ObjectKey, key: ObjectKey, group: _Group) -> None:
+        if self._held.get(workload, {}).get(key) == group:
+            return
+        self._taken[group].discard(key)
+        self._next(group)
+        if not self._taken[group]:
+            del self._taken[group]
+
+    def _next(self, group: _Group) -> None:
+        waiting = self._waiting.get(group)
+        if not waiting:
+            self._waiting.pop(group, None)
+            return
+        if len(self._taken.get(group, ())) >= self._bounds[group[1]]:
+            return
+        workload = next(iter(waiting))
+        del waiting[workload]
+        self._wake(workload)
+
+    def _drop(self, workload: ObjectKey, key: ObjectKey) -> None:
+        held = self._held.get(workload)
+        if held is not None and held.pop(key, None) is not None and not held:
+            del self._held[workload]
