@@ -22,6 +22,7 @@ from app.sandbox.server import Cluster
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
+from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 
 JSON = dict[str, Any]
 CRDS = Path(__file__).parents[2] / "app" / "workloads" / "crds"

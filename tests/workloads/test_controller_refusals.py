@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, RESOURCE_QUOTAS, Resource
 from app.placement.model import PlacementOptions
@@ -187,6 +189,29 @@ async def test_a_companion_beyond_a_quota_says_so_and_comes_when_there_is_room(i
         assert client.counts["create pods"] <= 4
         await infra.admin.delete(PODS, "other", namespace=T1)
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
+
+
+@pytest.mark.simulated
+async def test_pauses_after_refusals_by_a_quota_grow(infra: Infra) -> None:
+    """By the clock of the loop. Pauses that grow from a few milliseconds are below 12 seconds together."""
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/pods": "0"}}}
+    await infra.admin.create(RESOURCE_QUOTAS, quota, namespace=T1)
+    await infra.workload("u1")
+    await infra.rule("r")
+    clock, tries, enough = asyncio.get_running_loop().time, list[float](), asyncio.Event()
+    client = await infra.client()
+
+    async def before(verb: str, _: str) -> None:
+        if verb == "create":
+            tries.append(clock())
+        if len(tries) > 10:
+            enough.set()
+
+    client.before = before
+    async with infra.controller(client, resync=None):
+        await enough.wait()
+    assert tries[10] - tries[0] > 12.0
+    await client.close()
 
 
 async def test_namespace_on_its_way_out_is_no_hot_loop(infra: Infra) -> None:

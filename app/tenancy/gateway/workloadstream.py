@@ -11,8 +11,6 @@ import re
 import time
 from collections.abc import AsyncIterator
 
-import structlog
-
 from app.errors import ApiError
 from app.kube.queue import QueueClosed
 from app.tenancy.gateway.census import Census
@@ -26,8 +24,6 @@ from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.workloads.model import ObjectKey, workload_name
-
-log = structlog.get_logger(__name__)
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 """Ids of Kubernetes. Of one form and length, so that no name that ends with one can be read in two ways."""
@@ -121,12 +117,12 @@ class WorkloadStream:
             self._drop(unusable.reason, str(unusable), workload_id)
             return
         self._census.add(workload_id)
-        self._intake.put(workload_id, state)
+        self._want(workload_id, state)
 
     def _delete(self, workload_id: str) -> None:
         if self._good(workload_id):
             self._census.discard(workload_id)
-            self._intake.put(workload_id, GONE)
+            self._want(workload_id, GONE)
 
     def _synced(self) -> None:
         self._complete = True
@@ -160,7 +156,13 @@ class WorkloadStream:
             return  # of a newer stream: its agent knows what runs, this one does no more
         workload_id = known.name.removeprefix(workload_name(""))
         if workload_name(workload_id) == known.name and workload_id not in self._census:
-            self._intake.put(workload_id, GONE)
+            self._want(workload_id, GONE)
+
+    def _want(self, workload_id: str, state: State) -> None:
+        """A state that waits to be written is not put again: its pause would begin anew."""
+        waiting = self._intake.wanted(workload_id)
+        if waiting is None or (waiting.digest, waiting.size) != (state.digest, state.size):
+            self._intake.put(workload_id, state)
 
     def _good(self, workload_id: str) -> bool:
         if _UUID.fullmatch(workload_id):
@@ -216,9 +218,8 @@ class WorkloadStream:
             if now - self._failing_since >= self._with.options.give_up:
                 raise Refused(Code.UNAVAILABLE, message_of(error)) from error
         delay = self._intake.queue.retry(workload_id, at_least=error.delay)
-        log.info(
-            "write again", tenant=self._tenant.name, workload=workload_id, delay_s=round(delay, 3), error=str(error)
-        )
+        same = {"tenant": self._tenant.name, "status": str(error.status)}
+        self._with.lines.warning("write again", same, workload=workload_id, delay_s=f"{delay:.3f}", error=str(error))
 
 
 def _state(workload: pb.Workload, size: int, *, limit: int) -> State:

@@ -19,7 +19,7 @@ from app.kube.resources import PODS
 from app.placement.model import PlacementOptions
 from app.workloads.companions.plan import CompanionOptions
 from app.workloads.control.caches import Caches, Listeners
-from app.workloads.control.failures import Restarts
+from app.workloads.control.failures import DENIED_PAUSE, Restarts
 from app.workloads.control.findings import Findings
 from app.workloads.control.places import DEFAULT_PLACES
 from app.workloads.control.reconciling import Reconciler
@@ -84,7 +84,8 @@ class WorkloadsController:
             keys=caches.keys,
             workers=options.workers,
             resync=options.resync,
-            queue=WorkQueue(cap=_LONGEST_BACKOFF, turn=by_tenant),
+            # From the least pause on, so that the first tries of what is refused are not all that pause apart.
+            queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant),
             observer=controller_observer,
         )
         quiet = QuietTime(lambda: len(self._companions.queue))

@@ -289,6 +289,7 @@ class Failing:
     def __init__(self, client: Any) -> None:
         self._client = client
         self.failing = False
+        self.error = ApiError("POST: HTTP 503: etcd has no leader", status=503)
         self.tries = 0
 
     def __getattr__(self, name: str) -> Any:
@@ -298,7 +299,7 @@ class Failing:
         if resource == WORKLOADS:
             self.tries += 1
             if self.failing:
-                raise ApiError("POST: HTTP 503: etcd has no leader", status=503)
+                raise self.error
         return await self._client.create(resource, body, namespace=namespace)
 
 
@@ -313,6 +314,46 @@ async def test_failures_are_retried(infra: Infra, start: Start) -> None:
     client.failing = False
     await sender.close()
     assert set(await specs(infra)) == {workload("a")}
+
+
+FULL = ApiError("POST: HTTP 403: exceeded quota: berth-objects", status=403, reason="Forbidden")
+
+
+async def test_equal_states_of_a_workload_that_is_refused_leave_it_its_pause(infra: Infra, start: Start) -> None:
+    """An agent sends everything again in each of its rounds."""
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client)
+    client.failing, client.error = True, FULL
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(300):
+        await sender.update("a")
+        await until(lambda number=number: len(door.seen.events) > number)
+    assert client.tries < 100
+    client.failing = False
+    await sender.update("a", nodeName="host-1")
+    await until(lambda: infra_has(infra, "host-1"))
+    await sender.close()
+
+
+async def infra_has(infra: Infra, node: str) -> bool:
+    return (await specs(infra)).get(workload("a"), {}).get("state", {}).get("nodeName") == node
+
+
+async def test_writes_that_are_refused_do_not_fill_the_log(infra: Infra, start: Start, capsys: Any) -> None:
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client)
+    client.failing, client.error = True, FULL
+    sender = Sender(door.tenant("tenant1"))
+    for number in range(100):
+        await sender.update(f"{number:02d}")
+    await until(lambda: client.tries >= 200)
+    lines = [line for line in capsys.readouterr().out.splitlines() if "write again" in line]
+    assert 1 <= len(lines) <= 20
+    assert "exceeded quota: berth-objects" in lines[0]
+    client.failing = False
+    await sender.close()
 
 
 async def test_only_the_latest_state_is_written(infra: Infra, start: Start) -> None:
