@@ -57,6 +57,17 @@ EXCEEDED_QUOTA = "exceeded quota"
 """In what an API server says of an object that a ResourceQuota has no room for; nothing else tells it from a denial."""
 
 
+REJECTED = (
+    # Server-side apply: a field that this version of the API has not, or a value of another type.
+    "failed to create typed patch object",
+    "failed to convert new object",
+    # More than etcd takes; the second comes from its client, for what is larger still.
+    "etcdserver: request is too large",
+    "rpc error: code = ResourceExhausted desc = trying to send message larger than max",
+)
+"""How an API server begins what it says, with HTTP 500 and no reason, of an object that it will never take."""
+
+
 class ApiError(Transient):
     """An answer of the API server that is not a success.
 
@@ -82,6 +93,13 @@ class ApiError(Transient):
     def expired(self) -> bool:
         """HTTP 410: the resource version or continue token is gone; list again."""
         return self.status == 410
+
+    @property
+    def rejected(self) -> bool:
+        """The object as it is will not pass at any time."""
+        if self.status == 500 and not self.reason:
+            return str(self).partition("HTTP 500: ")[2].startswith(REJECTED)
+        return self.status in (400, 413, 422)
 
     @property
     def exceeded_quota(self) -> bool:

@@ -126,7 +126,8 @@ def test_refusals_have_a_reason_and_faults_that_pass_have_none() -> None:
     assert reason(422, "admission webhook w denied the request: x") == "Denied"
     assert reason(422) == reason(400) == reason(413) == "Invalid"
     assert reason(404) == "NamespaceMissing"
-    assert reason(500) == "ServerError"
+    assert reason(500) == reason(500, "etcdserver: request timed out") == "ServerError"
+    assert reason(500, "etcdserver: request is too large") == "Invalid"
     assert [reason(status) for status in (0, 401, 409, 429)] == [None] * 4
     assert pause_of(problem_of(ApiError("x", status=404))) == 5.0
     assert pause_of(problem_of(ApiError("x", status=403))) == 1.0

@@ -48,7 +48,7 @@ def message_of(error: ApiError) -> str:
 def code_of(error: ApiError) -> grpc.StatusCode:
     if error.status == 409:
         return Code.ALREADY_EXISTS if error.reason == "AlreadyExists" else Code.ABORTED
-    if error.status in (400, 413, 422):
+    if error.rejected:
         return Code.INVALID_ARGUMENT
     if error.status == 404:
         return Code.NOT_FOUND

@@ -205,7 +205,7 @@ class WorkloadStream:
     def _failed(self, workload_id: str, state: State, error: ApiError) -> None:
         self._with.observer.written(self._tenant.name, "delete" if state.spec is None else "replace", "failed")
         self._with.ledger.forget((self._tenant.namespace, workload_name(workload_id)))
-        if error.status in (400, 413, 422):
+        if error.rejected:
             # It will not pass by itself; a later state of the same workload may.
             self._drop("rejected", message_of(error), workload_id)
             self._intake.settle(workload_id, state)

@@ -32,7 +32,7 @@ def problem_of(error: ApiError) -> Problem | None:
             return Problem("NamespaceTerminating", text)
         case 404:
             return Problem("NamespaceMissing", text)
-        case 400 | 413 | 422 if "admission webhook" not in text:
+        case _ if error.rejected and "admission webhook" not in text:
             return Problem("Invalid", text)
         case status if status >= 500:
             return Problem(SERVER_ERROR, text)

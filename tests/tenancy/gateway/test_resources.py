@@ -11,6 +11,7 @@ import grpc
 import pytest
 import yaml
 
+from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, SECRETS
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.manifests import prepare, resource_of
@@ -74,6 +75,52 @@ async def test_the_life_of_an_object(door: Door, infra: Infra, resource: Any, ob
     if resource != PODS:  # a Pod without a kubelet stays until it is reaped
         assert (await fails(stub.Get(get(kind, "x")))).code() is CODE.NOT_FOUND
         assert (await fails(stub.Delete(delete(kind, "x")))).code() is CODE.NOT_FOUND
+
+
+class Answering:
+    """An API server that answers everything that is applied in these words; the rest is the cluster's."""
+
+    def __init__(self, client: Any, text: str, reason: str) -> None:
+        self._client, self._error = client, ApiError(f"PATCH /x: HTTP 500: {text}", status=500, reason=reason)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def apply(self, *_: Any, **__: Any) -> Any:
+        raise self._error
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "code"),
+    [
+        (
+            "failed to create typed patch object (/x; /v1, Kind=Pod): .spec.workloadRef: field not …",
+            "",
+            "INVALID_ARGUMENT",
+        ),
+        (
+            "failed to convert new object (/x; /v1, Kind=Pod) to proper version: quantities must …",
+            "",
+            "INVALID_ARGUMENT",
+        ),
+        ("etcdserver: request is too large", "", "INVALID_ARGUMENT"),
+        (
+            "rpc error: code = ResourceExhausted desc = trying to send message larger than max (3700627 vs. 2097152)",
+            "",
+            "INVALID_ARGUMENT",
+        ),
+        ("etcdserver: request timed out", "", "UNAVAILABLE"),
+        ("Internal error occurred: etcdserver: request is too large", "InternalError", "UNAVAILABLE"),
+    ],
+)
+async def test_what_will_never_pass_is_the_callers_mistake(
+    infra: Infra, start: Start, text: str, reason: str, code: str
+) -> None:
+    """An API server answers some of it with 500 (`tests/e2e/test_rejected.py`): a client would try for ever."""
+    await infra.add_tenant("tenant1")
+    door = await start(client=Answering(infra.client, text, reason))
+    refused = await fails(put(door.tenant("tenant1"), pod("x")))
+    assert (refused.code().name, refused.details()) == (code, text)
 
 
 @pytest.mark.parametrize("method", ["Create", "Update"])

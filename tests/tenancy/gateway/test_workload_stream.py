@@ -242,6 +242,19 @@ async def test_what_the_api_server_rejects_is_dropped(door: Door, infra: Infra) 
     assert door.seen.dropped == [("tenant1", "rejected")]
 
 
+async def test_what_is_too_large_for_etcd_is_dropped(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    client = Failing(infra.client)
+    door = await start(client=client)
+    client.failing = True
+    client.error = ApiError("POST /x: HTTP 500: etcdserver: request is too large", status=500)
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    await sender.close()
+    assert client.tries == 1
+    assert ("tenant1", "rejected") in door.seen.dropped
+
+
 async def test_a_tenant_without_a_namespace_is_told(infra: Infra, start: Start) -> None:
     await infra.add_tenant("tenant1", namespace=False)
     door = await start()
