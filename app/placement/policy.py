@@ -5,11 +5,11 @@ Nothing is allowed by default. All roles of an infra cluster need the same list.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
+from app.kinds.podshapes import VOLUME_SOURCES
 from app.kube.names import check_dns_subdomain
 
 Allowance = Literal["csiDriver", "deviceClass", "priorityClass", "runtimeClass", "scheduler", "volumeType"]
@@ -17,8 +17,15 @@ Allowance = Literal["csiDriver", "deviceClass", "priorityClass", "runtimeClass",
 of volumes as the Pod API spells them (`nfs`, `ephemeral`)."""
 ALLOWANCES: Final[tuple[str, ...]] = get_args(Allowance)
 SYSTEM_PRIORITY = "system-"
-_VOLUME_TYPE = re.compile(r"[a-z][A-Za-z]{1,62}", re.ASCII)
+OWN_VOLUMES: Final = frozenset(
+    {"configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim", "projected", "secret"}
+)
+"""Types of volumes that every tenant's Pods may have."""
 _NEVER = {"hostPath": "files of the host", "csi": "inline CSI volumes as a whole: name drivers with csiDriver"}
+
+VOLUME_TYPES: Final = tuple(sorted(VOLUME_SOURCES.keys() - OWN_VOLUMES - _NEVER.keys()))
+"""Types of volumes that can be allowed."""
+DEFAULT_SCHEDULER = "default-scheduler"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class TenantPolicy:
 
 
 def parse_policy(entries: Iterable[str]) -> TenantPolicy:
-    """Raise ValueError for an entry that is not `KIND=NAME`, or that would take a wall away."""
+    """Raise ValueError for an entry that is not `KIND=NAME`, has no effect, or would take a wall away."""
     return TenantPolicy(frozenset(map(_checked, entries)))
 
 
@@ -49,11 +56,16 @@ def _checked(entry: str) -> str:
     kind, equals, name = entry.partition("=")
     if not equals or kind not in ALLOWANCES:
         raise ValueError(f"{entry!r}: want KIND=NAME, with KIND one of {', '.join(ALLOWANCES)}")
+    if (kind == "volumeType" and name in OWN_VOLUMES) or (kind == "scheduler" and name == DEFAULT_SCHEDULER):
+        raise ValueError(f"{entry!r}: every tenant's Pods may have it; leave it out")
     if kind == "volumeType":
-        if not _VOLUME_TYPE.fullmatch(name):
-            raise ValueError(f"{entry!r}: want the name of a field of a volume, such as nfs")
         if name in _NEVER:
             raise ValueError(f"{entry!r}: tenants cannot be allowed {_NEVER[name]}")
+        if name not in VOLUME_TYPES:
+            known = ", ".join(VOLUME_TYPES)
+            raise ValueError(
+                f"{entry!r}: {name!r} is no type of volume that tenants can be allowed, want one of {known}"
+            )
         return entry
     try:
         check_dns_subdomain(name)

@@ -7,6 +7,7 @@ import json
 import helm_python
 import pytest
 
+from app.placement.policy import OWN_VOLUMES, VOLUME_TYPES
 from tests.chart.combinations import AGENT, CERTIFICATE, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE
 
@@ -76,6 +77,21 @@ SENTENCES = [
     (
         {"placement": {"tenantAllow": {"volumeType": ["csi"]}}},
         "name drivers of inline CSI volumes in placement.tenantAllow.csiDriver",
+    ),
+    (
+        {"placement": {"tenantAllow": {"volumeType": ["nfss"]}}},
+        '"nfss" is no type of volume that tenants can be allowed; want one of ' + ", ".join(VOLUME_TYPES),
+    ),
+    (
+        {"placement": {"tenantAllow": {"scheduler": ["default-scheduler"]}}},
+        "placement.tenantAllow.scheduler: every tenant's Pods may have default-scheduler; leave it out",
+    ),
+    *(
+        (
+            {"placement": {"tenantAllow": {"volumeType": [name]}}},
+            f"placement.tenantAllow.volumeType: every tenant's Pods may have {name}; leave it out",
+        )
+        for name in sorted(OWN_VOLUMES)
     ),
     (
         {"placement": {"tenantAllow": {"priorityClass": ["system-node-critical"]}}},

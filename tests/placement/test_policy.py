@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.placement.policy import ALLOWANCES, TenantPolicy, parse_policy
+from app.kinds.podshapes import VOLUME_SOURCES
+from app.placement.policy import ALLOWANCES, OWN_VOLUMES, TenantPolicy, parse_policy
 
 
 def test_nothing_is_allowed_unless_it_is_named() -> None:
@@ -15,6 +16,14 @@ def test_nothing_is_allowed_unless_it_is_named() -> None:
     assert not policy.allows("runtimeClass", "gold")
     assert not policy.allows("priorityClass", "gol")
     assert not policy.allows("priorityClass", None)
+
+
+def test_every_type_of_volume_that_is_refused_by_default_can_be_allowed() -> None:
+    """But for those that are never allowed as a whole."""
+    allowed = {name for name in VOLUME_SOURCES if name not in OWN_VOLUMES | {"hostPath", "csi"}}
+    policy = parse_policy(f"volumeType={name}" for name in allowed)
+    assert all(policy.allows("volumeType", name) for name in allowed)
+    assert {"nfs", "iscsi", "ephemeral"} <= allowed
 
 
 def test_advice_lists_the_names_of_the_kind() -> None:
@@ -37,7 +46,16 @@ def test_advice_lists_the_names_of_the_kind() -> None:
         ),
         ("volumeType=hostPath", "tenants cannot be allowed files of the host"),
         ("volumeType=csi", "name drivers with csiDriver"),
-        ("volumeType=host-path", "want the name of a field of a volume"),
+        ("volumeType=host-path", "'host-path' is no type of volume"),
+        (
+            "volumeType=nfss",
+            "'nfss' is no type of volume that tenants can be allowed, want one of awsElasticBlockStore, ",
+        ),
+        ("volumeType=NFS", " iscsi, nfs, photonPersistentDisk, "),
+        ("volumeType=projected", "every tenant's Pods may have it; leave it out"),
+        ("volumeType=persistentVolumeClaim", "every tenant's Pods may have it; leave it out"),
+        ("volumeType=name", "'name' is no type of volume"),
+        ("scheduler=default-scheduler", "every tenant's Pods may have it; leave it out"),
         ("csiDriver=a b", "'csiDriver=a b': "),
     ],
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from app.placement.policy import SYSTEM_PRIORITY, Allowance, TenantPolicy
+from app.placement.policy import DEFAULT_SCHEDULER, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.wire import JSON
 from app.workloads.templates.marks import CONTAINERS, PROBES, cut, each, member, shown
 
@@ -20,7 +20,6 @@ MOST_GRACE_SECONDS: Final = 3600
 """The longest grace period of a tenant's Pod: so long may a drain of its node, or the end of its namespace, wait."""
 DEVICE_CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
 """Before the name of a DeviceClass, an extended resource by which a container asks for its devices (KEP-5004)."""
-_DEFAULT_SCHEDULER = "default-scheduler"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _GRACE = "terminationGracePeriodSeconds"
@@ -102,7 +101,7 @@ def _classes(spec: Any, path: str, policy: TenantPolicy) -> Iterator[str]:
     )
     for field, kind in fields:
         name = member(spec, field)
-        if not name or policy.allows(kind, name) or (field == "schedulerName" and name == _DEFAULT_SCHEDULER):
+        if not name or policy.allows(kind, name) or (field == "schedulerName" and name == DEFAULT_SCHEDULER):
             continue
         if isinstance(name, str) and field == "priorityClassName" and name.startswith(SYSTEM_PRIORITY):
             yield f"{path}.{field}: {shown(name)} is for the cluster's own Pods; leave it out"

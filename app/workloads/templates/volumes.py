@@ -11,13 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from app.placement.policy import TenantPolicy
+from app.placement.policy import OWN_VOLUMES, TenantPolicy
 from app.wire import JSON
 from app.workloads.templates.marks import cut, each, member, shown
 
-OWN_VOLUMES: Final = frozenset(
-    {"configMap", "downwardAPI", "emptyDir", "image", "persistentVolumeClaim", "projected", "secret"}
-)
 OWN_SOURCES: Final = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})
 """Sources of a projected volume that give the Pod no identity in the infra cluster."""
 _TOKEN_VOLUME = "kube-api-access-"  # noqa: S105 - how the API server's ServiceAccount plugin names its volume
