@@ -6,6 +6,7 @@ and of the agent; here it is only found.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -40,6 +41,7 @@ from app.workloads.model import (
     TENANT_RULES,
     UVS_RESOURCES,
     WORKLOAD_RULES,
+    WORKLOADS,
 )
 
 PATIENCE = 300.0
@@ -52,6 +54,11 @@ _WATCHERS: dict[Resource, Role] = {
     **dict.fromkeys(UVS_RESOURCES, "agent"),
 }
 """Who writes the status."""
+_REFUSED = (
+    "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}: "
+    '{.status.rules.admin[?(@.status.result=="error")].status.message}{"\\n"}{end}'
+)
+"""Of each Workload what its status says of rules of the admin that do not serve it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,17 @@ def judge(check: str, resource: Resource, obj: JSON) -> Iterator[Finding]:
             plain(f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"),
             _consequence(resource, reason),
             _command(resource, obj, reason),
+        )
+    elif resource == ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
+        # Beside how many companions there are.
+        yield Finding(
+            check,
+            Severity.warning,
+            subject(resource.kind, obj),
+            plain(said["message"]),
+            "these workloads are without their companions; the rule serves the others",
+            kubectl("get", plural(WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED))
+            + " | grep -v ': $'",
         )
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))

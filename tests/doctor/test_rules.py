@@ -108,6 +108,20 @@ async def test_a_rule_that_an_agent_keeps_is_mended_in_the_tenants_cluster(patie
     )
 
 
+async def test_workloads_that_an_admin_rule_cannot_serve_are_a_warning(patient: Patient) -> None:
+    text = "1 of 40 workloads cannot have a companion: QuotaExceeded: tenant a has 2 of 2"
+    status = said("success", "AsDesired", text)
+    status["conditions"][0]["message"] = f"39 of 40 companions exist; {text}"
+    await rule(patient, ADMIN_RULES, status)
+    found = await one(patient, Rules())
+    assert (found.severity, found.subject) == (Severity.warning, "AdminWorkloadRule universe/one")
+    assert found.message == text
+    assert found.consequence == "these workloads are without their companions; the rule serves the others"
+    assert found.command.startswith(
+        "kubectl get workloads.workload.infra.universe.nvidia.com --all-namespaces --output "
+    )
+
+
 async def test_a_rule_that_waits_is_information(patient: Patient) -> None:
     await rule(patient, ADMIN_RULES, said("success", "Waiting", "1 of 2 companions exist", status="False"))
     (found,) = await patient.examine(Rules())

@@ -10,11 +10,11 @@ import pytest
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
 from app.workloads.control.caches import Caches, Listeners
-from app.workloads.control.findings import Findings
+from app.workloads.control.findings import Finding, Findings
 from app.workloads.control.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
 from app.workloads.control.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
-from tests.workloads.conftest import SYSTEM, T1, Infra, eventually
+from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
 
 T, A, W = (T1, "r"), (SYSTEM, "a"), (T1, "workload-u1")
 
@@ -42,7 +42,7 @@ def test_only_a_pod_that_stays_is_referred_to() -> None:
     ("matched", "created", "ready"), [(0, 0, "True"), (2, 2, "True"), (2, 1, "False"), (1, 2, "True")]
 )
 def test_rule_is_ready_when_every_companion_exists(matched: int, created: int, ready: str) -> None:
-    status = rule_status(generation=3, matched=matched, created=created, broken=(), findings=())
+    status = rule_status("tenant", generation=3, matched=matched, created=created, broken=(), findings=())
     assert (status["result"], status["message"]) == ("success", "")
     assert (status["matched"], status["created"], status["observedGeneration"]) == (matched, created, 3)
     assert status["conditions"][0]["status"] == ready
@@ -50,7 +50,7 @@ def test_rule_is_ready_when_every_companion_exists(matched: int, created: int, r
 
 def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
     findings = [Waiting("NoNode", "w"), Problem("QuotaExceeded", "x" * 5000), Problem("Denied", "y")]
-    status = rule_status(generation=1, matched=3, created=0, broken=(), findings=findings)
+    status = rule_status("tenant", generation=1, matched=3, created=0, broken=(), findings=findings)
     assert status["result"] == "error"
     assert status["message"].startswith("QuotaExceeded: xxx")
     assert status["message"].endswith("(1 of 2 workloads with problems)")
@@ -58,15 +58,59 @@ def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
     assert status["conditions"][0]["reason"] == "QuotaExceeded"
 
 
+ITS_OWN = Problem("InvalidHost", "no label", of_workload=True)
+
+
+def test_workloads_do_not_decide_the_result_of_an_admin_rule() -> None:
+    """What is wrong with some workloads is counted; what is wrong with the rule is its error."""
+    findings: list[Finding] = [Waiting("NoNode", "w"), ITS_OWN, ITS_OWN]
+    status = rule_status("admin", generation=1, matched=40, created=37, broken=(), findings=findings)
+    text = "2 of 40 workloads cannot have a companion: InvalidHost: no label"
+    assert (status["result"], status["message"]) == ("success", text)
+    assert status["conditions"][0]["reason"] == "Waiting"
+    status = rule_status("admin", generation=1, matched=40, created=38, broken=(), findings=findings)
+    (ready,) = status["conditions"]
+    assert (ready["status"], ready["reason"]) == ("True", "AsDesired")
+    assert ready["message"] == f"38 of 40 companions exist; {text}"
+    status = rule_status(
+        "admin", generation=1, matched=3, created=0, broken=(), findings=[ITS_OWN, Problem("Denied", "y")]
+    )
+    assert (status["result"], status["conditions"][0]["reason"]) == ("error", "Denied")
+    assert status["message"] == "Denied: y (1 of 2 workloads with problems)"
+    long = Problem("AnnotationTooLarge", "x" * 5000, of_workload=True)
+    status = rule_status("admin", generation=1, matched=1, created=0, broken=(), findings=[long])
+    assert len(status["message"]) == MESSAGE_LIMIT
+    assert rule_status("tenant", generation=1, matched=1, created=0, broken=(), findings=[ITS_OWN])["result"] == "error"
+
+
+async def test_a_node_name_that_a_tenant_made_up_is_its_workloads_alone(infra: Infra) -> None:
+    await infra.workload("u1", node="not a label")
+    await infra.workload("u2", node="host-b", namespace=T2)
+    await infra.admin_rule("a", policy="SameNode")
+    async with infra.controller():
+        await eventually(lambda: "InvalidHost" in infra.status(ADMIN_RULES, "a").get("message", ""))
+        await eventually(lambda: infra.status(ADMIN_RULES, "a").get("created") == 1)
+        status = infra.status(ADMIN_RULES, "a")
+        assert status["result"] == "success"
+        assert status["message"].startswith("1 of 2 workloads cannot have a companion: InvalidHost: no DPU can have")
+        await eventually(lambda: infra.status(ADMIN_RULES, "a")["conditions"][0]["status"] == "True")
+        entry = infra.status(WORKLOADS, "workload-u1")["rules"]["admin"][0]["status"]
+        assert (entry["result"], entry["reason"]) == ("error", "InvalidHost")
+        await infra.remove(WORKLOADS, "workload-u1")
+        await eventually(lambda: infra.status(ADMIN_RULES, "a")["message"] == "")
+
+
 def test_transition_time_changes_with_the_status_only() -> None:
-    good = rule_status(generation=1, matched=1, created=1, broken=(), findings=())
+    good = rule_status("tenant", generation=1, matched=1, created=1, broken=(), findings=())
     first = timed(good, {}, now="t1")
     assert first is not None
     assert timed(good, first, now="t2") is None
     newer = timed({**good, "matched": 2}, first, now="t2")
     assert newer is not None
     assert newer["conditions"][0]["lastTransitionTime"] == "t1"
-    bad = timed(rule_status(generation=1, matched=1, created=0, broken=["spec: x"], findings=()), first, now="t3")
+    bad = timed(
+        rule_status("tenant", generation=1, matched=1, created=0, broken=["spec: x"], findings=()), first, now="t3"
+    )
     assert bad is not None
     assert bad["conditions"][0]["lastTransitionTime"] == "t3"
     assert bad["conditions"][0]["reason"] == "InvalidRule"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from app.kube.names import check_label_value
@@ -67,10 +67,14 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """There should be a companion, and somebody has to mend something first; `reason` is one CamelCase word."""
+    """There should be a companion, and somebody has to mend something first; `reason` is one CamelCase word.
+
+    `of_workload`: it comes from what the workload's tenant says of it, and other workloads do not have it.
+    """
 
     reason: str
     message: str
+    of_workload: bool = False
 
 
 Outcome = Planned | Waiting | Problem
@@ -150,7 +154,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
         problem = _unknown_host(host) or _contradiction(spec, wanted)
         if problem is not None:
-            return problem
+            return replace(problem, of_workload=True)
         spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
     injected = {name: text for name, key in blueprint.injections if (text := evaluation.text(key)) is not None}
     annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
@@ -160,7 +164,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
     size = _size(annotations)
     if size > ANNOTATION_LIMIT:
         text = f"the companion's annotations have {size} bytes, and the API server takes {ANNOTATION_LIMIT}"
-        return Problem("AnnotationTooLarge", text)
+        return Problem("AnnotationTooLarge", text, of_workload=True)
     namespace = companion_namespace(rule, workload, system_namespace=blueprint.options.system_namespace)
     name = companion_name(rule, workload)
     manifest = {

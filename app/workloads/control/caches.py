@@ -44,7 +44,7 @@ class StoredWorkload:
     @property
     def finding(self) -> Problem:
         """What a Workload that cannot be used means for each of its companions."""
-        return Problem("InvalidWorkload", f"the Workload cannot be used: {self.problem}")
+        return Problem("InvalidWorkload", f"the Workload cannot be used: {self.problem}", of_workload=True)
 
 
 @dataclass(frozen=True, slots=True)

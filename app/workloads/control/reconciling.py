@@ -163,9 +163,8 @@ class Reconciler:
         if planned.namespace == tenant or places.take(run.workload, planned.key, planned.policy):
             return True
         run.waits.add(planned.policy)
-        run.findings[planned.rule] = Problem(
-            "QuotaExceeded", places.shortage(tenant, planned.policy, planned.namespace)
-        )
+        shortage = places.shortage(tenant, planned.policy, planned.namespace)
+        run.findings[planned.rule] = Problem("QuotaExceeded", shortage, of_workload=True)
         return False
 
     async def _create(self, planned: Planned, run: _Run) -> None:

@@ -43,21 +43,33 @@ def _entry_status(companion: Companion | None, finding: Finding | None) -> JSON:
 
 
 def rule_status(
-    *, generation: int, matched: int, created: int, broken: Sequence[str], findings: Iterable[Finding]
+    kind: RuleKind, *, generation: int, matched: int, created: int, broken: Sequence[str], findings: Iterable[Finding]
 ) -> JSON:
-    """The status of a rule without the time of its condition. `broken` are the problems of the rule itself."""
-    problems = [finding for finding in findings if isinstance(finding, Problem)]
+    """The status of a rule without the time of its condition. `broken` are the problems of the rule itself.
+
+    What a tenant says of its workloads does not decide the result of a rule that is for other tenants too.
+    """
+    decisive, excluded = list[Problem](), list[Problem]()
+    for finding in findings:
+        if isinstance(finding, Problem):
+            (excluded if finding.of_workload and kind == "admin" else decisive).append(finding)
     result, message = "success", ""
     ready, reason, explanation = "True", "AsDesired", f"{created} of {matched} companions exist"
     if broken:
         result, message = "error", cut("; ".join(broken))
         ready, reason, explanation = "False", "InvalidRule", message
-    elif problems:
-        more = f" (1 of {len(problems)} workloads with problems)" if len(problems) > 1 else ""
-        result, message = "error", cut(f"{problems[0].reason}: {problems[0].message}", len(more)) + more
-        ready, reason, explanation = "False", problems[0].reason, message
-    elif created < matched:
-        ready, reason, explanation = "False", "Waiting", f"{created} of {matched} companions exist"
+    elif decisive:
+        count = len(decisive) + len(excluded)
+        more = f" (1 of {count} workloads with problems)" if count > 1 else ""
+        result, message = "error", cut(f"{decisive[0].reason}: {decisive[0].message}", len(more)) + more
+        ready, reason, explanation = "False", decisive[0].reason, message
+    else:
+        if excluded:
+            counted = f"{len(excluded)} of {matched} workloads cannot have a companion"
+            message = cut(f"{counted}: {excluded[0].reason}: {excluded[0].message}")
+            explanation = f"{explanation}; {message}"
+        if created + len(excluded) < matched:
+            ready, reason = "False", "Waiting"
     condition = {
         "type": "Ready",
         "status": ready,

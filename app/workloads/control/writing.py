@@ -222,6 +222,7 @@ class RuleStatuses:
         if key in self._caches.warming:
             return Done()  # we are told once it is known whom it matches
         status = rule_status(
+            stored.kind,
             generation=stored.generation,
             matched=len(self._caches.matcher.workloads_of(key)),
             created=self._caches.created[key],
