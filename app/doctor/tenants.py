@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from app.doctor.belonging import mislabeled
 from app.doctor.bounds import bound_findings
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
@@ -15,7 +16,7 @@ from app.doctor.objects import condition, kubectl, labels, plain, plural, severa
 from app.doctor.running import unchecked
 from app.doctor.told import webhook_settings
 from app.errors import ApiError
-from app.kube.resources import NODES
+from app.kube.resources import NAMESPACES, NODES
 from app.placement.model import TENANT_LABEL, PlacementOptions
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -45,6 +46,7 @@ class Tenants:
             options = (await webhook_settings(cluster)).placement
             findings += judge_nodes(self.name, tenants, nodes, options)
         try:
+            findings += mislabeled(self.name, await cluster.listed(NAMESPACES) or [], tenants)
             findings += await bound_findings(cluster, self.name, tenants, command=await self._restart(cluster))
         except ApiError as error:
             findings.append(unchecked(self.name, error))

@@ -225,6 +225,32 @@ async def test_a_tenant_that_is_not_ready(patient: Patient, reason: str, command
     assert found.consequence
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["suspended", "no tenant"])
+async def test_a_namespace_that_is_labeled_for_another_tenant(patient: Patient, *, own: bool) -> None:
+    """Of one whose Tenant is in force the controller says so itself."""
+    await tenant(patient, said("", "Suspended", "suspended", status="True"), suspended=True)
+    name = "a" if own else "c"
+    await patient.create(NAMESPACES, f"tenant-{name}", metadata={"labels": {TENANT_LABEL: "b"}})
+    found = await one(patient, Tenants())
+    assert (found.severity, found.subject) == (Severity.error, f"Namespace tenant-{name}")
+    assert found.message == f"is named for tenant {name}, and its label berth.dev/tenant says b"
+    assert found.consequence == "its Pods are placed on DPUs of tenant b"
+    label = {"metadata": {"labels": {TENANT_LABEL: name}}}
+    await patient.run(
+        found.command,
+        instead=lambda: patient.client.patch(NAMESPACES, f"tenant-{name}", label, patch_type="merge"),
+    )
+    assert not await patient.complaints(Tenants())
+
+
+async def test_a_namespace_that_the_controller_calls_foreign_is_found_once(patient: Patient) -> None:
+    status = said("error", "ForeignNamespace", "for this reason")
+    status["conditions"].append({**status["conditions"][0], "type": "NamespaceReady"})
+    await tenant(patient, status)
+    await patient.create(NAMESPACES, "tenant-a", metadata={"labels": {TENANT_LABEL: "b"}})
+    assert (await one(patient, Tenants())).subject == "Tenant a"
+
+
 async def walled(patient: Patient, quota: tuple[str, ...] = ()) -> None:
     """A tenant whose namespace has what the controller keeps there."""
     await tenant(patient, said("success", "AsWanted"))
