@@ -18,6 +18,12 @@ RESTART_REASONS = (
 WATCH_RESTARTS = Counter("watch_restarts_total", "Watches that ended and were started again", ("kind", "reason"))
 POISON_OBJECTS = Counter("watch_poison_objects_total", "Objects that could not be read and were skipped", ("kind",))
 CACHE_OBJECTS = Gauge("cache_objects", "Objects in the cache", ("kind",), multiprocess_mode="livemax")
+CACHE_IN_DOUBT = Gauge(
+    "cache_in_doubt",
+    "1 while the cache may differ from the API server: from a fault of its watch until it is compared with a list",
+    ("kind",),
+    multiprocess_mode="livemax",
+)
 CACHE_AGE = Gauge(
     "cache_age_seconds",
     "Time since the API server was last heard of; until it has been, since the cache began",
@@ -34,6 +40,7 @@ def create_series(kinds: tuple[str, ...]) -> None:
     for kind in kinds:
         POISON_OBJECTS.labels(kind)
         CACHE_OBJECTS.labels(kind)
+        CACHE_IN_DOUBT.labels(kind)
         for reason in RESTART_REASONS:
             WATCH_RESTARTS.labels(kind, reason)
 
@@ -53,6 +60,7 @@ class WatchMetrics:
             del _kept[kind]
             forget(CACHE_AGE, kind)
             CACHE_OBJECTS.labels(kind).set(0)
+            CACHE_IN_DOUBT.labels(kind).set(0)
 
     def restart(self, kind: str, reason: str) -> None:
         WATCH_RESTARTS.labels(kind, reason).inc()
@@ -63,9 +71,10 @@ class WatchMetrics:
 
 @published
 def _publish() -> None:
-    """Of several caches of one kind the oldest counts, and what all of them hold."""
+    """Of several caches of one kind the oldest counts, a doubt of any, and what all of them hold."""
     now = time.monotonic()
     for kind, caches in _kept.items():
         CACHE_OBJECTS.labels(kind).set(sum(len(cache) for cache, _ in caches))
+        CACHE_IN_DOUBT.labels(kind).set(any(cache.in_doubt for cache, _ in caches))
         ages = [now - since if cache.age is None else cache.age for cache, since in caches]
         CACHE_AGE.labels(kind).set(max(ages))

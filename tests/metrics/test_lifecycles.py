@@ -145,6 +145,24 @@ def test_of_several_caches_of_one_kind_the_oldest_counts_and_what_all_hold() -> 
     told.ended("Twice", young)
 
 
+def test_a_doubt_is_told_until_the_cache_is_loaded_again() -> None:
+    watches.create_series(("Doubtful",))
+    told, sound, doubtful = watches.WatchMetrics(), Store[str](str), Store[str](str)
+    assert value("cache_in_doubt", kind="Doubtful") == 0
+    for cache in (doubtful, sound):
+        told.began("Doubtful", cache)
+        cache.mark_synced()
+    assert value("cache_in_doubt", kind="Doubtful") == 0
+    doubtful.suspect()
+    assert value("cache_in_doubt", kind="Doubtful") == 1
+    doubtful.mark_synced()
+    assert value("cache_in_doubt", kind="Doubtful") == 0
+    doubtful.suspect()
+    for cache in (doubtful, sound):
+        told.ended("Doubtful", cache)
+    assert value("cache_in_doubt", kind="Doubtful") == 0
+
+
 async def test_a_cluster_that_does_not_know_the_kind_makes_no_cache_stale(tmp_path: Path) -> None:
     """Without Multus there are no attachments: an alarm about them would never end."""
     async with Cluster("bare") as cluster:
