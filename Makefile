@@ -6,6 +6,8 @@ READY  := $(VENV)/.ready
 PROTOS := app/tenancy/proto
 
 .DEFAULT_GOAL := help
+# Hundreds of short-lived processes would each compile all modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help demo test e2e lint format generate secrets bench protos lock clean
 
 help: ## Show this list
