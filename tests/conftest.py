@@ -25,6 +25,24 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="session")
+def _no_leftovers_of_the_session() -> Iterator[None]:
+    """At last everything is looked at, also what was taken for lasting."""
+    yield
+    gc.unfreeze()
+    gc.collect()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _no_leftovers_of_the_module() -> Iterator[None]:
+    """What earlier modules have left, such as caches, lasts: `_no_leftovers` need not look at it either."""
+    # Not when a module ends: the last test still holds what its fixtures made.
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.collect()
+
+
 @pytest.fixture(autouse=True)
 def _no_leftovers() -> Iterator[None]:
     """What a test leaves open warns while the test ends, and not in the middle of another."""
