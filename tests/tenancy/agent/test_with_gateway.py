@@ -207,7 +207,8 @@ async def test_a_namespace_that_is_deleted_in_use_is_filled_again(tenant: Tenant
     ]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(part.run()) for part in parts]
-        await pair.start()
+        # Workloads and objects that went with the namespace are missed when the agent sweeps: after a minute by default.
+        await pair.start(resync=0.5)
 
         async def whole() -> bool:
             return (
@@ -231,8 +232,8 @@ async def test_a_namespace_that_is_deleted_in_use_is_filled_again(tenant: Tenant
                 return False
             return found["metadata"]["uid"] != old["metadata"]["uid"]
 
-        await until(anew, seconds=60)
-        await until(whole, seconds=60)
+        await until(anew)
+        await until(whole)
         for task in tasks:
             task.cancel()
 
