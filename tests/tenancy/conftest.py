@@ -15,12 +15,10 @@ from typing import Any
 import grpc
 import pytest
 import pytest_asyncio
-import yaml
 from cryptography import x509
 
-import app.tenancy
-import app.workloads
 from app.certs.issuing import Issued, issue_authority, issue_client, issue_serving, serving_names
+from app.definitions import INFRA, TENANT, read_definitions
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
@@ -112,8 +110,7 @@ class Infra:
 
 def definitions() -> list[JSON]:
     """Every CustomResourceDefinition of the Workload API."""
-    folders = [Path(package.__file__ or "").parent / "crds" for package in (app.workloads, app.tenancy)]
-    return [yaml.safe_load(path.read_text()) for folder in folders for path in sorted(folder.glob("*.yaml"))]
+    return read_definitions((*INFRA, *TENANT))
 
 
 @pytest_asyncio.fixture

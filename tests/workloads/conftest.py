@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
+from app.definitions import TENANT, read_definitions
 from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
@@ -25,7 +25,6 @@ from tests.patience import PATIENCE
 from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 
 JSON = dict[str, Any]
-CRDS = Path(__file__).parents[2] / "app" / "workloads" / "crds"
 T1, T2, SYSTEM = "tenant-tenant1", "tenant-tenant2", "universe"
 
 
@@ -196,8 +195,8 @@ async def install(client: AioKubeClient) -> None:
     """Namespaces and definitions of an infra cluster with two tenants."""
     for name in (T1, T2, SYSTEM):
         await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    for path in sorted(CRDS.glob("*.yaml")):
-        await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
+    for definition in read_definitions((WORKLOADS, ADMIN_RULES, TENANT_RULES, *TENANT)):
+        await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
 
 
 @pytest_asyncio.fixture

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
-import app.workloads
+from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.client import Page
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
@@ -27,7 +26,6 @@ from tests.patience import PATIENCE
 from tests.tenancy.agent.fakegateway import Certificates, FakeGateway
 
 JSON = dict[str, Any]
-_CRDS = Path(app.workloads.__file__ or "").parent / "crds"
 
 
 class Seen:
@@ -60,8 +58,7 @@ class Tenant:
         self.client = client
 
     async def install(self, *resources: Resource) -> None:
-        for resource in resources:
-            definition = yaml.safe_load((_CRDS / f"{resource.plural}.yaml").read_text())
+        for definition in read_definitions(resources):
             await self.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
 
     async def pod(self, name: str, *, namespace: str = "default", node: str = "", **metadata: Any) -> JSON:

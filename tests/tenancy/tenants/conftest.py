@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-import yaml
 
 import app.tenancy
 from app.cli.main import run
+from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.kube.transport import AioKubeClient, connect
@@ -97,7 +97,8 @@ async def cluster(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatc
         kubeconfig = tmp_path / "infra.kubeconfig"
         kubeconfig.write_text(served.kubeconfig())
         async with await connect(kubeconfig=str(kubeconfig), deadline=5) as client:
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(DEFINITION.read_text()))
+            (definition,) = read_definitions([TENANTS])
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             yield Infra(served, client, kubeconfig, capsys)
 
 
