@@ -30,6 +30,8 @@ JSON = dict[str, Any]
 CHART = Path(__file__).parents[2] / "charts" / "berth"
 NAMESPACE = "berth-system"
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""Safe, and ten times as fast where libyaml is."""
 
 
 class Rendered(list[JSON]):
@@ -67,7 +69,7 @@ def render(chart: helm_python.Chart) -> Render:
     def rendered(values: JSON | None = None, *, name: str = "berth", namespace: str = NAMESPACE) -> Rendered:
         texts = chart.render(values or {}, name=name, namespace=namespace)
         manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
-        return Rendered(obj for text in manifests for obj in yaml.safe_load_all(text) if obj)
+        return Rendered(obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj)
 
     return rendered
 
