@@ -4,11 +4,12 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PROTOS := app/tenancy/proto
+CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test e2e lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e lint format generate secrets bench protos lock clean
 
 help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +29,10 @@ demo: $(READY) ## Start a sandbox and play both examples, step by step
 test: $(READY) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
 	@# Many tests wait for processes, so one worker more than cores. In the order of the files, lest the few long ones come last.
-	@$(BIN)/python -m pytest -n $$(( $$($(PYTHON) -c 'import os; print(os.cpu_count())') + 1 )) \
-	    --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+unit: $(READY) ## Run the tests that start no process and no whole API server; the others count as skipped
+	@$(BIN)/python -m pytest -p tests.unit -n $(CORES) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig NAME=FILE" for real API servers)
 	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)

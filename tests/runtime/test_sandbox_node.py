@@ -227,11 +227,13 @@ def test_no_two_sandboxes_give_one_address() -> None:
     """The claim is the machine's, not the process's; what was given back can be had again."""
     first = claim()
     command = [sys.executable, "-c", f"import socket; socket.socket(2, 2).bind(({first.address!r}, 61066))"]
-    assert b"in use" in subprocess.run(command, capture_output=True, check=False).stderr
-    second = claim()
-    assert second.address != first.address
-    second.release()
-    first.release()
+    try:
+        assert b"in use" in subprocess.run(command, capture_output=True, check=False).stderr
+        second = claim()
+        second.release()
+        assert second.address != first.address
+    finally:
+        first.release()
     assert subprocess.run(command, capture_output=True, check=False).returncode == 0
 
 
