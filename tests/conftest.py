@@ -6,6 +6,11 @@ import gc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# A slow machine is no fault of what is tested.
+settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("berth")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

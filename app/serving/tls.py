@@ -138,10 +138,9 @@ class ServingCertificate:
 
     def _read(self, held: Pair | None = None) -> tuple[Pair, list[bytes]]:
         """What is on disk now: the pair, which may be the one that is `held`, and the client CAs."""
-        trusted = [path.read_bytes() for path in self._client_cas]
-        if held is not None and held.equals(self._cert_file, self._key_file):
-            return held, trusted
-        return Pair.read(self._cert_file, self._key_file), trusted
+        if held is None or not held.equals(self._cert_file, self._key_file):
+            held = Pair.read(self._cert_file, self._key_file)
+        return held, [path.read_bytes() for path in self._client_cas]
 
     def _build(self, pair: Pair, trusted: list[bytes]) -> ssl.SSLContext:
         """A context that serves exactly these bytes; raises ValueError or OSError where it cannot."""

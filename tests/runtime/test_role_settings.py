@@ -62,9 +62,9 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
     assert options.placement.policy.entries == {"priorityClass=gold", "volumeType=nfs"}
 
 
-@pytest.mark.parametrize(("given", "host"), [("::1", "[::1]"), ("::", "[::]"), ("127.0.0.1", "127.0.0.1")])
-def test_the_address_of_a_gateway_is_one_that_takes_a_port(given, host) -> None:
-    assert gateway.load({"bind_address": given}).options.host == host
+@pytest.mark.parametrize("given", ["::1", "::", "127.0.0.1"])
+def test_the_address_of_a_gateway_is_as_sockets_take_it(given) -> None:
+    assert gateway.load({"bind_address": given}).options.host == given
 
 
 def test_what_an_agent_is_told_reaches_it() -> None:
