@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import itertools
 import secrets
 import socket
 import ssl
@@ -49,7 +48,6 @@ class Front:
         self._lines = lines
         # A name that is no file: the root file system of a container is read-only.
         self._name = f"berth-gateway-{secrets.token_hex(8)}"
-        self._numbers = itertools.count()
         self._known: dict[str, Connection] = {}
         self._held: dict[str, OrderedDict[Connection, None]] = {}
         self._door: Door | None = None
@@ -118,7 +116,7 @@ class Front:
 
     async def hand_on(self, connection: Connection) -> None:
         """Connect the other end, to gRPC. Raises OSError where gRPC takes no more."""
-        name = f"{self._name}-{next(self._numbers)}"
+        name = f"{self._name}-{secrets.token_hex(8)}"  # that nobody can take before us
         known = f"unix-abstract:{name}"
         inside = _Inside(lambda: self._known.pop(known, None))
         inside.other, connection.other = connection, inside

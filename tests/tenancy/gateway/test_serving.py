@@ -14,14 +14,14 @@ import pytest
 from cryptography import x509
 
 import app.tenancy.proto
-from app.certs.issuing import issue_authority, issue_serving, serving_names
+from app.certs.issuing import Issued, bridge, issue_authority, issue_serving, serving_names
 from app.errors import UsageError
 from app.tenancy.gateway.options import GatewayOptions, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from tests.patience import PATIENCE
-from tests.tenancy.conftest import Door, Infra, Pki, Seen, until
+from tests.tenancy.conftest import Door, Infra, Pki, Seen, Start, until
 from tests.tenancy.gateway.calls import fails, rules
 
 CODE = grpc.StatusCode
@@ -62,6 +62,17 @@ async def test_another_authority_replaces_the_first(door: Door, pki: Pki) -> Non
     await listed(door.channel(pki.client("tenant1.tenant.local", authority=other), ca=other.certificate_pem))
     old = door.channel(pki.tenant("tenant1"), ca=other.certificate_pem)
     assert (await fails(listed(old))).code() is CODE.UNAVAILABLE
+
+
+async def test_an_intermediate_authority_is_trusted_by_itself(infra: Infra, start: Start, pki: Pki) -> None:
+    """Its root need not be in the file, as with gRPC's own listener."""
+    await infra.add_tenant("tenant1")
+    root = issue_authority(common_name="root", now=datetime.now(UTC), days=30)
+    middle = issue_authority(common_name="middle", now=datetime.now(UTC), days=30)
+    signed = Issued(bridge(root, middle), middle.key)
+    pki.files.client_ca.write_bytes(signed.certificate_pem)
+    door = await start()
+    await listed(door.channel(pki.client("tenant1.tenant.local", authority=signed)))
 
 
 async def test_files_that_cannot_serve_leave_the_old_ones_in_service(door: Door, pki: Pki) -> None:
