@@ -322,15 +322,16 @@ def test_it_serves_a_review_is_healthy_and_writes_nothing(image: Image, serving:
 
 
 def until_ready(image: Image, port: int) -> None:
-    """Asks as the image's HEALTHCHECK does, first whether it lives."""
+    """Asks as the image's HEALTHCHECK does, first whether it lives: the command waits for an answer for a while only."""
     check = FINAL.one("HEALTHCHECK").value
     command = json.loads(check[check.index("[") :])
-    image.run(*command, BERTH_HEALTH_CHECK_PORT=str(port))
-    for _ in range(200):
-        with contextlib.suppress(subprocess.CalledProcessError):
-            image.run(*command, "--ready", BERTH_HEALTH_CHECK_PORT=str(port))
-            return
-    raise AssertionError("never ready")
+    for flags in ([], ["--ready"]):
+        for _ in range(200):
+            with contextlib.suppress(subprocess.CalledProcessError):
+                image.run(*command, *flags, BERTH_HEALTH_CHECK_PORT=str(port))
+                break
+        else:
+            raise AssertionError(f"never healthy: {flags}")
 
 
 def _pins(lock: Path) -> dict[str, str]:
