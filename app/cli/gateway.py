@@ -74,7 +74,8 @@ def gateway(
         int | None, option("--calls-burst", panel=_LIMITS, text="Unary calls, at once (default: 200)")
     ] = ABSENT,
     workloads_per_tenant: Annotated[
-        int | None, option("--workloads-per-tenant", panel=_LIMITS, text="Workloads taken (default: 20000)")
+        int | None,
+        option("--workloads-per-tenant", panel=_LIMITS, text="Workloads taken, of 4 KiB each in all (default: 20000)"),
     ] = ABSENT,
     writes_per_tenant: Annotated[
         int | None,

@@ -202,7 +202,9 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
         "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",
         "bytes of a certificate that is no caller's": f"{limits.strange_bytes_per_second / 1024:g} KiB a second",
-        "workloads of a tenant": f"{limits.workloads_per_tenant:,}",
+        "workloads of a tenant": (
+            f"{limits.workloads_per_tenant:,}, {limits.workload_mean_bytes // 1024} KiB each on average"
+        ),
         "writes of a tenant under way": f"{limits.writes_per_tenant} of {limits.writes}",
     }
     rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", text_of("docs/security.md"), re.MULTILINE))

@@ -1,22 +1,31 @@
-"""Which workloads one stream has told of, and whether one more may be: both are bounded. It does no I/O."""
+"""Which workloads one stream has told of, and whether one more may be: number and bytes are bounded. No I/O."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class Census:
-    """`stored` is kept by whoever follows the cache: the number of the tenant's Workloads.
+    """`limit` workloads of `size` bytes together; `stored` and `stored_bytes` are kept by whoever follows the cache.
 
     A stream that begins anew may have other ids than what is stored, all of which goes once it has sent its own.
-    So as many again as the limit may be stored, by any number of streams that never come to that point.
+    So as many again as the limits may be stored, by any number of streams that never come to that point.
     """
 
-    def __init__(self, limit: int, *, stored: int) -> None:
+    def __init__(self, limit: int, *, size: int) -> None:
         self._limit = limit
-        self._sent: set[str] = set()
-        self.stored = stored
+        self._size = size
+        self._sent: dict[str, int] = {}
+        self._bytes = 0
+        self.stored = self.stored_bytes = 0
 
     def __contains__(self, workload_id: object) -> bool:
         return workload_id in self._sent
+
+    def begin(self, sizes: Iterable[int]) -> None:
+        """These are the sizes of what is stored."""
+        found = list(sizes)
+        self.stored, self.stored_bytes = len(found), sum(found)
 
     def room(self, workload_id: str, *, known: bool) -> bool:
         """Whether this workload may be taken; `known` are those that are stored."""
@@ -24,8 +33,16 @@ class Census:
             return True
         return len(self._sent) < self._limit and (known or self.stored < 2 * self._limit)
 
-    def add(self, workload_id: str) -> None:
-        self._sent.add(workload_id)
+    def fits(self, workload_id: str, size: int, *, stored: int) -> bool:
+        """Whether this workload may have so many bytes; it has `stored` ones now. It may always have fewer."""
+        others = self._bytes - self._sent.get(workload_id, 0)
+        within = others + size <= self._size and self.stored_bytes - stored + size <= 2 * self._size
+        return within or size < stored
+
+    def add(self, workload_id: str, size: int) -> None:
+        self.discard(workload_id)
+        self._sent[workload_id] = size
+        self._bytes += size
 
     def discard(self, workload_id: str) -> None:
-        self._sent.discard(workload_id)
+        self._bytes -= self._sent.pop(workload_id, 0)

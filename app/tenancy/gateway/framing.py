@@ -8,19 +8,26 @@ from __future__ import annotations
 
 _PREFACE = 24
 _HEAD = 9
-_OF_HEADERS = frozenset({1, 9})
-"""HEADERS and CONTINUATION."""
-_HEADER_BYTE = 8
+_HEADERS, _CONTINUATION = 1, 9
+_END_HEADERS = 4
+_HEADER_BYTE = 64
 _FRAME = 256
+MOST_HEADERS = 64 * 1024
+"""Bytes of one header block. gRPC takes a quarter of that at most, and keeps what has no end for ever."""
 
 
 class FrameCosts:
-    """Counts one connection from its first byte on. The unit is a byte of a message."""
+    """Counts one connection from its first byte on. The unit is a byte of a message.
+
+    `endless` is set by a header block of more than `MOST_HEADERS` bytes: the connection is to be closed.
+    """
 
     def __init__(self) -> None:
+        self.endless = False
         self._left = _PREFACE
         self._price = 1
         self._head = b""
+        self._block = 0
 
     def of(self, data: bytes) -> int:
         """The cost of the next bytes."""
@@ -36,8 +43,18 @@ class FrameCosts:
             self._head += data[position : position + part]
             position += part
             if len(self._head) == _HEAD:
-                self._left = int.from_bytes(self._head[:3])
-                self._price = _HEADER_BYTE if self._head[3] in _OF_HEADERS else 1
-                self._head = b""
                 cost += _FRAME
+                self._begin(self._head)
+                self._head = b""
         return cost
+
+    def _begin(self, head: bytes) -> None:
+        """A frame of this head."""
+        self._left, kind = int.from_bytes(head[:3], "big"), head[3]
+        self._price = 1
+        if kind in (_HEADERS, _CONTINUATION):
+            self._price = _HEADER_BYTE
+            self._block += _FRAME + self._left
+            self.endless = self.endless or self._block > MOST_HEADERS
+            if head[4] & _END_HEADERS:
+                self._block = 0

@@ -103,9 +103,12 @@ class Front:
         held = self._held.setdefault(holder, OrderedDict())
         held[connection] = None
         if len(held) > self._each:
-            same = {"holder": holder}
-            self._lines.warning("too many connections; the oldest is closed", same, peer=connection.address)
+            self.report("too many connections; the oldest is closed", connection)
             next(iter(held)).abort()
+
+    def report(self, event: str, connection: Connection) -> None:
+        """A line of the log for each holder now and then."""
+        self._lines.warning(event, {"holder": connection.holder}, peer=connection.address)
 
     def release(self, connection: Connection) -> None:
         """The connection is nobody's."""
@@ -185,13 +188,18 @@ class Connection(End):
         self._handing = asyncio.get_running_loop().create_task(self._hand_on())
 
     def data_received(self, data: bytes) -> None:
-        super().data_received(data)
         cost = self._costs.of(data)
+        if self._costs.endless:
+            self._front.report("headers without an end; the connection is closed", self)
+            self.abort()
+            return
+        super().data_received(data)
         if delay := self._front.delay(cost, holder=self.holder, recognized=self._recognized):
             self.stop("too fast")
             asyncio.get_running_loop().call_later(delay, self.go_on, "too fast")
 
     def connection_lost(self, error: Exception | None) -> None:
+        self.abort()  # nobody is there to answer: gRPC need not read what is left
         super().connection_lost(error)
         if self._handing is not None:
             self._handing.cancel()

@@ -22,7 +22,7 @@ LAG = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A stored Workload: its uid, the digest of its spec, and which stream wrote it ("" where none says so)."""
+    """A stored Workload: its uid, digest and bytes of its spec, and which stream wrote it ("" where none says so)."""
 
     name: str
     namespace: str
@@ -30,6 +30,7 @@ class Known:
     version: str
     digest: bytes
     stream: str = ""
+    size: int = 0
 
     @property
     def key(self) -> ObjectKey:
@@ -42,19 +43,21 @@ class Known:
 
 def project_known(obj: JSON) -> Known:
     """Projection for a Store; raises where an object cannot be read."""
-    metadata = obj["metadata"]
+    metadata, spec = obj["metadata"], canonical(obj["spec"])
     return Known(
         name=metadata["name"],
         namespace=metadata["namespace"],
         uid=metadata["uid"],
         version=metadata["resourceVersion"],
-        digest=digest_of(obj["spec"]),
+        digest=digest_of(spec),
         stream=stream_of(obj),
+        size=len(spec),
     )
 
 
-def digest_of(spec: JSON) -> bytes:
-    return hashlib.sha256(canonical(spec)).digest()
+def digest_of(spec: bytes) -> bytes:
+    """Of a spec in its canonical form."""
+    return hashlib.sha256(spec).digest()
 
 
 class Ledger:

@@ -64,7 +64,9 @@ class Limits:
     """The largest document of a workload; a larger one is dropped and the last good state stays."""
     workloads_per_tenant: int = 20_000
     """Workloads of one stream; events of more are dropped. While a stream replaces what the one before it has left
-    behind, twice as many may be stored."""
+    behind, twice as many may be stored …"""
+    workload_mean_bytes: int = 4096
+    """… and so many bytes for each of them, in all; one may have more where others have less."""
     reading_share: float = 0.25
     """Seconds of CPU in each second for reading and checking what a tenant sends, for long; it waits meanwhile …"""
     reading_burst: float = 5.0
@@ -82,6 +84,11 @@ class Limits:
     """Requests to the API server under way for all tenants together; tenants take turns …"""
     writes_per_tenant: int = 4
     """… and for one of them."""
+
+    @property
+    def workloads_bytes(self) -> int:
+        """What all workloads of a stream may have together: a cluster stores them, and each role keeps them."""
+        return max(self.workload_bytes, self.workloads_per_tenant * self.workload_mean_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,6 +57,8 @@ AUDIENCES: dict[str, Audience] = {
     health.SERVICE_NAME: "anyone",
     reflection.SERVICE_NAME: "anyone",
 }
+_DRAINED = 1.0
+"""Seconds for gRPC to say goodbye after the last call."""
 _IDENTITY_ONLY = 1
 """Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
 
@@ -146,14 +148,21 @@ class Gateway:
                     await self._health.enter_graceful_shutdown()
                     self._guard.end_all(Refused(Code.UNAVAILABLE, "the gateway is stopping"))
                     self._serving = False
-                    await server.stop(self._options.drain)
+                    await self._drained(server)
                     for task in tasks:
                         task.cancel()
             finally:
                 self._serving = False
                 self._front.close()
-                await server.stop(None)
                 await self._front.wait_closed()
+                await server.stop(None)
+
+    async def _drained(self, server: grpc.aio.Server) -> None:
+        """Calls under way get `drain` seconds; connections that take nothing would have gRPC wait for longer."""
+        stopping = asyncio.ensure_future(server.stop(self._options.drain))
+        await asyncio.wait({stopping}, timeout=self._options.drain + _DRAINED)
+        await self._front.wait_closed()
+        await stopping
 
     def _bound(self) -> socket.socket:
         options = self._options

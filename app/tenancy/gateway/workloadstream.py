@@ -49,8 +49,9 @@ class WorkloadStream:
         self._tenant = tenant
         self._superseded = superseded
         self._id = ""
-        self._intake = Intake(writing.options.limits)
-        self._census = Census(writing.options.limits.workloads_per_tenant, stored=0)
+        limits = writing.options.limits
+        self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes)
+        self._intake = Intake(limits)
         self._complete = False
         self._failing_since: float | None = None
         self._lost = asyncio.Event()
@@ -59,7 +60,7 @@ class WorkloadStream:
     async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
         unsubscribe = self._with.store.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
         stored = self._stored()
-        self._census.stored = len(stored)
+        self._census.begin(known.size for known in stored)
         # From here on whatever has a later id is of a newer stream.
         self._id = self._with.ids.next(known.stream for known in stored)
         workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
@@ -101,12 +102,12 @@ class WorkloadStream:
         if not self._good(workload_id):
             return
         stored, limits = self._known(workload_id), self._with.options.limits
-        if not self._census.room(workload_id, known=stored):
+        if not self._census.room(workload_id, known=stored is not None):
             self._drop("limit", f"a tenant has at most {limits.workloads_per_tenant} workloads", workload_id)
             return
-        if stored:
+        if stored is not None:
             # Before anything else: what cannot be taken still runs, and its last good state stays.
-            self._census.add(workload_id)
+            self._census.add(workload_id, stored.size)
         size, limit = workload.ByteSize(), limits.workload_bytes
         try:
             # The next event is read when this one is done: the order stays.
@@ -116,7 +117,11 @@ class WorkloadStream:
         except _Unusable as unusable:
             self._drop(unusable.reason, str(unusable), workload_id)
             return
-        self._census.add(workload_id)
+        if not self._census.fits(workload_id, state.size, stored=stored.size if stored is not None else 0):
+            problem = f"all workloads of a tenant have at most {limits.workloads_bytes} bytes together"
+            self._drop("limit", problem, workload_id)
+            return
+        self._census.add(workload_id, state.size)
         self._want(workload_id, state)
 
     def _delete(self, workload_id: str) -> None:
@@ -132,14 +137,15 @@ class WorkloadStream:
     def _stored(self) -> list[Known]:
         return self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace)
 
-    def _known(self, workload_id: str) -> bool:
-        return self._with.ledger.get((self._tenant.namespace, workload_name(workload_id))) is not None
+    def _known(self, workload_id: str) -> Known | None:
+        return self._with.ledger.get((self._tenant.namespace, workload_name(workload_id)))
 
     def _shown(self, key: ObjectKey, old: Known | None, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
         if key[0] != self._tenant.namespace:
             return
         self._census.stored += (new is not None) - (old is not None)
+        self._census.stored_bytes += (new.size if new is not None else 0) - (old.size if old is not None else 0)
         sent = key[1].removeprefix(workload_name("")) in self._census
         if self._with.store.in_doubt and sent and old is not None and (new is None or new.before(old)):
             # The cluster was restored from an earlier copy, and only the agent knows what has to be there.
@@ -209,7 +215,7 @@ class WorkloadStream:
             # It will not pass by itself; a later state of the same workload may.
             self._drop("rejected", message_of(error), workload_id)
             self._intake.settle(workload_id, state)
-            if self._intake.wanted(workload_id) is None and not self._known(workload_id):
+            if self._intake.wanted(workload_id) is None and self._known(workload_id) is None:
                 self._census.discard(workload_id)
             return
         if error.status in (0, 401, 429) or error.status >= 500:
@@ -229,6 +235,6 @@ def _state(workload: pb.Workload, size: int, *, limit: int) -> State:
             spec = workload_spec(workload)
         except MessageError as error:
             raise _Unusable("content", str(error)) from error
-        if (size := len(canonical(spec))) <= limit:
-            return State(spec, digest_of(spec), size)
+        if (size := len(content := canonical(spec))) <= limit:
+            return State(spec, digest_of(content), size)
     raise _Unusable("size", f"{size} bytes: a workload has at most {limit}")

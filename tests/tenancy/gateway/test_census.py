@@ -32,6 +32,51 @@ async def test_what_is_beyond_the_limit_is_dropped_until_there_is_room(infra: In
     assert door.seen.dropped == [("tenant1", "limit")]
 
 
+LARGE: dict[str, Any] = {"extra": {"labels": {}, "annotations": {"large": "x" * 900_000}}}
+
+
+def bounded(count: int) -> Limits:
+    """Room for two large workloads and some small ones, whatever their number."""
+    return Limits(workloads_per_tenant=count, workload_mean_bytes=2_000_000 // count)
+
+
+async def test_bytes_beyond_the_limit_are_dropped_until_there_is_room(infra: Infra, start: Start) -> None:
+    """The last good state stays, and what becomes smaller is always taken."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=bounded(100))
+    sender = Sender(door.tenant("tenant1"))
+    for name in ("a", "b"):
+        await sender.update(name, **LARGE)
+    await sender.update("c")
+    await sender.update("c", nodeName="host-b", **LARGE)
+    await sender.update("d", **LARGE)
+    await sender.update("e")
+    await sender.update("a", nodeName="host-b")
+    await sender.delete("b")
+    await sender.update("f", **LARGE)
+    await sender.close()
+    stored = await specs(infra)
+    assert set(stored) == {workload(name) for name in "acef"}
+    assert stored[workload("a")]["state"]["nodeName"] == "host-b"
+    assert stored[workload("c")]["state"]["nodeName"] == "host-a"
+    assert door.seen.dropped == [("tenant1", "limit")] * 2
+
+
+async def test_streams_that_never_sync_do_not_pile_up_bytes(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=bounded(100))
+    for number, stored in enumerate((2, 4, 4)):
+        sender = Sender(door.tenant("tenant1"))
+        for name in ("a", "b"):
+            await sender.update(f"{name}{number}", **LARGE)
+        await sender.close()
+        names = await infra.names(WORKLOADS, "tenant-tenant1")
+        assert len(names) == stored
+        known = door.gateway._sources.workloads
+        await until(lambda: {found.name for found in known.values()} == names)  # noqa: B023 - awaited in this round
+    assert door.seen.dropped == [("tenant1", "limit")] * 2
+
+
 async def test_refused_workloads_are_not_remembered(infra: Infra, start: Start) -> None:
     """Ever new ids of what is never stored take no memory, and no room from what is good."""
     await infra.add_tenant("tenant1")

@@ -6,6 +6,7 @@ from typing import Any
 
 from app.kube.store import Store
 from app.tenancy.gateway.ledger import LAG, Known, Ledger, digest_of, project_known
+from app.tenancy.messages import canonical
 
 KEY = ("ns", "workload-a")
 
@@ -24,7 +25,7 @@ class Bench:
     def node(self) -> str | None:
         """Which node the ledger believes in."""
         known = self.ledger.get(KEY)
-        names = {digest_of({"node": name}): name for name in ("a", "b", "c")}
+        names = {digest_of(canonical({"node": name})): name for name in ("a", "b", "c")}
         return None if known is None else names[known.digest]
 
 
