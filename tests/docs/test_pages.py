@@ -17,6 +17,7 @@ from app.metrics.catalog import catalog
 from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
 from app.serving import accepting
+from app.tenancy.gateway.framing import MOST_HEADERS
 from app.tenancy.gateway.front import HANDSHAKES
 from app.tenancy.gateway.options import GatewayOptions, Limits
 from app.tenancy.gateway.reading import SMALL_MESSAGE
@@ -201,6 +202,7 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "streams of a tenant": f"{limits.streams_per_tenant}",
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
         "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",
+        "headers of a call to the gateway": f"{MOST_HEADERS // 1024} KiB",
         "bytes of a certificate that is no caller's": f"{limits.strange_bytes_per_second / 1024:g} KiB a second",
         "workloads of a tenant": (
             f"{limits.workloads_per_tenant:,}, {limits.workload_mean_bytes // 1024} KiB each on average"
