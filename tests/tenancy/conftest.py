@@ -169,9 +169,6 @@ class Seen:
 class Door:
     """A running gateway and channels to it; `seen` is what it reported."""
 
-    stop: asyncio.Event
-    running: asyncio.Task[None]
-
     def __init__(self, gateway: Gateway, pki: Pki, seen: Seen) -> None:
         self.gateway = gateway
         self.pki = pki
@@ -236,7 +233,6 @@ async def running(client: Any, options: GatewayOptions, pki: Pki) -> AsyncIterat
         if task.done():
             task.result()
         door = Door(gateway, pki, seen)
-        door.stop, door.running = stop, task
         yield door
         await door.close()
     finally:

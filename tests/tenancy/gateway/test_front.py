@@ -156,24 +156,6 @@ async def test_headers_without_an_end_close_the_connection(infra: Infra, start: 
     await listed(door.tenant("tenant1"))
 
 
-async def test_a_flood_that_reads_nothing_does_not_hold_up_the_end(infra: Infra, start: Start) -> None:
-    """gRPC has more to say to it than goes out, also when the flooder is gone."""
-    await infra.add_tenant("tenant1")
-    door = await start(keepalive=10 * PATIENCE)
-    flooders = [await door.connection(door.pki.tenant("tenant1")) for _ in range(2)]
-    for _, writer in flooders:
-        writer.write(
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0" + b"\0\0\x08\6\0\0\0\0\x0012345678" * 100_000
-        )
-    flooders[0][1].transport.abort()
-    await listed(door.tenant("tenant1"))
-    await door.close()
-    door.stop.set()
-    async with asyncio.timeout(PATIENCE):
-        await door.running
-    flooders[1][1].transport.abort()
-
-
 async def test_what_a_stranger_sends_is_taken_in_slowly(infra: Infra, start: Start) -> None:
     """Of each of its calls gRPC takes in 64 KiB before it is refused; nothing of another's is held up by it."""
     await infra.add_tenant("tenant1")
