@@ -25,6 +25,9 @@ from app.tenancy.gateway.relaying import End
 from app.tenancy.gateway.sparing import SparingLog
 
 _BACKLOG = 512
+_PIECE = 4096
+"""Bytes that are handed on before their cost is looked at."""
+_TOO_FAST = "too fast"
 HANDSHAKES = 10
 """In a tenth of a second: each takes one to two milliseconds of CPU."""
 
@@ -165,6 +168,7 @@ class Connection(End):
         self._place = place
         self._recognized = False
         self._costs = FrameCosts()
+        self._waiting = bytearray()
         self._handing: asyncio.Task[None] | None = None
 
     def belongs_to(self, caller: str) -> None:
@@ -174,7 +178,7 @@ class Connection(End):
         self._recognized = True
         self._place.busy()
         self._front.hold(self, caller)
-        self.go_on("too fast")
+        self.go_on(_TOO_FAST)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -188,18 +192,31 @@ class Connection(End):
         self._handing = asyncio.get_running_loop().create_task(self._hand_on())
 
     def data_received(self, data: bytes) -> None:
-        cost = self._costs.of(data)
-        if self._costs.endless:
-            self._front.report("headers without an end; the connection is closed", self)
-            self.abort()
-            return
-        super().data_received(data)
-        if delay := self._front.delay(cost, holder=self.holder, recognized=self._recognized):
-            self.stop("too fast")
-            asyncio.get_running_loop().call_later(delay, self.go_on, "too fast")
+        self._waiting += data
+        self._pass_on()
+
+    def _pass_on(self) -> None:
+        """In pieces: what comes in at once may cost what a second has."""
+        while self._waiting and not self._stopped:
+            piece = bytes(self._waiting[:_PIECE])
+            del self._waiting[:_PIECE]
+            cost = self._costs.of(piece)
+            if self._costs.endless:
+                self._front.report("headers without an end; the connection is closed", self)
+                self.abort()
+                return
+            super().data_received(piece)
+            if delay := self._front.delay(cost, holder=self.holder, recognized=self._recognized):
+                self.stop(_TOO_FAST)
+                asyncio.get_running_loop().call_later(delay, self.go_on, _TOO_FAST)
+
+    def go_on(self, reason: str) -> None:
+        super().go_on(reason)
+        self._pass_on()
 
     def connection_lost(self, error: Exception | None) -> None:
         self.abort()  # nobody is there to answer: gRPC need not read what is left
+        self._waiting.clear()
         super().connection_lost(error)
         if self._handing is not None:
             self._handing.cancel()

@@ -200,3 +200,19 @@ async def test_what_is_no_tls_is_closed_in_time(infra: Infra, start: Start, firs
     assert await is_closed((reader, writer))
     writer.close()
     await until(lambda: not door.gateway._front._room.taken)
+
+
+async def test_no_more_of_a_chunk_is_handed_on_than_its_cost_allows(infra: Infra, start: Start) -> None:
+    """What comes in at once may ask for gigabytes of headers."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(strange_bytes_per_second=1e-3, strange_bytes_burst=100_000))
+    _, writer = await door.connection(door.pki.tenant("tenant1"))
+    frames = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0" + b"".join(
+        b"\0\x3e\x80\1\4" + number.to_bytes(4, "big") + b"\x82" * 16_000 for number in range(1, 21, 2)
+    )
+    writer.write(frames)
+    await until(lambda: [connection for held in _held(door) for connection in held if connection._stopped])
+    (connection,) = (connection for held in _held(door) for connection in held)
+    assert len(connection._waiting) >= 4096
+    await listed(door.tenant("tenant1"))
+    writer.close()
