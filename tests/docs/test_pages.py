@@ -199,6 +199,7 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
             f"{limits.reading_share:g} s of CPU a second, {limits.reading_burst:g} s at once"
         ),
         "values of a manifest": f"{limits.manifest_values:,}",
+        "a rule, a Pod or DaemonSet of a tenant": f"{limits.rule_bytes // 1024} KiB",
         "streams of a tenant": f"{limits.streams_per_tenant}",
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
         "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",

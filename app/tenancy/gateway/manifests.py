@@ -58,10 +58,11 @@ def resource_of(api_version: str, kind: str) -> Resource:
     return resource
 
 
-def read(text: bytes, *, limits: Limits) -> JSON:
+def read(text: bytes, *, resource: Resource, limits: Limits) -> JSON:
     """The manifest in JSON or YAML. It may take a second: call it beside the event loop. INVALID_ARGUMENT."""
-    if len(text) > limits.manifest_bytes:
-        raise invalid([f"{_PATH}: {len(text)} bytes: a manifest has at most {limits.manifest_bytes}"])
+    most = limits.manifest_bytes if resource in (SECRETS, CONFIG_MAPS) else limits.pod_bytes
+    if len(text) > most:
+        raise invalid([f"{_PATH}: {len(text)} bytes: a manifest of a {resource.kind} has at most {most}"])
     try:
         decoded = decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -71,8 +71,12 @@ class Limits:
     """Seconds of CPU in each second for reading and checking what a tenant sends, for long; it waits meanwhile …"""
     reading_burst: float = 5.0
     """… and at once."""
-    rule_bytes: int = 512 * 1024
+    rule_bytes: int = 64 * 1024
+    """A rule: each of its companions is as large as its template."""
+    pod_bytes: int = 64 * 1024
+    """The manifest of a Pod or DaemonSet, of which there may be thousands …"""
     manifest_bytes: int = 1024 * 1024
+    """… and of a ConfigMap or Secret."""
     manifest_values: int = 50_000
     """Values of one manifest: each costs, however short it is."""
     yaml_bytes: int = 256 * 1024

@@ -131,7 +131,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         text = obj.obj_spec
 
         def work() -> Manifest:
-            manifest = read(text, limits=self._limits)
+            manifest = read(text, resource=resource, limits=self._limits)
             return prepare(
                 manifest,
                 resource=resource,

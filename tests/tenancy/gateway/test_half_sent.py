@@ -139,7 +139,7 @@ async def test_a_list_that_is_too_large_is_refused(infra: Infra, start: Start) -
 async def test_a_manifest_of_very_many_values_is_refused(infra: Infra, start: Start, content: bytes) -> None:
     await infra.add_tenant("tenant1")
     door = await start()
-    document: Any = b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a"},"spec":' + content + b"}"
-    error = await fails(put(door.tenant("tenant1"), document, kind="Pod"))
+    document: Any = b'{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a"},"data":' + content + b"}"
+    error = await fails(put(door.tenant("tenant1"), document, kind="ConfigMap"))
     assert error.code() is CODE.INVALID_ARGUMENT
     assert "more than 50000 values" in (error.details() or "")

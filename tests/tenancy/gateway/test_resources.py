@@ -363,9 +363,20 @@ async def test_the_type_must_be_served_and_agree(door: Door) -> None:
     ids=lambda text: repr(text[:12]),
 )
 async def test_garbage_manifests_are_refused(door: Door, text: bytes) -> None:
-    error = await fails(put(door.tenant("tenant1"), text, kind="Pod"))
-    assert error.code() is CODE.INVALID_ARGUMENT
-    assert len(error.details() or "") < 4000
+    for kind in ("Pod", "ConfigMap"):
+        error = await fails(put(door.tenant("tenant1"), text, kind=kind))
+        assert error.code() is CODE.INVALID_ARGUMENT
+        assert len(error.details() or "") < 4000
+
+
+@pytest.mark.parametrize(("kind", "most"), [("Pod", 64), ("DaemonSet", 64), ("ConfigMap", 1024), ("Secret", 1024)])
+async def test_a_manifest_that_is_too_large_is_refused(door: Door, kind: str, most: int) -> None:
+    """Of Pods there may be thousands, and each is stored and cached."""
+    for size, wanted in ((most * 1024 + 1, True), (most * 1024, False)):
+        text = b'{"a":"' + b"x" * (size - 8) + b'"}'
+        error = await fails(put(door.tenant("tenant1"), text, kind=kind))
+        assert error.code() is CODE.INVALID_ARGUMENT
+        assert (f"a manifest of a {kind} has at most {most * 1024}" in (error.details() or "")) is wanted
 
 
 async def test_yaml_is_read_as_well(door: Door, infra: Infra) -> None:
