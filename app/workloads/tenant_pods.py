@@ -17,10 +17,9 @@ from app.admission.written import decode_object
 from app.errors import Denied
 from app.placement.policy import TenantPolicy
 from app.placement.webhook import TenantLookup, check_namespace, is_static
-from app.wire import JSON
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.isolation import claim_problems, priority_fields
-from app.workloads.templates.marks import joined, member
+from app.workloads.templates.marks import at, joined, member
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "spec",
@@ -124,11 +123,4 @@ def _written(request: Request) -> _Write | None:
     path = CLAIMS.get(kind) or TEMPLATES[kind]
     update = request.operation == "UPDATE" and bytes(request.old_object) != b"null"
     old = decode_object(request.old_object, reason="UnreadableObject") if update else {}
-    return _Write(kind, path, _at(obj, path), _at(old, path))
-
-
-def _at(obj: JSON, path: str) -> Any:
-    found: Any = obj
-    for field in path.split("."):
-        found = member(found, field)
-    return found
+    return _Write(kind, path, at(obj, path), at(old, path))

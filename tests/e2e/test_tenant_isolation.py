@@ -144,6 +144,11 @@ if shutil.which("kubectl") and shutil.which("jq"):
         spec = EVIL | {
             "runtimeClassName": "kata",
             "terminationGracePeriodSeconds": 7200,
+            "tolerations": [{"key": f"k{number}", "operator": "Exists"} for number in range(65)],
+            "topologySpreadConstraints": [
+                {"maxSkew": 1, "topologyKey": f"k{number}", "whenUnsatisfiable": "DoNotSchedule"}
+                for number in range(17)
+            ],
             "volumes": [
                 {"name": "a", "csi": {"driver": "driver.example"}},
                 {"name": "b", "nfs": {"server": "s", "path": "/"}},
@@ -168,7 +173,7 @@ if shutil.which("kubectl") and shutil.which("jq"):
         found = dict(line.split(": ", 1) for line in done.stdout.splitlines())
         assert {line.split()[1].partition("/")[0] for line in found} == {"tenant-old"}
         assert found["Deployment tenant-old/evil"] == (
-            "csiDriver=driver.example, namespaceSelector, runtimeClass=kata, terminationGracePeriodSeconds 7200, "
+            "17 terms, 65 tolerations, csiDriver=driver.example, namespaceSelector, runtimeClass=kata, terminationGracePeriodSeconds 7200, "
             "topologyKey kubernetes.io/os, volumeType=nfs"
         )
         assert "Pod tenant-old/harmless" not in found

@@ -15,6 +15,7 @@ from app.tenancy.gateway.manifests import prepare
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.isolation import MOST_GRACE_SECONDS
 from app.workloads.templates.marks import foreign_metadata
+from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_VALUES
 
 JSON = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -119,6 +120,18 @@ for kind in ("podAffinity", "podAntiAffinity"):
         BAD[f"spec.affinity.{kind}.{place}.namespaceSelector"] = {}
         BAD[f"spec.affinity.{kind}.{place}.namespaces"] = ["tenant-other", "universe"]
 BAD[f"spec.affinity.podAntiAffinity.{REQUIRED}[].topologyKey"] = "kubernetes.io/os"
+ITEMS: dict[str, JSON] = {
+    "affinity.podAffinity": term(),
+    "affinity.podAntiAffinity": term(),
+    "affinity.nodeAffinity": {"matchExpressions": [{"key": "a", "operator": "Exists"}]},
+    "topologySpreadConstraints": {"maxSkew": 1, "topologyKey": "a", "whenUnsatisfiable": "DoNotSchedule"},
+    "tolerations": {"key": "a", "operator": "Exists"},
+}
+LISTS = {
+    f"spec.{field}": (bound, next(item for prefix, item in ITEMS.items() if field.startswith(prefix)))
+    for field, bound in BOUNDS.items()
+}
+BAD |= {field: [item] * (bound.most + 1) for field, (bound, item) in LISTS.items()}
 BAD |= {field: {"server": "10.0.0.1"} for field, verdict in TABLE.items() if verdict == "by name" and field not in BAD}
 
 NAMES = {
@@ -133,6 +146,7 @@ WITHIN: dict[str, Any] = {
     "spec.containers[].securityContext.procMount": "Default",
     f"spec.affinity.podAntiAffinity.{REQUIRED}[].topologyKey": "kubernetes.io/hostname",
 }
+WITHIN |= {field: [item] * bound.most for field, (bound, item) in LISTS.items()}
 WITHIN |= {field: MOST_GRACE_SECONDS for field in BAD if field.endswith("GracePeriodSeconds")}
 WITHIN |= {field: "RuntimeDefault" for field in BAD if field.endswith("Profile.type")}
 WITHIN |= {field: "container_t" for field in BAD if field.endswith("seLinuxOptions.type")}
@@ -142,10 +156,6 @@ SAMPLES: dict[str, Any] = {
     "metadata.managedFields": [{"manager": "kubectl"}],
     "spec.affinity.podAffinity": affinity("podAffinity")["affinity"]["podAffinity"],
     "spec.affinity.podAntiAffinity": affinity("podAntiAffinity")["affinity"]["podAntiAffinity"],
-    "spec.topologySpreadConstraints": [
-        {"maxSkew": 1, "topologyKey": "kubernetes.io/os", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
-    ],
-    "spec.tolerations": [{"operator": "Exists"}],
     "spec.schedulingGates": [{"name": "example.com/gate"}],
     "spec.resourceClaims": [{"name": "d", "resourceClaimTemplateName": "t"}],
     "spec.containers[].resources": {"limits": {"cpu": "1", "example.com/vf": "1"}},
@@ -222,6 +232,17 @@ def test_allowed_by_its_name_alone(field: str) -> None:
 @pytest.mark.parametrize("field", sorted(field for field, verdict in TABLE.items() if verdict == "bounded"))
 def test_allowed_within_its_bound(field: str) -> None:
     assert findings(manifest(field, WITHIN[field])) == []
+
+
+@pytest.mark.parametrize("field", sorted(LISTS))
+def test_the_row_of_a_list_says_the_figures(field: str) -> None:
+    bound, _ = LISTS[field]
+    (line,) = [line for line in PAGE.read_text().splitlines() if line.startswith("|") and f"`{field}`" in line]
+    assert f"At most {bound.most} {bound.unit}" in line
+    if bound.unit != "tolerations":
+        assert f"{MOST_CONDITIONS} match expressions, fields and labels in each" in line
+        assert f"{MOST_VALUES} values in one expression" in line
+    assert not bound.added or f"{bound.added} more" in line
 
 
 @pytest.mark.parametrize("field", sorted(field for field, verdict in TABLE.items() if verdict == "harmless"))

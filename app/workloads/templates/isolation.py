@@ -3,7 +3,8 @@
 Required anti-affinity binds both sides in the scheduler: a Pod that runs keeps every Pod off that its terms select, in
 whatever namespace that is (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). The score of a
 node counts terms of running Pods too. So a term may select Pods of its own namespace alone. Topology spread
-constraints never look beyond it. The verdict on each field of a Pod is in `docs/security.md`.
+constraints never look beyond it. How many terms a Pod may have is in `terms`. The verdict on each field of a Pod is in
+`docs/security.md`.
 """
 
 from __future__ import annotations
@@ -14,19 +15,19 @@ from typing import Any, Final
 from app.placement.policy import DEFAULT_SCHEDULER, SYSTEM_PRIORITY, Allowance, TenantPolicy
 from app.wire import JSON
 from app.workloads.templates.marks import CONTAINERS, PROBES, cut, each, member, shown
+from app.workloads.templates.terms import PREFERRED, REQUIRED, crowded
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 MOST_GRACE_SECONDS: Final = 3600
 """The longest grace period of a tenant's Pod: so long may a drain of its node, or the end of its namespace, wait."""
 DEVICE_CLASS_RESOURCE: Final = "deviceclass.resource.kubernetes.io/"
 """Before the name of a DeviceClass, an extended resource by which a container asks for its devices (KEP-5004)."""
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _GRACE = "terminationGracePeriodSeconds"
 
 
 def shared_fate(spec: Any, path: str, policy: TenantPolicy, *, admitted: bool) -> Iterator[str]:
     """One line for each field by which a tenant's Pod would affect Pods of others."""
+    yield from crowded(spec, path, admitted=admitted)
     yield from _pod_affinity(member(spec, "affinity"), f"{path}.affinity")
     yield from _classes(spec, path, policy)
     if not admitted:
@@ -71,12 +72,12 @@ def _device_request(request: JSON, path: str, policy: TenantPolicy) -> Iterator[
 def _pod_affinity(affinity: Any, path: str) -> Iterator[str]:
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = member(affinity, kind)
-        for here, term in each(terms, _REQUIRED, f"{path}.{kind}"):
+        for here, term in each(terms, REQUIRED, f"{path}.{kind}"):
             yield from _foreign(term, here)
             if kind == "podAntiAffinity" and term.get("topologyKey") != HOSTNAME:
                 key = shown(term.get("topologyKey"))
                 yield f"{here}.topologyKey: a tenant's Pod may not keep others off {key}; use {HOSTNAME}"
-        for here, weighted in each(terms, _PREFERRED, f"{path}.{kind}"):
+        for here, weighted in each(terms, PREFERRED, f"{path}.{kind}"):
             yield from _foreign(weighted.get("podAffinityTerm"), f"{here}.podAffinityTerm")
 
 

@@ -79,6 +79,13 @@ def member(value: Any, field: str) -> Any:
     return value.get(field) if isinstance(value, dict) else None
 
 
+def at(value: Any, path: str) -> Any:
+    """What stands at a path of fields below an object, the object itself for an empty one; None where nothing does."""
+    for field in path.split(".") if path else ():
+        value = member(value, field)
+    return value
+
+
 def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
     """The objects in a list, each with its path. Entries that are not objects are left to the validation of shapes."""
     items = member(holder, field)

@@ -1,0 +1,112 @@
+"""How much a tenant's Pod may give the scheduler to look at. Pure.
+
+One scheduler schedules the Pods of all tenants, one after another. Terms of pod affinity and anti-affinity cost more
+than their own Pod's turn: while the Pod runs, the scheduler goes through them for every other Pod too.
+
+What Berth and the API server add to a Pod never takes it beyond a bound that it kept before: the placement adds
+conditions to the terms of required node affinity, the API server merges `matchLabelKeys` into selectors,
+controllers and admission plugins add tolerations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from app.placement.conflicts import TERMS_FIELD
+from app.workloads.templates.marks import at, each, member
+
+REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+MOST_CONDITIONS: Final = 32
+"""Match expressions, match fields and match labels of one term, together."""
+MOST_VALUES: Final = 256
+"""Values of one match expression or match field."""
+_EVERY_POD = "which the scheduler goes through for every other Pod too"
+_OWN_POD = "through which the scheduler goes while other Pods wait"
+_KEYS = ("matchLabelKeys", "mismatchLabelKeys")
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How many items a list may have; `term` is where in an item its conditions stand.
+
+    In a Pod that the API server has taken there may be `added` more items, and in each item `conditions_added` more
+    conditions.
+    """
+
+    most: int
+    unit: str
+    cost: str
+    term: str = ""
+    added: int = 0
+    conditions_added: int = 0
+
+
+_REQUIRED_TERMS = Bound(16, "terms", _EVERY_POD)
+_PREFERRED_TERMS = Bound(16, "terms", _EVERY_POD, term="podAffinityTerm")
+BOUNDS: Final[Mapping[str, Bound]] = {
+    f"affinity.podAffinity.{REQUIRED}": _REQUIRED_TERMS,
+    f"affinity.podAffinity.{PREFERRED}": _PREFERRED_TERMS,
+    f"affinity.podAntiAffinity.{REQUIRED}": _REQUIRED_TERMS,
+    f"affinity.podAntiAffinity.{PREFERRED}": _PREFERRED_TERMS,
+    # The placement adds the host and the tenant. It adds a term where there is none.
+    TERMS_FIELD: Bound(16, "terms", _OWN_POD, conditions_added=2),
+    f"affinity.nodeAffinity.{PREFERRED}": Bound(16, "terms", _OWN_POD, term="preference"),
+    "topologySpreadConstraints": Bound(16, "constraints", _OWN_POD),
+    # The controller of DaemonSets adds up to seven, admission plugins three and one for each extended resource.
+    "tolerations": Bound(64, "tolerations", _OWN_POD, added=16),
+}
+"""By the path of the list in the spec of a Pod."""
+
+
+def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
+    """One line for each list with more than a tenant's Pod may have in it. What is in such a list is not looked at."""
+    for field, bound in BOUNDS.items():
+        above, _, name = field.rpartition(".")
+        holder = at(spec, above)
+        most = bound.most + (bound.added if admitted else 0)
+        if (length := _length(holder, name)) > most:
+            yield _line(f"{path}.{field}", f"{length} {bound.unit}, {bound.cost}", most)
+            continue
+        conditions = MOST_CONDITIONS + (bound.conditions_added if admitted else 0)
+        for here, item in each(holder, name, _below(path, above)):
+            yield from _conditions(at(item, bound.term), _below(here, bound.term), conditions, bound.cost)
+
+
+def _conditions(term: Any, path: str, most: int, cost: str) -> Iterator[str]:
+    selector = member(term, "labelSelector")
+    count = _length(selector, "matchLabels") + _unmerged(term)
+    for holder, field, where in (
+        (term, "matchExpressions", path),
+        (term, "matchFields", path),
+        (selector, "matchExpressions", f"{path}.labelSelector"),
+    ):
+        count += _length(holder, field)
+        for here, expression in each(holder, field, where):
+            if (length := _length(expression, "values")) > MOST_VALUES:
+                yield _line(f"{here}.values", f"{length} values, {cost}", MOST_VALUES)
+    if count > most:
+        yield _line(path, f"{count} match expressions, fields and labels, {cost}", most)
+
+
+def _unmerged(term: Any) -> int:
+    """How many label keys the API server will merge into the selector; it has an expression for each that it has."""
+    lists = [found for field in _KEYS if isinstance(found := member(term, field), list)]
+    keys = {key for found in lists for key in found if isinstance(key, str)}
+    merged = {str(one.get("key")) for _, one in each(member(term, "labelSelector"), "matchExpressions", "")}
+    return sum(map(len, lists)) - len(keys & merged)
+
+
+def _length(holder: Any, field: str) -> int:
+    found = member(holder, field)
+    return len(found) if isinstance(found, (list, dict)) else 0
+
+
+def _below(path: str, field: str) -> str:
+    return f"{path}.{field}" if field else path
+
+
+def _line(path: str, what: str, most: int) -> str:
+    return f"{path}: {what}; a tenant's Pod has at most {most}"
