@@ -5,7 +5,7 @@ than their own Pod's turn: while the Pod runs, the scheduler goes through them f
 
 What Berth and the API server add to a Pod never takes it beyond a bound that it kept before: the placement adds
 conditions to the terms of required node affinity, the API server merges `matchLabelKeys` into selectors,
-controllers and admission plugins add tolerations.
+and controllers and admission plugins add tolerations.
 """
 
 from __future__ import annotations
