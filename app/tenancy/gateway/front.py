@@ -28,7 +28,7 @@ _BACKLOG = 512
 _PIECE = 4096
 """Bytes that are handed on before their cost is looked at."""
 _TOO_FAST = "too fast"
-HANDSHAKES = 10
+HANDSHAKES = 30
 """In a tenth of a second: each takes one to two milliseconds of CPU."""
 
 log = structlog.get_logger(__name__)
