@@ -7,6 +7,8 @@ from typing import cast
 
 _BUFFERED = 64 * 1024
 """Bytes that wait for one end before the other is not read any more."""
+_GOODBYE = 5.0
+"""Seconds in which one end takes what is under way to it, when the other is closed."""
 
 
 class End(asyncio.Protocol):
@@ -36,7 +38,10 @@ class End(asyncio.Protocol):
     def connection_lost(self, _error: Exception | None) -> None:
         self.transport = None
         if self.other is not None and self.other.is_open():
-            cast("asyncio.Transport", self.other.transport).close()  # what is under way to it still goes out
+            # What is under way to it still goes out. What it sends has no reader: a flood would cost, and go on.
+            self.other.stop("no other end")
+            cast("asyncio.Transport", self.other.transport).close()
+            asyncio.get_running_loop().call_later(_GOODBYE, self.other.abort)
 
     def stop(self, reason: str) -> None:
         """Read no more for this reason."""
