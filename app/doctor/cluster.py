@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.errors import ApiError
+from app.kube.reading import every_item
 from app.kube.resources import Resource
 from app.wire import JSON
 
@@ -64,13 +65,12 @@ class Cluster:
             lambda: self._list(resource, namespace=namespace, label_selector=label_selector),
         )
 
-    async def paged(
+    def paged(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[JSON]:
         """One object after the other, a page in memory at a time; not kept. An unknown kind raises ApiError (404)."""
-        token = ""
-        while True:
-            page = await self.client.list_page(
+        return every_item(
+            lambda token: self.client.list_page(
                 resource,
                 namespace=namespace,
                 label_selector=label_selector,
@@ -78,11 +78,7 @@ class Cluster:
                 limit=PAGE,
                 continue_token=token,
             )
-            for item in page.items:
-                yield item
-            token = page.continue_token
-            if not token:
-                return
+        )
 
     async def once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """What `work` comes to, the same for everybody who asks under this key; so are the errors."""

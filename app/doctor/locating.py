@@ -9,6 +9,7 @@ from app.doctor.objects import labels
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.reading import every_item
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS
 from app.wire import JSON
 
@@ -61,13 +62,9 @@ async def _left(client: KubeClient, namespace: str) -> list[Found]:
 
 
 async def _deployments(client: KubeClient, selector: str, namespace: str) -> list[JSON]:
-    found: list[JSON] = []
-    token = ""
-    while True:
-        page = await client.list_page(
+    pages = every_item(
+        lambda token: client.list_page(
             DEPLOYMENTS, namespace=namespace or None, label_selector=selector, continue_token=token
         )
-        found += page.items
-        token = page.continue_token
-        if not token:
-            return found
+    )
+    return [item async for item in pages]

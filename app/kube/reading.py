@@ -1,13 +1,13 @@
-"""Reads that may find nothing, and read-then-write steps that a rival may spoil: what every writer of objects needs."""
+"""Reads that may find nothing, lists of many pages, and read-then-write steps that a rival may spoil."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar
 
 from app.errors import ApiError
 from app.kube.backoff import Backoff
-from app.kube.client import KubeClient
+from app.kube.client import KubeClient, Page
 from app.kube.resources import Resource
 from app.wire import JSON
 
@@ -26,6 +26,18 @@ async def get_or_none(
         if error.not_found:
             return None
         raise
+
+
+async def every_item(page: Callable[[str], Awaitable[Page]]) -> AsyncIterator[JSON]:
+    """All items of a list, one page of it in memory. `page` reads the one that a token continues, "" for the first."""
+    token = ""
+    while True:
+        found = await page(token)
+        for item in found.items:
+            yield item
+        token = found.continue_token
+        if not token:
+            return
 
 
 async def until_no_conflict(

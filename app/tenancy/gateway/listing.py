@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from app.kube.client import KubeClient
+from app.kube.client import KubeClient, Page
+from app.kube.reading import every_item
 from app.kube.resources import Resource
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.limits import Turns
@@ -29,19 +30,16 @@ class Lists:
         self._limit = limit
         self._lists = Turns(total=_AT_ONCE, each=1)
 
-    async def objects(self, resource: Resource, *, namespace: str, selector: str = "") -> AsyncIterator[JSON]:
+    def objects(self, resource: Resource, *, namespace: str, selector: str = "") -> AsyncIterator[JSON]:
         """All objects of a namespace, as many as there are."""
-        token = ""
-        while True:
+
+        async def page(token: str) -> Page:
             async with self._turns.of(namespace):
-                page = await self._client.list_page(
+                return await self._client.list_page(
                     resource, namespace=namespace, label_selector=selector, limit=_PAGE, continue_token=token
                 )
-            for item in page.items:
-                yield item
-            token = page.continue_token
-            if not token:
-                return
+
+        return every_item(page)
 
     async def messages(
         self, resource: Resource, make: Callable[[JSON], M], *, namespace: str, selector: str = "", hint: str = ""

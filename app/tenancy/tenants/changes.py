@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from app.certs.showing import stamp
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
+from app.kube.reading import every_item, get_or_none
 from app.kube.resources import NAMESPACES, Resource
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
@@ -41,17 +41,11 @@ async def read_tenant(client: KubeClient, name: str) -> JSON | None:
 
 async def list_tenants(client: KubeClient) -> list[JSON]:
     """All Tenants, by name."""
-    items: list[JSON] = []
-    token = ""
-    while True:
-        try:
-            page = await client.list_page(TENANTS, continue_token=token)
-        except ApiError as error:
-            raise _explained(error) from error
-        items += page.items
-        token = page.continue_token
-        if not token:
-            return sorted(items, key=lambda item: str(item["metadata"]["name"]))
+    try:
+        items = [item async for item in every_item(lambda token: client.list_page(TENANTS, continue_token=token))]
+    except ApiError as error:
+        raise _explained(error) from error
+    return sorted(items, key=lambda item: str(item["metadata"]["name"]))
 
 
 async def check_namespace(client: KubeClient, name: str) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.reading import every_item
 from app.kube.resources import PODS, Resource
 from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
@@ -54,18 +55,15 @@ async def _count(
     wanted: Callable[[JSON], bool] = lambda _: True,
 ) -> int:
     """None of a kind that the cluster does not know."""
-    count, token = 0, ""
-    while True:
-        try:
-            page = await client.list_page(resource, namespace=namespace, label_selector=selector, continue_token=token)
-        except ApiError as error:
-            if error.not_found:
-                return 0
-            raise
-        count += sum(1 for item in page.items if wanted(item))
-        token = page.continue_token
-        if not token:
-            return count
+    items = every_item(
+        lambda token: client.list_page(resource, namespace=namespace, label_selector=selector, continue_token=token)
+    )
+    try:
+        return sum([wanted(item) async for item in items])
+    except ApiError as error:
+        if error.not_found:
+            return 0
+        raise
 
 
 def _counted(count: int, noun: str) -> str:
