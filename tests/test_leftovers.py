@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.patience import PATIENCE
+from tests.nested import nested_pytest
 
 CONFTEST = Path(__file__).parent / "conftest.py"
 MODULE = """
@@ -53,14 +50,6 @@ def test_an_open_socket_in_a_cycle_is_an_error_where_its_life_ends(
     (tmp_path / "conftest.py").write_text(CONFTEST.read_text())
     (tmp_path / "test_a.py").write_text(MODULE.format(scope=scope, fixture=fixture))
     (tmp_path / "test_b.py").write_text(OTHER)
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "test_a.py", "test_b.py"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert re.findall(r"^(?:ERROR|FAILED) \S+::(\w+)", done.stdout, re.MULTILINE) == [blamed], done.stdout
-    assert "ResourceWarning: unclosed <socket" in done.stdout
+    output = nested_pytest("-q", "-W", "error", "test_a.py", "test_b.py", cwd=tmp_path)
+    assert re.findall(r"^(?:ERROR|FAILED) \S+::(\w+)", output, re.MULTILINE) == [blamed], output
+    assert "ResourceWarning: unclosed <socket" in output

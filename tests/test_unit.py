@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
-from tests.patience import PATIENCE
+from tests.nested import nested_pytest
 
 ROOT = Path(__file__).parents[1]
 MODULE = """
@@ -37,29 +35,9 @@ def test_cluster_in_a_thread():
 
 def test_what_starts_a_process_or_an_api_server_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "test_a.py").write_text(MODULE)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-p",
-            "tests.unit",
-            "-rA",
-            "-p",
-            "no:cacheprovider",
-            "-c",
-            os.devnull,
-            tmp_path,
-        ],
-        cwd=ROOT,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert re.findall(r"^PASSED \S+::(\w+)", done.stdout, re.MULTILINE) == ["test_plain"], done.stdout
+    output = nested_pytest("-p", "tests.unit", "-rA", "-c", os.devnull, str(tmp_path), cwd=ROOT)
+    assert re.findall(r"^PASSED \S+::(\w+)", output, re.MULTILINE) == ["test_plain"], output
     skipped: Counter[str] = Counter()
-    for number, reason in re.findall(r"^SKIPPED \[(\d)\] .*: (.*)$", done.stdout, re.MULTILINE):
+    for number, reason in re.findall(r"^SKIPPED \[(\d)\] .*: (.*)$", output, re.MULTILINE):
         skipped[reason] += int(number)
-    assert skipped == {"starts a process": 3, "starts an API server": 2}, done.stdout
+    assert skipped == {"starts a process": 3, "starts an API server": 2}, output

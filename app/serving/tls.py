@@ -91,7 +91,7 @@ class ServingCertificate:
             self._current = self._build(self._served, self._trusted)
             self._built = time.monotonic()
         except (OSError, ValueError) as error:
-            raise UsageError(f"TLS: {_text(error)}") from error
+            raise UsageError(f"TLS: {fault(error)}") from error
         self.context: ssl.SSLContext = _Listening(self._for_connection)
 
     @property
@@ -123,9 +123,9 @@ class ServingCertificate:
                 self._current = self._build(found, trusted)
                 self._served, self._trusted = found, trusted
         except (OSError, ValueError) as error:
-            if self._problem != _text(error):
-                _log.warning("certificate on disk cannot be served; the old one stays", problem=_text(error))
-            self._problem = _text(error)
+            if self._problem != fault(error):
+                _log.warning("certificate on disk cannot be served; the old one stays", problem=fault(error))
+            self._problem = fault(error)
             return False
         self._problem = ""
         return changed
@@ -185,7 +185,8 @@ class _Listening(ssl.SSLContext):
         return self._give().wrap_bio(*arguments, **options)
 
 
-def _text(error: Exception) -> str:
+def fault(error: Exception) -> str:
+    """What is wrong with a file, which the text names."""
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
 
 

@@ -15,7 +15,7 @@ import structlog
 from cryptography import x509
 
 from app.errors import UsageError
-from app.serving.tls import ServingCertificate
+from app.serving.tls import ServingCertificate, fault
 from app.serving.tls_options import server_context
 from app.tenancy.gateway.identity import independent_authorities
 from app.tenancy.gateway.options import TlsFiles
@@ -42,7 +42,7 @@ class ServingCredentials:
         except UsageError as error:
             raise UsageError(f"gateway {error}") from error
         except (OSError, ValueError) as error:
-            raise UsageError(f"gateway TLS: {_text(error)}") from error
+            raise UsageError(f"gateway TLS: {fault(error)}") from error
         if files.admin_ca is None:
             count = independent_authorities(files.client_ca.read_bytes(), links=files.certificate.read_bytes())
             if count > 1:
@@ -69,7 +69,7 @@ class ServingCredentials:
         try:
             self._admin_ca = _authorities(self._files.admin_ca)
         except (OSError, ValueError) as error:
-            self._problem = _text(error)
+            self._problem = fault(error)
         else:
             self._problem = ""
 
@@ -95,7 +95,3 @@ def _authorities(path: Path | None) -> bytes | None:
     except ValueError as error:
         raise ValueError(f"{path}: no PEM certificate: {error}") from error
     return pem
-
-
-def _text(error: Exception) -> str:
-    return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)

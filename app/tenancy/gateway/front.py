@@ -21,7 +21,7 @@ from app.serving.accepting import Door, Place, Room, allowed_connections
 from app.tenancy.gateway.framing import FrameCosts
 from app.tenancy.gateway.limits import Rate
 from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.relaying import End
+from app.tenancy.gateway.relaying import ALONE, End
 from app.tenancy.gateway.sparing import SparingLog
 
 _BACKLOG = 512
@@ -91,9 +91,7 @@ class Front:
 
     def delay(self, cost: int, *, holder: str, recognized: bool) -> float:
         """Seconds for which nothing more may come in of this holder, after what has cost so much; 0 for none."""
-        rate = self._callers if recognized else self._strangers
-        rate.spend(holder, cost)
-        return rate.take(holder, 0.0)
+        return (self._callers if recognized else self._strangers).spend(holder, cost)
 
     def forget_idle(self) -> None:
         self._callers.forget_idle()
@@ -182,7 +180,7 @@ class Connection(End):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        self.stop("no other end")
+        self.stop(ALONE)
         self._place.close = self.abort
         address = transport.get_extra_info("peername")
         self.address = f"{address[0]}:{address[1]}" if address else ""
@@ -231,4 +229,4 @@ class Connection(End):
             log.info("a connection cannot be handed on", peer=self.address, error=error.strerror or str(error))
             self.abort()
         else:
-            self.go_on("no other end")
+            self.go_on(ALONE)

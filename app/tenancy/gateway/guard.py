@@ -113,8 +113,6 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def review(self) -> None:
         """Ask again who holds each open stream, and end those whose holder may not have it any more."""
-        for kept in (self._admission, self._receiving):
-            kept.forget_idle()
         for stream in tuple(self._streams):
             decision = self._admission.decide(stream.evidence)
             if isinstance(decision, Refusal):

@@ -29,9 +29,11 @@ class Rate:
         self._buckets[name] = (tokens - amount, self._clock())
         return 0.0
 
-    def spend(self, name: str, amount: float) -> None:
-        """Take so much, allowed or not, because it has happened: nothing more is allowed until it is made up for."""
-        self._buckets[name] = (self._tokens(name) - amount, self._clock())
+    def spend(self, name: str, amount: float) -> float:
+        """Take so much, allowed or not, because it has happened: the seconds until more is allowed, 0 for now."""
+        tokens = self._tokens(name) - amount
+        self._buckets[name] = (tokens, self._clock())
+        return max(0.0, -tokens / self._per_second)
 
     async def turn(self, name: str, amount: float = 1.0) -> None:
         """Return when so much more is allowed, which has then been taken."""

@@ -54,9 +54,6 @@ class Receiving:
         while (raw := await context.read()) is not grpc.aio.EOF:
             yield await self._parsed(parse, raw, label)
 
-    def forget_idle(self) -> None:
-        self._readers.forget_idle()
-
     async def _arrived(self, context: Context) -> bytes:
         try:
             async with asyncio.timeout(self._seconds):

@@ -88,7 +88,7 @@ class Gateway:
             handshake=options.handshake,
             lines=self._lines,
         )
-        admission = Admission(
+        self._admission = Admission(
             self._decide,
             claim=Clusters(client).claim,
             waiting=self._sources.unsynced,
@@ -97,7 +97,7 @@ class Gateway:
             lines=self._lines,
         )
         self._guard = Guard(
-            admission,
+            self._admission,
             audiences=AUDIENCES,
             limits=options.limits,
             receiving=Receiving(options.limits, self._readers),
@@ -180,7 +180,8 @@ class Gateway:
             self._credentials.look()
             self._guard.review()
             self._lines.review()
-            self._front.forget_idle()
+            for counted in (self._admission, self._readers, self._front):
+                counted.forget_idle()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
 

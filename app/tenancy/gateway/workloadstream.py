@@ -117,7 +117,7 @@ class WorkloadStream:
         except _Unusable as unusable:
             self._drop(unusable.reason, str(unusable), workload_id)
             return
-        if not self._census.fits(workload_id, state.size, stored=stored.size if stored is not None else 0):
+        if not self._census.fits(workload_id, state.size, stored=_bytes(stored)):
             problem = f"all workloads of a tenant have at most {limits.workloads_bytes} bytes together"
             self._drop("limit", problem, workload_id)
             return
@@ -145,7 +145,7 @@ class WorkloadStream:
         if key[0] != self._tenant.namespace:
             return
         self._census.stored += (new is not None) - (old is not None)
-        self._census.stored_bytes += (new.size if new is not None else 0) - (old.size if old is not None else 0)
+        self._census.stored_bytes += _bytes(new) - _bytes(old)
         sent = key[1].removeprefix(workload_name("")) in self._census
         if self._with.store.in_doubt and sent and old is not None and (new is None or new.before(old)):
             # The cluster was restored from an earlier copy, and only the agent knows what has to be there.
@@ -226,6 +226,10 @@ class WorkloadStream:
         delay = self._intake.queue.retry(workload_id, at_least=error.delay)
         same = {"tenant": self._tenant.name, "status": str(error.status)}
         self._with.lines.warning("write again", same, workload=workload_id, delay_s=f"{delay:.3f}", error=str(error))
+
+
+def _bytes(known: Known | None) -> int:
+    return known.size if known is not None else 0
 
 
 def _state(workload: pb.Workload, size: int, *, limit: int) -> State:
