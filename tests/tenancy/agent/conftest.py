@@ -17,10 +17,12 @@ from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.client import Page
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
+from app.kube.store import Store
 from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
+from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 from tests.patience import PATIENCE
 from tests.tenancy.agent.fakegateway import Certificates, FakeGateway
@@ -29,10 +31,27 @@ JSON = dict[str, Any]
 
 
 class Seen:
-    """An AgentObserver that counts."""
+    """An AgentObserver that counts, and a WatchObserver that keeps the caches."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, ...]] = Counter()
+        self._caches: dict[str, Store[Any]] = {}
+
+    def workload(self, name: str) -> pb.Workload:
+        """The Pod of namespace `default` as the agent would send it now."""
+        return pb.Workload.FromString(self._caches["Pod"].get("default", name).message)
+
+    def began(self, kind: str, cache: Store[Any]) -> None:
+        self._caches[kind] = cache
+
+    def ended(self, kind: str, cache: Store[Any]) -> None:
+        del self._caches[kind]
+
+    def restart(self, kind: str, reason: str) -> None:
+        self.counts["restart", kind, reason] += 1
+
+    def poison(self, kind: str) -> None:
+        self.counts["poison", kind] += 1
 
     def stream_up(self, stream: str, *, up: bool) -> None:
         self.counts["up" if up else "down", stream] += 1
@@ -248,7 +267,7 @@ def options_for(address: str, folder: Path, **changes: Any) -> AgentOptions:
 async def running(tenant: Tenant, options: AgentOptions, *, client: Any = None) -> AsyncIterator[tuple[Agent, Seen]]:
     """An agent at work; it need not be ready."""
     seen = Seen()
-    agent = Agent(client or tenant.client, options=options, observer=seen)
+    agent = Agent(client or tenant.client, options=options, observer=seen, watch_observer=seen)
     task = asyncio.create_task(agent.run())
     try:
         yield agent, seen

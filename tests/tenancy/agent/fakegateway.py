@@ -78,7 +78,12 @@ class FakeGateway:
         self.was_cut = asyncio.Event()
 
     async def start(self) -> None:
-        server = grpc.aio.server(options=[("grpc.http2.min_ping_interval_without_data_ms", 100)])
+        server = grpc.aio.server(
+            options=[
+                ("grpc.http2.min_ping_interval_without_data_ms", 100),
+                ("grpc.http2.bdp_probe", 0),  # what is not read waits at the sender: a window would grow to megabytes
+            ]
+        )
         workload_grpc.add_WorkloadServiceServicer_to_server(_Workloads(self), server)
         rule_grpc.add_WorkloadRuleServiceServicer_to_server(_Rules(self), server)
         resource_grpc.add_UniverseResourceServiceServicer_to_server(_Resources(self), server)
