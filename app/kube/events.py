@@ -17,7 +17,6 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.backoff import Backoff
-from app.kube.budget import Budget
 from app.kube.client import KubeClient
 from app.kube.eventwriting import (
     MESSAGE_LIMIT,
@@ -29,6 +28,7 @@ from app.kube.eventwriting import (
     Told,
     event_name,
 )
+from app.kube.rate import Rate
 
 __all__ = ["EventLimits", "EventObserver", "EventRecorder", "EventType", "Events", "Regarding"]
 
@@ -38,6 +38,8 @@ _PATIENCE = 600.0
 """Seconds for which one that cannot be written is tried again."""
 _MUTE = 600.0
 """Seconds for which nobody asks again where Events may not be written."""
+_NAMES = 4096
+"""Objects, and namespaces, whose budgets are remembered."""
 
 
 class Events(Protocol):
@@ -110,9 +112,11 @@ class EventRecorder:
         self._observer = observer if observer is not None else _Silent()
         self._clock = clock
         self._limit = limits.waiting
-        self._objects: Budget[Regarding] = Budget(burst=limits.burst, seconds=limits.seconds, clock=clock)
-        self._namespaces: Budget[str] = Budget(
-            burst=limits.namespace_burst, seconds=limits.namespace_seconds, clock=clock
+        self._objects: Rate[Regarding] = Rate(
+            burst=limits.burst, per_second=1 / limits.seconds, names=_NAMES, clock=clock
+        )
+        self._namespaces: Rate[str] = Rate(
+            burst=limits.namespace_burst, per_second=1 / limits.namespace_seconds, names=_NAMES, clock=clock
         )
         self._waiting: dict[Told, Occurrences] = {}
         self._backoff = Backoff(base=0.5, cap=30.0)
@@ -164,7 +168,7 @@ class EventRecorder:
     def _granted(self, regarding: Regarding) -> bool:
         if len(self._waiting) >= self._limit or self._muted():
             return False
-        return self._objects.take(regarding) and self._namespaces.take(regarding.namespace)
+        return not self._objects.take(regarding) and not self._namespaces.take(regarding.namespace)
 
     async def _once(self, told: Told, happened: Occurrences) -> float | None:
         """Try to write it; the pause in seconds where it is to be tried again, None where it is done with."""

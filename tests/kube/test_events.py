@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.kube.budget import Budget
 from app.kube.events import EventLimits, EventRecorder, Regarding
 from app.kube.eventwriting import MESSAGE_LIMIT, WINDOW
 from app.kube.names import check_dns_subdomain
@@ -346,16 +345,3 @@ async def test_a_flush_waits_no_longer_than_it_was_told(server: ApiServer, slow_
     async with asyncio.timeout(PATIENCE):
         await slow_desk.recorder.flush(0.05)
     assert slow_desk.seen == {}
-
-
-def test_a_budget_remembers_a_bounded_number_of_keys() -> None:
-    time = Time()
-    budget: Budget[int] = Budget(burst=1, seconds=10, keys=100, clock=time)
-    assert [budget.take(1), budget.take(1)] == [True, False]
-    time.now += 5
-    assert not budget.take(1)
-    time.now += 5
-    assert budget.take(1)
-    for key in range(2, 200):
-        budget.take(key)
-    assert len(budget._buckets) == 100

@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
+from app.kube.rate import Rate
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
-from app.tenancy.gateway.limits import Rate, Slots
+from app.tenancy.gateway.limits import Slots
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.sparing import SparingLog
@@ -74,8 +75,8 @@ class Admission:
         self._waiting = waiting
         self._observer = observer
         self._lines = lines
-        self._rate = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
-        self._refusals = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
+        self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
+        self._refusals: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._held = Slots(_MOST_HELD, lambda _name, _count: None)
         self._calls = Slots(limits.calls_per_tenant, lambda _name, _count: None)
 

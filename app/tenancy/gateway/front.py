@@ -17,9 +17,9 @@ from collections.abc import Callable
 
 import structlog
 
+from app.kube.rate import Rate
 from app.serving.accepting import Door, Place, Room, allowed_connections
 from app.tenancy.gateway.framing import FrameCosts
-from app.tenancy.gateway.limits import Rate
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.relaying import ALONE, End
 from app.tenancy.gateway.sparing import SparingLog
@@ -46,8 +46,8 @@ class Front:
         self._context, self._handshake = context, handshake
         self._room = Room(allowed_connections(limits.connections, descriptors=3))
         self._each = limits.connections_per_tenant
-        self._callers = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
-        self._strangers = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
+        self._callers: Rate[str] = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
+        self._strangers: Rate[str] = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
         self._lines = lines
         # A name that is no file: the root file system of a container is read-only.
         self._name = f"berth-gateway-{secrets.token_hex(8)}"

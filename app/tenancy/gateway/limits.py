@@ -1,52 +1,11 @@
-"""What one tenant may take: calls a second, open streams, requests to the API server. No I/O."""
+"""What one tenant may hold at a time: calls, open streams, requests to the API server. No I/O."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-
-
-class Rate:
-    """A token bucket for each name: `burst` at once, `per_second` for long."""
-
-    def __init__(self, *, per_second: float, burst: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._clock = clock
-        self._buckets: dict[str, tuple[float, float]] = {}
-
-    def take(self, name: str, amount: float = 1.0) -> float:
-        """0 where so much more is allowed now, else the seconds until it will be.
-
-        More than a whole burst is allowed when the bucket is full, and paid for afterwards.
-        """
-        tokens, needed = self._tokens(name), min(amount, self._burst)
-        if tokens < needed:
-            return (needed - tokens) / self._per_second
-        self._buckets[name] = (tokens - amount, self._clock())
-        return 0.0
-
-    def spend(self, name: str, amount: float) -> float:
-        """Take so much, allowed or not, because it has happened: the seconds until more is allowed, 0 for now."""
-        tokens = self._tokens(name) - amount
-        self._buckets[name] = (tokens, self._clock())
-        return max(0.0, -tokens / self._per_second)
-
-    async def turn(self, name: str, amount: float = 1.0) -> None:
-        """Return when so much more is allowed, which has then been taken."""
-        while delay := self.take(name, amount):  # noqa: ASYNC110 - whoever waits beside us may be faster
-            await asyncio.sleep(delay)
-
-    def forget_idle(self) -> None:
-        """Drop the buckets that are full again: names come and go."""
-        self._buckets = {name: kept for name, kept in self._buckets.items() if self._tokens(name) < self._burst}
-
-    def _tokens(self, name: str) -> float:
-        tokens, at = self._buckets.get(name, (self._burst, 0.0))
-        return min(self._burst, tokens + (self._clock() - at) * self._per_second)
 
 
 class Slots:

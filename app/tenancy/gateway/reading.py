@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from app.tenancy.gateway.limits import Rate, Turns
+from app.kube.rate import Rate
+from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 
 T = TypeVar("T")
@@ -27,7 +28,7 @@ class Readers:
 
     def __init__(self, limits: Limits) -> None:
         self._turns = Turns(total=2, each=1)
-        self._cpu = Rate(per_second=limits.reading_share, burst=limits.reading_burst)
+        self._cpu: Rate[str] = Rate(per_second=limits.reading_share, burst=limits.reading_burst)
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def read(self, work: Callable[[], T], *, size: int, tenant: str, small: int = _SMALL) -> T:

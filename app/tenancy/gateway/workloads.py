@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator
 
 from app.kube.client import KubeClient
+from app.kube.rate import Rate
 from app.kube.store import Store
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.ledger import Known, Ledger
-from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
@@ -43,7 +44,7 @@ class WorkloadService(pb_grpc.WorkloadServiceServicer):
         lines: SparingLog,
     ) -> None:
         limits = options.limits
-        events = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
+        events: Rate[str] = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
         self._writing = Writing(
             client, store, ledger, turns, events, readers, options, observer, ids=StreamIds(), lines=lines
         )

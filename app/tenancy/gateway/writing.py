@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from app.admission.patch import pointer
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.rate import Rate
 from app.kube.store import Store
 from app.tenancy.gateway.intake import State
 from app.tenancy.gateway.ledger import Known, Ledger
-from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
@@ -34,7 +35,7 @@ class Writing:
     store: Store[Known]
     ledger: Ledger
     turns: Turns
-    events: Rate
+    events: Rate[str]
     readers: Readers
     options: GatewayOptions
     observer: GatewayObserver

@@ -10,7 +10,7 @@ import grpc
 import pytest
 
 from app.kube.resources import PODS
-from app.tenancy.gateway.limits import Rate, Turns
+from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
@@ -213,32 +213,6 @@ async def test_a_reader_that_does_not_read_is_ended_as_well(door: Door, infra: I
     await infra.client.delete(TENANTS, "tenant1")
     await until(lambda: door.seen.open["tenant1"] == 0)
     assert (await fails(watch)).code() is CODE.PERMISSION_DENIED
-
-
-def test_the_rate_recovers_and_idle_names_are_forgotten() -> None:
-    now = 100.0
-    rate = Rate(per_second=2.0, burst=2, clock=lambda: now)
-    assert [rate.take("a"), rate.take("a")] == [0.0, 0.0]
-    assert rate.take("a") == pytest.approx(0.5)
-    now += 0.5
-    assert rate.take("a") == 0.0
-    rate.forget_idle()
-    assert rate._buckets
-    now += 10
-    rate.forget_idle()
-    assert not rate._buckets
-
-
-def test_what_is_more_than_a_burst_is_paid_for_afterwards() -> None:
-    now = 100.0
-    rate = Rate(per_second=10.0, burst=20, clock=lambda: now)
-    assert rate.take("a", 5.0) == 0.0
-    assert rate.take("a", 50.0) == pytest.approx(0.5)
-    now += 0.5
-    assert rate.take("a", 50.0) == 0.0
-    assert rate.take("a", 1.0) == pytest.approx(3.1)
-    now += 3.2
-    assert rate.take("a", 1.0) == 0.0
 
 
 async def test_turns_go_round() -> None:
