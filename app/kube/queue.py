@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random as _random
+from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
@@ -24,7 +25,8 @@ class WorkQueue(Generic[K]):
     """Delays are in seconds. `base` and `cap` bound the backoff of a key that keeps failing.
 
     Keys of which `turn` gives the same value are one group. Groups take turns, so that many keys of one hold up none of
-    another; without it there is one group.
+    another; without it there is one group. Of a group at most `each` keys are in workers at a time, so that long work
+    for one leaves workers to the others; None is no bound.
     """
 
     def __init__(
@@ -34,19 +36,24 @@ class WorkQueue(Generic[K]):
         cap: float = 300.0,
         random: Callable[[], float] = _random.random,
         turn: Callable[[K], Hashable] = lambda _key: None,
+        each: int | None = None,
     ) -> None:
         self._base = base
         self._cap = cap
         self._random = random
         self._turn = turn
+        self._each = each
         # Dicts are ordered sets: the group whose turn it is comes first, and in it the oldest waiting key.
         self._waiting: dict[Hashable, dict[K, None]] = {}
+        # The same for groups that have all the workers that they may have.
+        self._resting: dict[Hashable, dict[K, None]] = {}
+        self._working: Counter[Hashable] = Counter()
         self._length = 0
         self._active: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
         self._failures: dict[K, int] = {}
-        self._getters: list[asyncio.Future[None]] = []
+        self._getters: deque[asyncio.Future[None]] = deque()
         self._closed = False
 
     def __len__(self) -> int:
@@ -64,11 +71,14 @@ class WorkQueue(Generic[K]):
         if key in self._active:
             self._again.add(key)
             return
-        group = self._waiting.setdefault(self._turn(key), {})
+        turn = self._turn(key)
+        full = self._full(turn)
+        group = (self._resting if full else self._waiting).setdefault(turn, {})
         if key not in group:
             group[key] = None
             self._length += 1
-        self._wake_one()
+        if not full:
+            self._wake_one()
 
     def add_after(self, key: K, delay: float) -> None:
         """Add `key` in `delay` seconds; of two delays for a key the earlier one holds."""
@@ -116,7 +126,7 @@ class WorkQueue(Generic[K]):
                     self._wake_one()
                 raise
             finally:
-                if getter in self._getters:
+                if getter in self._getters:  # else it was woken
                     self._getters.remove(getter)
         if self._closed:
             raise QueueClosed
@@ -124,15 +134,25 @@ class WorkQueue(Generic[K]):
         group = self._waiting.pop(turn)
         key = next(iter(group))
         del group[key]
+        self._working[turn] += 1
         if group:
-            self._waiting[turn] = group  # behind the others
+            (self._resting if self._full(turn) else self._waiting)[turn] = group  # behind the others
         self._length -= 1
         self._active.add(key)
         return key
 
     def done(self, key: K) -> None:
         """The worker is finished with `key`; it waits again if it was added meanwhile."""
+        if key not in self._active:
+            return
         self._active.discard(key)
+        turn = self._turn(key)
+        self._working[turn] -= 1
+        if not self._working[turn]:
+            del self._working[turn]
+        if turn in self._resting:
+            self._waiting[turn] = self._resting.pop(turn)
+            self._wake_one()
         if key in self._again:
             self._again.discard(key)
             self.add(key)
@@ -141,6 +161,7 @@ class WorkQueue(Generic[K]):
         """Take and give no more keys; workers in `get` end with `QueueClosed`."""
         self._closed = True
         self._waiting.clear()
+        self._resting.clear()
         self._length = 0
         self._again.clear()
         for timer in self._timers.values():
@@ -154,8 +175,12 @@ class WorkQueue(Generic[K]):
         self._timers.pop(key, None)
         self.add(key)
 
+    def _full(self, turn: Hashable) -> bool:
+        return self._each is not None and self._working[turn] >= self._each
+
     def _wake_one(self) -> None:
-        for getter in self._getters:
+        while self._getters:
+            getter = self._getters.popleft()
             if not getter.done():
                 getter.set_result(None)
                 return

@@ -26,7 +26,7 @@ from app.kube.answers import error_of_status
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
-from app.kube.store import Diff, PoisonError, Store, key_of
+from app.kube.store import Diff, PoisonError, Replacement, Store, key_of
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
@@ -42,6 +42,8 @@ _EARLY = 1.0
 RELIST = (600.0, 1800.0)
 """Seconds between two lists where nothing raises a doubt, drawn anew each time: a replaced server may go unnoticed."""
 PAGE_SIZE = 500
+_SLICE = 0.005
+"""Seconds that the event loop is held at a time while a list comes into the store."""
 
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "missing", 410: "expired", 429: "throttled"}
 
@@ -263,15 +265,20 @@ class Reflector:
             self._doubt(f"list of {self._resource.plural}: version {page.resource_version} after {self._version}")
         least, most = RELIST
         self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
-        self._compared(replacement.commit())
+        await self._compare(replacement)
 
-    def _compared(self, diff: Diff) -> None:
-        """The store is what the list says: a doubt is over, one that begins with what a silent watch missed as well."""
+    async def _compare(self, replacement: Replacement[Any]) -> None:
+        """Make the store what is listed: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
         if _is_older(self._version, former):
             log.warning("the server went back in time", kind=self._resource.kind, version=self._version, before=former)
-        if former and diff:
+        if former and replacement.differs():
             self._store.suspect()
+        diff, end = Diff(), time.perf_counter() + _SLICE
+        for _ in replacement.steps(diff):
+            if time.perf_counter() >= end:
+                await asyncio.sleep(0)
+                end = time.perf_counter() + _SLICE
         (log.info if self._store.in_doubt else log.debug)(
             "listed",
             kind=self._resource.kind,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from sys import intern
 from typing import Generic, Literal, TypeVar
@@ -119,6 +119,12 @@ class Store(Generic[T]):
         if index not in self._indices:
             raise KeyError(index)
         return [self._entries[found].value for found in sorted(self._buckets.get((index, key), ()))]
+
+    def count(self, index: str, key: Hashable) -> int:
+        """How many values there are under `key` of a declared index; KeyError for an unknown index."""
+        if index not in self._indices:
+            raise KeyError(index)
+        return len(self._buckets.get((index, key), ()))
 
     @property
     def synced(self) -> bool:
@@ -259,17 +265,34 @@ class Replacement(Generic[T]):
         else:
             self._entries[key] = entry
 
+    def differs(self) -> bool:
+        """Whether a commit would change what the store shows."""
+        held = self._store._entries  # noqa: SLF001
+        return held.keys() != self._entries.keys() or any(
+            held[key].value != entry.value for key, entry in self._entries.items()
+        )
+
     def commit(self) -> Diff:
         """Make this the content and tell the listeners: deletions first, each kind in the order of names."""
+        diff = Diff()
+        for _ in self.steps(diff):
+            pass
+        return diff
+
+    def steps(self, diff: Diff) -> Iterator[None]:
+        """The same, one object a step, into `diff`: listeners may take milliseconds for each.
+
+        In between the store shows some of each content, as it would after as many events.
+        """
         swap = self._store._swap  # noqa: SLF001
-        deleted = sorted(self._store._entries.keys() - self._entries.keys())  # noqa: SLF001
-        diff = Diff(deleted=deleted)
-        for key in deleted:
+        for key in sorted(self._store._entries.keys() - self._entries.keys()):  # noqa: SLF001
             swap(key, None)
+            diff.deleted.append(key)
+            yield
         for key in sorted(self._entries):
             event = swap(key, self._entries[key])
             if event == "ADDED":
                 diff.added.append(key)
             elif event == "MODIFIED":
                 diff.modified.append(key)
-        return diff
+            yield

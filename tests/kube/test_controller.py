@@ -213,3 +213,17 @@ async def test_a_doubt_holds_up_no_stop() -> None:
         controller.enqueue("a")
         await eventually(lambda: not len(controller.queue))
     assert seen == []
+
+
+async def test_many_keys_that_wait_for_nothing_leave_the_loop_to_others() -> None:
+    """A Lease has to be renewed meanwhile."""
+    seen, reconcile = scripted(Done())
+    controller = Controller("c", reconcile, workers=2)
+    for number in range(1000):
+        controller.enqueue(str(number))
+    passes = 0
+    async with running(controller.run()):
+        while len(seen) < 1000:
+            await asyncio.sleep(0)
+            passes += 1
+    assert passes > 400

@@ -40,6 +40,35 @@ async def test_groups_take_turns() -> None:
     assert len(queue) == 0
 
 
+async def test_a_group_leaves_workers_to_the_others() -> None:
+    """However long its work takes; the rest of it waits until one of its workers is free."""
+    queue: WorkQueue[tuple[str, int]] = WorkQueue(turn=lambda key: key[0], each=2)
+    for number in range(4):
+        queue.add(("loud", number))
+    assert [await queue.get() for _ in range(2)] == [("loud", 0), ("loud", 1)]
+    waiting = [asyncio.create_task(queue.get()) for _ in range(2)]
+    await asyncio.sleep(0)
+    queue.add(("loud", 4))
+    queue.add(("loud", 0))  # a worker has it
+    await asyncio.sleep(0)
+    assert not any(task.done() for task in waiting)
+    queue.add(("quiet", 0))
+    assert await asyncio.wait_for(waiting[0], PATIENCE) == ("quiet", 0)
+    assert len(queue) == 3
+    queue.done(("loud", 0))
+    assert await asyncio.wait_for(waiting[1], PATIENCE) == ("loud", 2)
+    for number in (1, 2):
+        queue.done(("loud", number))
+    assert [await queue.get() for _ in range(2)] == [("loud", 3), ("loud", 4)]
+    for number in (3, 4):
+        queue.done(("loud", number))
+    assert await queue.get() == ("loud", 0)
+    queue.done(("loud", 0))
+    queue.done(("quiet", 0))
+    assert not queue._working
+    assert len(queue) == 0
+
+
 async def test_key_added_during_work_runs_once_more_after_it() -> None:
     queue: WorkQueue[str] = WorkQueue()
     queue.add("a")

@@ -303,3 +303,17 @@ def test_backoff_grows_to_its_cap_and_resets(attempt: int) -> None:
     assert backoff.next(at_least=99) == 99
     backoff.reset()
     assert backoff.next() == 1
+
+
+async def test_a_long_list_comes_in_a_little_at_a_time(server: ApiServer, client: AioKubeClient) -> None:
+    """Listeners may take milliseconds for each object, and a Lease has to be renewed meanwhile."""
+    for number in range(100):
+        server.put(config_map(f"m{number:02}", value=str(number)))
+    store, shown = Store(value), []
+    store.subscribe(lambda *_: time.sleep(0.002))  # what a listener works out
+    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+        while not store.synced:
+            await asyncio.sleep(0)
+            if len(store) not in shown:
+                shown.append(len(store))
+    assert len(shown) > 20

@@ -244,3 +244,30 @@ def test_the_last_good_version_of_another_object_does_not_stay() -> None:
         replacement.commit()
         assert store.get("n", "a") == left
         assert not store.contradicts(of(uid))
+
+
+def valued(name: str, value: str) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "value": value}
+
+
+def test_a_replacement_knows_whether_it_would_change_anything() -> None:
+    store = Store(lambda obj: obj["value"])
+    store.replace_all([valued("a", "1"), valued("b", "2")])
+    for objects, differs in (
+        ([valued("b", "2"), valued("a", "1")], False),
+        ([valued("a", "1")], True),
+        ([valued("a", "1"), valued("b", "3")], True),
+        ([valued("a", "1"), valued("c", "2")], True),
+    ):
+        replacement = store.replacement()
+        for obj in objects:
+            replacement.add(obj)
+        assert replacement.differs() is differs
+
+
+def test_values_are_counted_by_index() -> None:
+    store = Store(lambda obj: obj["value"], indices={"value": lambda value: [value]})
+    store.replace_all([valued("a", "1"), valued("b", "1"), valued("c", "2")])
+    assert [store.count("value", key) for key in "123"] == [2, 1, 0]
+    with pytest.raises(KeyError):
+        store.count("other", "1")
