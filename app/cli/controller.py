@@ -67,8 +67,9 @@ def controller(
         option(
             "--tenant-quota",
             panel=_WORK,
-            text="Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, and (companions/Any, "
-            "companions/SameNode) of its companions of admin rules, in place of the defaults; RESOURCE= removes one",
+            text="Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, of companions of admin "
+            "rules (companions/Any, companions/SameNode) and of the bytes of all its companions (companions/bytes), in "
+            "place of the defaults; RESOURCE= removes one",
         ),
     ] = ABSENT,
     host_label: HostLabel = ABSENT,

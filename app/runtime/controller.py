@@ -18,6 +18,7 @@ from app.settings.controller import ControllerSettings
 from app.tenancy.control.bounds import places_of
 from app.tenancy.control.controller import TenantsController, TenantsOptions
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.control.storing import COMPANION_BYTES
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
 
 LEASE = "berth-controller"
@@ -54,6 +55,7 @@ def _workloads(client: KubeClient, settings: ControllerSettings, events: Events)
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
         places=places_of(settings.quota),
+        companion_bytes=settings.quota.get(COMPANION_BYTES),
     )
     return WorkloadsController(
         client,

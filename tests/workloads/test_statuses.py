@@ -247,3 +247,13 @@ def test_what_was_written_is_believed_for_a_while(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("app.workloads.control.writing._LAG", 0.0)
     sent.note(W, seen="a", written="b")
     assert sent.latest(W, "a") == "a"
+
+
+def test_the_messages_of_very_many_rules_are_short() -> None:
+    """The status of each Workload is stored with it."""
+    keys = [(T1, f"r{number:03}") for number in range(250)]
+    findings = {key: Problem("InvalidHost", "x" * 1000) for key in keys}
+    status = workload_rules([("tenant", key) for key in keys], [], findings)
+    assert sum(len(entry["status"]["message"]) for entry in status["tenant"]) <= 250 * 64
+    (alone,) = workload_rules([("tenant", keys[0])], [], findings)["tenant"]
+    assert len(alone["status"]["message"]) == 1000

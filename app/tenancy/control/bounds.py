@@ -21,6 +21,7 @@ from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.tenancy.control.state import FIELD_MANAGER
 from app.wire import JSON
 from app.workloads.control.places import COMPANIONS, DEFAULT_PLACES
+from app.workloads.control.storing import COMPANION_BYTES, DEFAULT_BYTES
 from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
 
 ISOLATION = "berth-isolation"
@@ -40,11 +41,13 @@ DEFAULT_QUOTA: Mapping[str, int] = {
     # One for each template that a DaemonSet has had, as many as it says.
     "count/controllerrevisions.apps": 640,
     **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
+    COMPANION_BYTES: DEFAULT_BYTES,
 }
+_OF_COMPANIONS = [name for name in DEFAULT_QUOTA if name.startswith(COMPANIONS)]
 _FORM = "want RESOURCE=NUMBER, and nothing behind the = to remove a bound"
 _RESOURCE = re.compile(
     r"count/[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|configmaps|persistentvolumeclaims|pods|secrets|services"
-    rf"|{COMPANIONS}({'|'.join(DEFAULT_PLACES)})"
+    rf"|{'|'.join(_OF_COMPANIONS)}"
 )
 _RETRY = 1.0
 _RECOUNT = 10.0
@@ -95,7 +98,7 @@ def parse_quota(items: Iterable[str]) -> dict[str, int]:
         if not equals or not _RESOURCE.fullmatch(name):
             raise ValueError(
                 f"{_FORM}, got {item!r}; a resource is count/PLURAL.GROUP, count/PLURAL, pods, secrets, configmaps, "
-                + " or ".join(f"{COMPANIONS}{policy}" for policy in DEFAULT_PLACES)
+                + " or ".join(_OF_COMPANIONS)
             )
         if not number:
             bounds.pop(name, None)

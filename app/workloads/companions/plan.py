@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from app.kube.names import check_label_value
@@ -78,6 +79,7 @@ class Problem:
 
 
 Outcome = Planned | Waiting | Problem
+_NO_NODE = Waiting("NoNode", "the workload has no node yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +150,15 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
     if rule.policy == "SameNode":
         host = workload.node_name
         if not host:
-            return Waiting("NoNode", "the workload has no node yet")
+            return _NO_NODE
         # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
         tenant = workload.tenant if rule.kind == "admin" else None
         wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
-        problem = _unknown_host(host) or _contradiction(spec, wanted)
+        problem = _unknown_host(host)
+        if problem is None and (found := _contradiction(spec, wanted)) is not None:
+            problem = replace(found, of_workload=True)
         if problem is not None:
-            return replace(problem, of_workload=True)
+            return problem
         spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
     injected = {name: text for name, key in blueprint.injections if (text := evaluation.text(key)) is not None}
     annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
@@ -199,11 +203,12 @@ def _size(annotations: Mapping[str, str]) -> int:
     return sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items())
 
 
+@lru_cache(maxsize=4096)  # one for all rules, of which there may be hundreds
 def _unknown_host(host: str) -> Problem | None:
     try:
         check_label_value(host)
     except ValueError as error:
-        return Problem("InvalidHost", f"no DPU can have the label of the workload's node: {error}")
+        return Problem("InvalidHost", f"no DPU can have the label of the workload's node: {error}", of_workload=True)
     return None
 
 

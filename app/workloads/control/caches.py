@@ -21,6 +21,7 @@ from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
 from app.workloads.control.expectations import Expectations
 from app.workloads.control.places import DEFAULT_PLACES, Places
+from app.workloads.control.storing import DEFAULT_BYTES, Storing
 from app.workloads.control.warming import Warming
 from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
@@ -81,7 +82,13 @@ class Listeners:
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
-    def __init__(self, options: CompanionOptions, *, places: Mapping[Policy, int] = DEFAULT_PLACES) -> None:
+    def __init__(
+        self,
+        options: CompanionOptions,
+        *,
+        places: Mapping[Policy, int] = DEFAULT_PLACES,
+        companion_bytes: int | None = DEFAULT_BYTES,
+    ) -> None:
         self._options = options
         self.listeners: Listeners | None = None
         self.matcher = Matcher()
@@ -95,6 +102,7 @@ class Caches:
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.expectations = Expectations(lambda key: self.companions.get(*key))
         self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
+        self.storing = Storing(companion_bytes)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
         self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
@@ -102,6 +110,7 @@ class Caches:
         self.admin_rules.subscribe(self._rule_changed)
         self.companions.subscribe(self._companion_changed)
         self.on_renewed(self.expectations.clear)
+        self.on_renewed(self.storing.forget)
 
     @property
     def in_doubt(self) -> bool:
@@ -217,6 +226,7 @@ class Caches:
                 if not self._by_workload[one.workload]:
                     del self._by_workload[one.workload]
         self.places.seen(key, old, new)
+        self.storing.seen(key, old, new)
         if self.listeners is None:
             return
         met = self.expectations.seen(key, old, new)

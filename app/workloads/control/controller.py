@@ -16,6 +16,7 @@ from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import PODS
+from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
 from app.workloads.companions.plan import CompanionOptions
 from app.workloads.control.caches import Caches, Listeners
@@ -23,6 +24,7 @@ from app.workloads.control.failures import DENIED_PAUSE, Restarts
 from app.workloads.control.findings import Findings
 from app.workloads.control.places import DEFAULT_PLACES
 from app.workloads.control.reconciling import Reconciler
+from app.workloads.control.storing import DEFAULT_BYTES
 from app.workloads.control.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import (
     ADMIN_RULES,
@@ -38,12 +40,15 @@ from app.workloads.model import (
 _LONGEST_BACKOFF = 60.0
 """Quotas are raised and webhooks mended without our being told."""
 _EXPIRY_CHECK = 1.0
+_TENANTS_AT_ONCE = 16
+"""Tenants that may have all the workers that one may have: a workload with many companions takes long."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControllerOptions:
-    """Times are in seconds. `workers` workloads are reconciled at a time; `resync` is the time between two sweeps.
+    """Times are in seconds. `workers` requests for companions are under way at a time; tenants take turns.
 
+    As many workloads of one tenant are reconciled at a time. `resync` is the time between two sweeps.
     A rule's status is written at most once in `status_interval`. A companion that was lost is made anew at once, and
     then after pauses that begin with `restart_pause`.
     """
@@ -56,6 +61,7 @@ class ControllerOptions:
     status_interval: float = 1.0
     restart_pause: float = 10.0
     places: Mapping[Policy, int] = field(default_factory=lambda: DEFAULT_PLACES)
+    companion_bytes: int | None = DEFAULT_BYTES
 
 
 class WorkloadsController:
@@ -71,21 +77,28 @@ class WorkloadsController:
         events: Events | None = None,
     ) -> None:
         self._caches = caches = Caches(
-            CompanionOptions(options.system_namespace, options.placement), places=options.places
+            CompanionOptions(options.system_namespace, options.placement),
+            places=options.places,
+            companion_bytes=options.companion_bytes,
         )
         findings = Findings()
         reconciler = Reconciler(
-            client, caches, findings, restarts=Restarts(pause=options.restart_pause), settled=self._settled
+            client,
+            caches,
+            findings,
+            turns=Turns(total=options.workers, each=options.workers),
+            restarts=Restarts(pause=options.restart_pause),
+            settled=self._settled,
         )
         self._companions: Controller[ObjectKey] = Controller(
             "companions",
             reconciler.reconcile,
             stores=caches.stores,
             keys=caches.keys,
-            workers=options.workers,
+            workers=_TENANTS_AT_ONCE * options.workers,
             resync=options.resync,
             # From the least pause on, so that the first tries of what is refused are not all that pause apart.
-            queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant),
+            queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant, each=options.workers),
             observer=controller_observer,
         )
         quiet = QuietTime(lambda: len(self._companions.queue))

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import structlog
 
-from app.errors import ApiError, Transient
+from app.errors import EXCEEDED_QUOTA, ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
+from app.kube.turns import Turns
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, companion_of, injected_mark, version_of
+from app.workloads.companions.marks import Companion, companion_of, injected_mark, size_of, version_of
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
@@ -26,15 +27,17 @@ from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
 
+_AT_ONCE = 16
+"""Rules of a workload that are looked at before others may run: each takes some 10 µs."""
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
 class _RefusedError(Transient):
-    """A problem of one companion that the API server did not name."""
+    """What keeps one companion from being made, without a word of the API server."""
 
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(problem.message, delay=DENIED_PAUSE)
-        self.problem = problem
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message, delay=DENIED_PAUSE)
+        self.finding = finding
 
 
 @dataclass(slots=True)
@@ -47,6 +50,7 @@ class _Run:
     failures: list[Transient] = field(default_factory=list)
     again: list[float] = field(default_factory=list)
     waits: set[Policy] = field(default_factory=set)
+    full: dict[str, Problem] = field(default_factory=dict)
 
     def holds(self) -> set[ObjectKey]:
         """The companions that keep a place: an API server that failed may have made one that it did not confirm."""
@@ -59,7 +63,7 @@ class _Run:
 
 
 class Reconciler:
-    """`settled` is told the workload and every rule that has to do with it, after each run."""
+    """`settled` is told the workload and every rule that has to do with it, after each run. Requests take `turns`."""
 
     def __init__(
         self,
@@ -67,12 +71,14 @@ class Reconciler:
         caches: Caches,
         findings: Findings,
         *,
+        turns: Turns,
         restarts: Restarts,
         settled: Callable[[ObjectKey, set[ObjectKey]], None],
     ) -> None:
         self._client = client
         self._caches = caches
         self._findings = findings
+        self._turns = turns
         self._restarts = restarts
         self._settled = settled
 
@@ -102,11 +108,11 @@ class Reconciler:
 
     async def _plan(self, workload: Workload, run: _Run) -> None:
         evaluation = Evaluation(workload)
-        for rule in self._caches.matcher.rules_of(workload.key):
+        for number, rule in enumerate(self._caches.matcher.rules_of(workload.key), start=1):
             blueprint = self._caches.blueprint(rule)
             outcome = plan(blueprint, evaluation)
-            if any(key.path is None for _, key in blueprint.injections):
-                # A few milliseconds at worst, and there may be many such rules.
+            if number % _AT_ONCE == 0 or any(key.path is None for _, key in blueprint.injections):
+                # A computed key may take a few milliseconds, and there may be hundreds of rules.
                 await asyncio.sleep(0)
             if not isinstance(outcome, Planned):
                 run.findings[rule.key] = outcome
@@ -129,12 +135,15 @@ class Reconciler:
         try:
             await step
         except _RefusedError as error:
-            run.findings[rule] = error.problem
+            run.findings[rule] = error.finding
             run.failures.append(error)
         except ApiError as error:
             problem = problem_of(error)
             if problem is not None:
                 run.findings[rule] = problem
+            if error.exceeded_quota and rule in (planned := {one.rule: one.namespace for one in run.desired.values()}):
+                # It has no room for the others either; to ask for each would cost a request, again and again.
+                run.full[planned[rule]] = Problem("QuotaExceeded", str(error)[str(error).index(EXCEEDED_QUOTA) :])
             pause = pause_of(problem)
             run.failures.append(Transient(str(error), delay=max(pause or 0.0, error.delay or 0.0) or None))
 
@@ -168,10 +177,17 @@ class Reconciler:
         return False
 
     async def _create(self, planned: Planned, run: _Run) -> None:
+        tenant, storing = run.workload[0], self._caches.storing
+        full = run.full.get(planned.namespace)
+        obstacle = full or storing.obstacle(tenant, planned.key, size_of(planned.manifest))
+        if obstacle is not None:
+            raise _RefusedError(obstacle)
         try:
-            with self._caches.expectations.writing(planned.key):
-                pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
+            async with self._turns.of(tenant):
+                with self._caches.expectations.writing(planned.key):
+                    pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
         except ApiError as error:
+            storing.failed(planned.key)
             if error.reason != "AlreadyExists":
                 raise
             await self._settle(planned, await self._present(planned, run, error), run)
@@ -192,7 +208,8 @@ class Reconciler:
                 raise _RefusedError(_taken(planned))
             return known
         try:
-            pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
+            async with self._turns.of(run.workload[0]):
+                pod = await self._client.get(PODS, planned.name, namespace=planned.namespace)
         except ApiError as error:
             if error.not_found:
                 raise refusal from None
@@ -211,11 +228,14 @@ class Reconciler:
 
     async def _delete(self, companion: Companion, why: str) -> None:
         try:
-            await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
+            async with self._turns.of(companion.workload[0]):
+                await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
         except ApiError as error:
             # Gone, or another Pod has its name by now; the watch will tell.
             if not (error.not_found or error.conflict):
                 raise
+        # The API server writes that it is ending.
+        self._caches.storing.wrote(companion.workload[0], companion.size)
         self._caches.expectations.expect(replace(companion, ending=True, version=companion.version + 1))
         log.info("companion deleted", namespace=companion.namespace, name=companion.name, why=why)
 
@@ -237,10 +257,14 @@ class Reconciler:
             metadata["labels"] = given["labels"]
             metadata["annotations"] = {**annotations, RULE_NAME: given["annotations"][RULE_NAME]}
         body = {"metadata": metadata}
+        tenant = companion.workload[0]
+        if (throttled := self._caches.storing.throttled(tenant, companion.size)) is not None:
+            raise _RefusedError(throttled)
         try:
-            pod = await self._client.patch(
-                PODS, companion.name, body, patch_type="merge", namespace=companion.namespace
-            )
+            async with self._turns.of(tenant):
+                pod = await self._client.patch(
+                    PODS, companion.name, body, patch_type="merge", namespace=companion.namespace
+                )
             self._caches.expectations.expect(companion_of(pod))
         except ApiError as error:
             # Gone, or another Pod has its name by now.
@@ -268,6 +292,7 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         digest=planned.digest,
         injected=tuple(sorted(planned.injected)),
         policy=planned.policy,
+        size=size_of(pod),
         version=version_of(metadata),
     )
 

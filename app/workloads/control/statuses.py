@@ -15,6 +15,9 @@ from app.workloads.control.findings import Finding
 from app.workloads.model import ObjectKey, RuleKind
 
 MESSAGE_LIMIT = 1024
+_MESSAGES = 4096
+"""Characters of the messages of all rules in the status of a Workload, of which there may be very many."""
+_SHORTEST = 64
 
 
 def workload_rules(
@@ -24,21 +27,23 @@ def workload_rules(
 ) -> JSON:
     """`status.rules` of a Workload: an entry for each rule in `matching`, sorted by id; null for a kind without any."""
     present = {companion.rule: companion for companion in companions if not companion.ending}
+    matching = sorted(matching)
+    limit = min(MESSAGE_LIMIT, max(_SHORTEST, _MESSAGES // max(1, len(matching))))
     rules: JSON = {"tenant": [], "admin": []}
-    for kind, key in sorted(matching):
-        status = _entry_status(present.get(key), findings.get(key))
+    for kind, key in matching:
+        status = _entry_status(present.get(key), findings.get(key), limit=limit)
         rules[kind].append({"id": f"{key[0]}/{key[1]}", "status": status})
     return {kind: entries or None for kind, entries in rules.items()}
 
 
-def _entry_status(companion: Companion | None, finding: Finding | None) -> JSON:
+def _entry_status(companion: Companion | None, finding: Finding | None, *, limit: int) -> JSON:
     status: JSON = {}
     if companion is not None:
         place = {"name": companion.name, "namespace": companion.namespace}
         status["objRef"] = {"apiVersion": PODS.api_version, "kind": PODS.kind, **place}
     if finding is not None:
         result = "error" if isinstance(finding, Problem) else ""
-        return {**status, "result": result, "message": cut(finding.message), "reason": finding.reason}
+        return {**status, "result": result, "message": cut(finding.message, limit=limit), "reason": finding.reason}
     return {**status, "result": "success" if companion is not None else "", "message": ""}
 
 
@@ -61,7 +66,8 @@ def rule_status(
     elif decisive:
         count = len(decisive) + len(excluded)
         more = f" (1 of {count} workloads with problems)" if count > 1 else ""
-        result, message = "error", cut(f"{decisive[0].reason}: {decisive[0].message}", len(more)) + more
+        first = cut(f"{decisive[0].reason}: {decisive[0].message}", limit=MESSAGE_LIMIT - len(more))
+        result, message = "error", first + more
         ready, reason, explanation = "False", decisive[0].reason, message
     else:
         if excluded:
@@ -96,7 +102,6 @@ def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
     return None if complete == before else complete
 
 
-def cut(text: str, less: int = 0) -> str:
-    """At most `MESSAGE_LIMIT` characters, `less` fewer where something follows."""
-    limit = MESSAGE_LIMIT - less
+def cut(text: str, *, limit: int = MESSAGE_LIMIT) -> str:
+    """At most so many characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -34,6 +34,8 @@ _GATHER = 0.1
 """Seconds between the first change of a rule's state and its status: more will follow."""
 _DOUBT_PAUSE = 0.5
 """Seconds until the next look where a cache came into doubt meanwhile: a status says what is known, or stays."""
+_THROTTLED_PAUSE = 5.0
+"""Seconds at least until the status of a tenant's object is tried again, where its bytes were too many."""
 _LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
 
@@ -133,6 +135,10 @@ class WorkloadStatuses:
         digest = status_digest(rules)
         latest = self._sent.latest(key, stored.status)
         if digest != latest:
+            # The API server stores all of the object again.
+            size = len(stored.workload.document) if stored.workload is not None else 0
+            if pause := self._caches.storing.pause(key[0], size):
+                return RequeueAfter(max(pause, _THROTTLED_PAUSE))
             await _patch(self._client, WORKLOADS, key, {"rules": rules})
             self._sent.note(key, seen=stored.status, written=digest)
         # What the watch does not confirm is looked at again: somebody may have written the former status back.
@@ -232,6 +238,9 @@ class RuleStatuses:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         latest = self._sent.latest(key, stored.status)
         complete = timed(status, latest, now=now)
+        size = len(stored.rule.template) if stored.rule is not None else 0
+        if complete is not None and (pause := self._caches.storing.pause(key[0], size)):
+            return RequeueAfter(max(pause, _THROTTLED_PAUSE))
         if complete is not None:
             self._written[key] = time.monotonic()
             resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES

@@ -233,8 +233,9 @@ def test_the_setting_changes_and_removes_defaults() -> None:
 
 
 def test_bounds_of_companions_are_none_of_the_namespace() -> None:
-    quota = parse_quota(["companions/Any=5", "companions/SameNode="])
+    quota = parse_quota(["companions/Any=5", "companions/SameNode=", "companions/bytes=1Gi"])
     assert places_of(quota) == {"Any": 5}
+    assert quota["companions/bytes"] == 2**30
     assert bounds_of(quota) == bounds_of(DEFAULT_QUOTA)
     assert places_of(DEFAULT_QUOTA)["SameNode"] == DEFAULT_QUOTA["count/pods"]
 

@@ -1,0 +1,164 @@
+"""What the companions of one tenant cost to store, and to work out: no tenant does harm to another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.kube.resources import RESOURCE_QUOTAS
+from app.workloads.companions.marks import companion_of
+from app.workloads.companions.plan import Problem, Waiting
+from app.workloads.control.storing import Storing
+from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
+from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
+
+KIB = 1024
+KEY = (T1, "two")
+POD = rule("r")["spec"]["template"]
+
+
+def entries(infra: Infra, count: int, kind: str = "tenant") -> list[JSON]:
+    """The status of each of the first workloads by the one rule of this kind."""
+    found = [infra.status(WORKLOADS, f"workload-u{number}").get("rules") or {} for number in range(count)]
+    return [rules[kind][0]["status"] for rules in found if rules.get(kind)]
+
+
+async def test_bytes_of_companions_are_bounded_and_another_tenant_has_its_own(infra: Infra) -> None:
+    """They grow by what is injected, however small the rule is."""
+    inject = {f"a{number}": "@" for number in range(10)}
+    await infra.rule("r", inject=inject)
+    await infra.rule("r", namespace=T2, inject=inject)
+    for number in range(6):
+        await infra.workload(f"u{number}", large="x" * 2000)
+    await infra.workload("v", namespace=T2, large="x" * 2000)
+    async with infra.controller(companion_bytes=80 * KIB):
+        await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 3)
+        await eventually(lambda: len(infra.pods(T2)) == 1)
+        assert len(infra.pods(T1)) == 3
+        message = next(one["message"] for one in entries(infra, 6) if one["result"] == "error")
+        assert message.startswith("the companions of tenant tenant1 have ")
+        assert message.endswith("can raise --tenant-quota companions/bytes")
+        # One that goes makes room for another.
+        made = next(number for number in range(6) if f"r-u{number}" in infra.pods(T1))
+        await infra.remove(WORKLOADS, f"workload-u{made}")
+        await eventually(lambda: len(infra.pods(T1)) == 3 and f"r-u{made}" not in infra.pods(T1))
+    async with infra.controller(companion_bytes=80 * KIB):  # which has made none of them
+        await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 2)
+        assert len(infra.pods(T1)) == 3
+
+
+async def test_companions_of_the_admins_rules_count_for_the_tenant(infra: Infra) -> None:
+    await infra.admin_rule("a", inject={f"a{number}": "@" for number in range(10)})
+    for number in range(4):
+        await infra.workload(f"u{number}", large="x" * 2000)
+    async with infra.controller(companion_bytes=60 * KIB):
+        await eventually(lambda: sum("tenant tenant1" in one["message"] for one in entries(infra, 4, "admin")) == 2)
+        assert len(infra.pods(SYSTEM)) == 2
+
+
+def pod(name: str, size: int) -> JSON:
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": T1,
+            "uid": name,
+            "labels": {COMPANION: "tenant"},
+            "annotations": {RULE: f"{T1}/r", WORKLOAD: f"{T1}/u", "large": "x" * size},
+        }
+    }
+
+
+def test_what_is_written_in_time_is_bounded() -> None:
+    now = 0.0
+    storing = Storing(None, clock=lambda: now)
+    assert storing.obstacle(T1, KEY, 128 * KIB * KIB) is None
+    refused = storing.obstacle(T1, KEY, 256 * KIB)
+    assert isinstance(refused, Waiting)
+    assert (refused.reason, storing.pause(T1, 256 * KIB)) == ("Throttled", 1.0)
+    assert storing.obstacle(T2, KEY, 256 * KIB) is None
+    now += 1.0
+    assert storing.obstacle(T1, KEY, 256 * KIB) is None
+    # A deletion cannot wait, and what is made afterwards does.
+    storing.wrote(T1, 512 * KIB)
+    assert storing.pause(T1, 256 * KIB) == 3.0
+
+
+def test_the_bound_follows_the_cache() -> None:
+    """What is being made counts as well, until it is seen or has failed."""
+    storing, one = Storing(100 * KIB), companion_of(pod("one", 60 * KIB))
+    assert storing.obstacle(T1, one.key, 60 * KIB) is None
+    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    storing.failed(one.key)
+    assert storing.obstacle(T1, KEY, 50 * KIB) is None
+    storing.forget()
+    storing.seen(one.key, None, one)
+    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    smaller = replace(companion_of(pod("one", 30 * KIB)), version=2)
+    storing.seen(one.key, one, smaller)
+    assert storing.obstacle(T1, KEY, 50 * KIB) is None
+    storing.seen(KEY, None, replace(one, name="two"))
+    assert isinstance(storing.obstacle(T1, (T1, "three"), 20 * KIB), Problem)
+    storing.seen(KEY, replace(one, name="two"), None)
+    storing.seen(one.key, smaller, None)
+    assert not storing._stored
+
+
+async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each change of a label that is injected patches a Pod, and each status is stored with all of its rule."""
+    monkeypatch.setattr("app.workloads.control.storing._BURST", 15 * KIB)
+    monkeypatch.setattr("app.workloads.control.storing._PER_SECOND", 1e-3)
+    metadata = {"annotations": {"large": "x" * 10 * KIB}}
+    await infra.rule("r", template={**POD, "metadata": metadata}, inject={"a": "state.extra"})
+    await infra.workload("u0")
+    async with infra.controller() as client:
+
+        def large() -> int:
+            sent = client.counts
+            return sent["create pods"] + sent["patch pods"] + sent["patchstatus tenantworkloadrules"]
+
+        await eventually(lambda: large() == 1)
+        await infra.workload("u0", number="1")
+        await eventually(lambda: [one.get("reason") for one in entries(infra, 1)] == ["Throttled"])
+        assert large() == 1
+
+
+async def test_a_full_quota_is_asked_once_for_all_companions_of_a_workload(infra: Infra) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"count/pods": "5"}}}
+    await infra.admin.create(RESOURCE_QUOTAS, quota, namespace=T1)
+    for number in range(40):
+        await infra.rule(f"r{number:02}")
+    async with infra.controller() as client:
+        await infra.workload("u0")
+
+        def refused() -> list[JSON]:
+            rules = (infra.status(WORKLOADS, "workload-u0").get("rules") or {}).get("tenant") or []
+            return [rule for rule in rules if rule["status"].get("reason") == "QuotaExceeded"]
+
+        await eventually(lambda: len(refused()) == 35)
+        assert len(infra.pods(T1)) == 5
+        # One refusal for each try, of which there are few.
+        assert client.counts["create pods"] <= 5 + 8
+        assert all("exceeded quota: q" in rule["status"]["message"] for rule in refused())
+
+
+async def test_many_companions_of_one_tenant_hold_up_none_of_another(infra: Infra) -> None:
+    """Each workload of tenant1 has thirty; what tenant2 wants comes after the requests that are under way."""
+    for number in range(30):
+        await infra.rule(f"r{number:02}")
+    await infra.rule("quiet", namespace=T2)
+    for number in range(6):
+        await infra.workload(f"u{number}")
+    client, made = await infra.client(), list[str]()
+
+    async def note(verb: str, name: str) -> None:
+        if verb == "create":
+            made.append(name)
+            if len(made) == 10:
+                await infra.workload("v", namespace=T2)
+
+    client.before = note
+    async with infra.controller(client, workers=2):
+        await eventually(lambda: len(made) == 181)
+    await client.close()
+    assert made.index("quiet-v") < 60
