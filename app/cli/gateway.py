@@ -75,7 +75,11 @@ def gateway(
     ] = ABSENT,
     workloads_per_tenant: Annotated[
         int | None,
-        option("--workloads-per-tenant", panel=_LIMITS, text="Workloads taken, of 4 KiB each in all (default: 20000)"),
+        option(
+            "--workloads-per-tenant",
+            panel=_LIMITS,
+            text="Workloads taken, of 4 KiB each in all, and 16 rules for all (default: 20000)",
+        ),
     ] = ABSENT,
     writes_per_tenant: Annotated[
         int | None,

@@ -199,7 +199,14 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
             f"{limits.reading_share:g} s of CPU a second, {limits.reading_burst:g} s at once"
         ),
         "values of a manifest": f"{limits.manifest_values:,}",
-        "a rule, a Pod or DaemonSet of a tenant": f"{limits.rule_bytes // 1024} KiB",
+        "a rule or Pod of a tenant; a DaemonSet": (
+            f"{limits.rule_bytes // 1024} KiB; {limits.daemon_set_bytes // 1024} KiB"
+        ),
+        "all Pods of a tenant's UVSPods": f"{limits.pods_bytes // 2**20} MiB",
+        "what is stored for a tenant": (
+            f"{limits.stored_bytes_per_second / 1024:g} KiB a second, {limits.stored_bytes_burst // 2**20} MiB at once"
+        ),
+        "rules of a tenant times its workloads": f"{limits.pairs:,}",
         "streams of a tenant": f"{limits.streams_per_tenant}",
         "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
         "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from app.kube.rate import Rate
-from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Slots
@@ -135,10 +135,7 @@ class Admission:
         if delay := self._rate.take(label):
             self._observer.throttled(label, "rate")
             await self._wait(label)
-            milliseconds = str(int(delay * 1000) + 1)
-            message = f"too many calls; try again in {milliseconds} ms"
-            # gRPC's own clients wait for so long before they try again.
-            raise Refused(Code.RESOURCE_EXHAUSTED, message, trailing=(("grpc-retry-pushback-ms", milliseconds),))
+            raise later("too many calls", delay)
 
     async def _spare(self, refusal: Refusal, *, peer: str) -> None:
         """Who is refused too often waits for it, under the name of the certificate or else where the call is from."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class Census:
     """`limit` workloads of `size` bytes together; `stored` and `stored_bytes` are kept by whoever follows the cache.
 
+    No new ones are taken beyond `advised`, which may change at any time.
+
     A stream that begins anew may have other ids than what is stored, all of which goes once it has sent its own.
     So as many again as the limits may be stored, by any number of streams that never come to that point.
     """
 
-    def __init__(self, limit: int, *, size: int) -> None:
+    def __init__(self, limit: int, *, size: int, advised: Callable[[], int]) -> None:
         self._limit = limit
+        self._advised = advised
         self._size = size
         self._sent: dict[str, int] = {}
         self._bytes = 0
@@ -31,7 +34,9 @@ class Census:
         """Whether this workload may be taken; `known` are those that are stored."""
         if workload_id in self._sent:
             return True
-        return len(self._sent) < self._limit and (known or self.stored < 2 * self._limit)
+        if len(self._sent) >= self._limit:
+            return False
+        return known or (self.stored < 2 * self._limit and len(self._sent) < self._advised())
 
     def fits(self, workload_id: str, size: int, *, stored: int) -> bool:
         """Whether this workload may have so many bytes; it has `stored` ones now. It may always have fewer."""

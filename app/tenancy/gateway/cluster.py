@@ -13,9 +13,9 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.identity import Refusal
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
 from app.wire import JSON
 from app.workloads.model import TENANTS

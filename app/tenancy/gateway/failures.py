@@ -33,6 +33,14 @@ def invalid(problems: Iterable[str]) -> Refused:
     return Refused(Code.INVALID_ARGUMENT, "; ".join(problems))
 
 
+def later(message: str, delay: float) -> Refused:
+    """RESOURCE_EXHAUSTED for so many seconds."""
+    milliseconds = str(int(delay * 1000) + 1)
+    # gRPC's own clients wait for so long before they try again.
+    trailing = (("grpc-retry-pushback-ms", milliseconds),)
+    return Refused(Code.RESOURCE_EXHAUSTED, f"{message}; try again in {milliseconds} ms", trailing=trailing)
+
+
 def refusal_of(error: ApiError) -> Refused:
     """The status that the API server's answer stands for, with its own message."""
     return Refused(code_of(error), message_of(error))

@@ -1,11 +1,9 @@
-"""What one tenant may hold at a time: calls, open streams, requests to the API server. No I/O."""
+"""What one tenant may hold at a time: calls and open streams. No I/O."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 
 
 class Slots:
@@ -35,61 +33,3 @@ class Slots:
         else:
             del self._held[name]
         self._changed(name, count)
-
-
-class Turns:
-    """`total` places, of which one name takes at most `each`; names that wait are let in by turns.
-
-    However many wait under one name, another name's first waits for no more than one place to become free.
-    """
-
-    def __init__(self, *, total: int, each: int) -> None:
-        self._free = total
-        self._each = each
-        self._inside: dict[str, int] = {}
-        # In the order of turns: a name goes to the end when one of its own was let in.
-        self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
-
-    @contextlib.asynccontextmanager
-    async def of(self, name: str) -> AsyncIterator[None]:
-        """A place for as long as the block runs."""
-        place = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(name, deque()).append(place)
-        self._let_in()
-        try:
-            await place
-        except asyncio.CancelledError:
-            if place.done() and not place.cancelled():
-                self._leave(name)
-            raise
-        try:
-            yield
-        finally:
-            self._leave(name)
-
-    def _leave(self, name: str) -> None:
-        self._free += 1
-        self._inside[name] -= 1
-        if not self._inside[name]:
-            del self._inside[name]
-        self._let_in()
-
-    def _let_in(self) -> None:
-        while self._free and (name := self._next()) is not None:
-            places = self._waiting.pop(name)
-            places.popleft().set_result(None)
-            if places:
-                self._waiting[name] = places
-            self._free -= 1
-            self._inside[name] = self._inside.get(name, 0) + 1
-
-    def _next(self) -> str | None:
-        for name in list(self._waiting):
-            places = self._waiting[name]
-            while places and places[0].done():  # cancelled while it waited
-                places.popleft()
-            if not places:
-                del self._waiting[name]
-            elif self._inside.get(name, 0) < self._each:
-                return name
-        return None

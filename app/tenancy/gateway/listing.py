@@ -10,8 +10,8 @@ from google.protobuf.message import Message
 from app.kube.client import KubeClient, Page
 from app.kube.reading import every_item
 from app.kube.resources import Resource
+from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.limits import Turns
 from app.wire import JSON
 
 M = TypeVar("M", bound=Message)

@@ -41,12 +41,13 @@ _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null",
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A good manifest: `body` is what is to be applied, `hash` what it was made from."""
+    """A good manifest: `body` is what is to be applied, `hash` what it was made from, `size` its bytes."""
 
     resource: Resource
     name: str
     body: JSON
     hash: str
+    size: int
 
 
 def resource_of(api_version: str, kind: str) -> Resource:
@@ -60,7 +61,7 @@ def resource_of(api_version: str, kind: str) -> Resource:
 
 def read(text: bytes, *, resource: Resource, limits: Limits) -> JSON:
     """The manifest in JSON or YAML. It may take a second: call it beside the event loop. INVALID_ARGUMENT."""
-    most = limits.manifest_bytes if resource in (SECRETS, CONFIG_MAPS) else limits.pod_bytes
+    most = {PODS: limits.pod_bytes, DAEMON_SETS: limits.daemon_set_bytes}.get(resource, limits.manifest_bytes)
     if len(text) > most:
         raise invalid([f"{_PATH}: {len(text)} bytes: a manifest of a {resource.kind} has at most {most}"])
     try:
@@ -117,10 +118,11 @@ def prepare(
     elif resource == CONFIG_MAPS:
         body |= {part: _texts(body[part]) for part in _CONTENTS if body.get(part)}
     body = confined(body, resource=resource, namespace=namespace, options=placement, path=_PATH)
-    digest = hashlib.sha256(canonical(body)).hexdigest()
+    content = canonical(body)
+    digest = hashlib.sha256(content).hexdigest()
     metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
     metadata["annotations"] = {**metadata.get("annotations", {}), SOURCE_HASH: digest}
-    return Manifest(resource, name, body, digest)
+    return Manifest(resource, name, body, digest, len(content))
 
 
 def _folded(body: JSON) -> JSON:

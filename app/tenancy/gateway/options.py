@@ -8,6 +8,9 @@ from pathlib import Path
 from app.placement.model import PlacementOptions
 from app.tenancy.model import ADMIN_NAME
 
+_RULES = 16
+"""Rules of a tenant that may match all of the workloads that it may have; more where it has fewer workloads."""
+
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
@@ -74,9 +77,18 @@ class Limits:
     rule_bytes: int = 64 * 1024
     """A rule: each of its companions is as large as its template."""
     pod_bytes: int = 64 * 1024
-    """The manifest of a Pod or DaemonSet, of which there may be thousands …"""
+    """The manifest of a Pod, of which there may be thousands …"""
+    pods_bytes: int = 160 * 1024 * 1024
+    """… and of all Pods together, 8 KiB for each of those that a tenant may have …"""
+    daemon_set_bytes: int = 16 * 1024
+    """… and of a DaemonSet, which has as many Pods as there are nodes, all of them made anew with each change …"""
     manifest_bytes: int = 1024 * 1024
     """… and of a ConfigMap or Secret."""
+    stored_bytes_per_second: float = 128.0 * 1024
+    """Bytes that are written for a tenant for long: etcd keeps the states of the last five to ten minutes. What is more
+    waits, or is refused …"""
+    stored_bytes_burst: int = 96 * 1024 * 1024
+    """… and at once: all workloads of a tenant, and more."""
     manifest_values: int = 50_000
     """Values of one manifest: each costs, however short it is."""
     yaml_bytes: int = 256 * 1024
@@ -88,6 +100,11 @@ class Limits:
     """Requests to the API server under way for all tenants together; tenants take turns …"""
     writes_per_tenant: int = 4
     """… and for one of them."""
+
+    @property
+    def pairs(self) -> int:
+        """Rules of a tenant times its workloads. Each pair may take the controller 200 bytes, and 10 µs at a sweep."""
+        return _RULES * self.workloads_per_tenant
 
     @property
     def workloads_bytes(self) -> int:

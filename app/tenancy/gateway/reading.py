@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from app.kube.rate import Rate
-from app.tenancy.gateway.limits import Turns
+from app.kube.turns import Turns
 from app.tenancy.gateway.options import Limits
 
 T = TypeVar("T")

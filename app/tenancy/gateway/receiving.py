@@ -14,8 +14,8 @@ from typing import Any
 import grpc.aio
 from google.protobuf.message import DecodeError
 
+from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import SMALL_MESSAGE, Readers
 

@@ -12,13 +12,13 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.names import check_dns_subdomain
 from app.kube.reading import get_or_none
-from app.kube.resources import Resource
+from app.kube.resources import PODS, Resource
 from app.kube.store import Store
+from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.failures import Code, Refused, invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.listing import Lists
 from app.tenancy.gateway.manifests import Manifest, prepare, read, render, resource_of
 from app.tenancy.gateway.options import Limits
@@ -26,6 +26,7 @@ from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Context
 from app.tenancy.gateway.rules import API_OWNER, owner_problems
 from app.tenancy.gateway.rulestore import no_namespace
+from app.tenancy.gateway.storing import Storing
 from app.tenancy.gateway.views import View
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as pb_grpc
@@ -44,6 +45,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         companions: Store[View],
         pods: Store[View],
         turns: Turns,
+        storing: Storing,
         readers: Readers,
         *,
         limits: Limits,
@@ -52,6 +54,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         self._client = client
         self._views = (companions, pods)
         self._turns = turns
+        self._storing = storing
         self._lists = Lists(client, turns, limit=limits.message_bytes)
         self._readers = readers
         self._limits = limits
@@ -165,6 +168,9 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         meanwhile answers with a conflict. A POST would not do: what it writes belongs to another kind of manager than
         what is applied, and a later Update could take nothing of it away.
         """
+        if manifest.resource == PODS:
+            self._storing.room(namespace, manifest.name, manifest.size)
+        self._storing.write(namespace, manifest.size)
         unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}
         body = {**manifest.body, "metadata": {**manifest.body["metadata"], **unless}}
         try:

@@ -50,9 +50,21 @@ def keys_of(spec: JSON) -> Keys:
 
 
 class RuleQuota:
-    """The rules of all tenants, by the views of them that a gateway keeps."""
+    """The rules of all tenants, by the views of them that a gateway keeps.
 
-    def __init__(self, views: Store[View], *, clock: Callable[[], float] = time.monotonic) -> None:
+    `workloads` says how many there are in a namespace; rules times workloads are `pairs` at most.
+    """
+
+    def __init__(
+        self,
+        views: Store[View],
+        *,
+        workloads: Callable[[str], int],
+        pairs: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._workloads = workloads
+        self._pairs = pairs
         self._clock = clock
         self._shown: dict[str, dict[str, Keys]] = {}
         self._written: dict[str, dict[str, tuple[Keys | None, float]]] = {}
@@ -63,7 +75,11 @@ class RuleQuota:
     @contextlib.contextmanager
     def room(self, namespace: str, name: str, keys: Keys) -> Iterator[None]:
         """Around the write of a rule, which counts from the beginning; FAILED_PRECONDITION if it is too much."""
-        refuse_beyond(name, keys, self._rules(namespace))
+        rules, workloads = self._rules(namespace), self._workloads(namespace)
+        refuse_beyond(name, keys, rules)
+        if name not in rules and (len(rules) + 1) * workloads > self._pairs:
+            text = f"there are {len(rules)} rules and {workloads} workloads"
+            raise Refused(Code.FAILED_PRECONDITION, f"{text}: rules times workloads are {self._pairs} at most")
         former = self._written.setdefault(namespace, {}).pop(name, None)
         note = self._written[namespace][name] = keys, self._clock() + _LAG
         try:

@@ -5,11 +5,12 @@ Each request is checked wholly before anything is stored; all problems come back
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 
 from app.kube.client import KubeClient
 from app.kube.names import check_label_value
 from app.kube.store import Store
+from app.kube.turns import Turns
 from app.placement.model import PlacementOptions, Requirement
 from app.placement.plan import contradictions
 from app.placement.policy import TenantPolicy
@@ -17,12 +18,12 @@ from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
 from app.tenancy.gateway.confining import confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.feed import Gone, Synced, follow
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Context
 from app.tenancy.gateway.rulequota import RuleQuota, keys_of, refuse_beyond
 from app.tenancy.gateway.rulestore import RuleStore, Wanted
+from app.tenancy.gateway.storing import Storing
 from app.tenancy.gateway.views import View
 from app.tenancy.messages import MessageError, admin_rule_message, rule_message, spec_of_data
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
@@ -40,23 +41,25 @@ _PATH = "rule.data"
 
 
 class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
-    """The rules of the calling tenant, in its namespace."""
+    """The rules of the calling tenant, in its namespace; `workloads` says how many there are in one."""
 
     def __init__(
         self,
         client: KubeClient,
         views: Store[View],
         turns: Turns,
+        storing: Storing,
         readers: Readers,
         *,
+        workloads: Callable[[str], int],
         limits: Limits,
         placement: PlacementOptions,
     ) -> None:
         self._views = views
         self._placement = placement
         self._check = _Check(limits, readers)
-        self._rules = RuleStore(client, TENANT_RULES, turns, owners=True, message_bytes=limits.message_bytes)
-        self._quota = RuleQuota(views)
+        self._rules = RuleStore(client, TENANT_RULES, turns, storing, owners=True, message_bytes=limits.message_bytes)
+        self._quota = RuleQuota(views, workloads=workloads, pairs=limits.pairs)
 
     async def Create(self, request: pb.CreateWorkloadRuleRequest, _context: Context) -> pb.CreateWorkloadRuleResponse:  # noqa: N802
         namespace = tenant_of_call().namespace
@@ -101,9 +104,9 @@ class WorkloadRuleService(pb_grpc.WorkloadRuleServiceServicer):
 class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
     """The cloud admin's rules, in the system namespace of the infra cluster."""
 
-    def __init__(self, client: KubeClient, turns: Turns, readers: Readers, *, limits: Limits) -> None:
+    def __init__(self, client: KubeClient, turns: Turns, storing: Storing, readers: Readers, *, limits: Limits) -> None:
         self._check = _Check(limits, readers)
-        self._rules = RuleStore(client, ADMIN_RULES, turns, owners=False, message_bytes=limits.message_bytes)
+        self._rules = RuleStore(client, ADMIN_RULES, turns, storing, owners=False, message_bytes=limits.message_bytes)
 
     async def Create(self, request: admin_pb.CreateRequest, _context: Context) -> admin_pb.CreateResponse:  # noqa: N802
         obj = await self._rules.create(await self._judged(request.rule), namespace=SYSTEM_NAMESPACE)

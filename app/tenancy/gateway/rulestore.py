@@ -13,9 +13,10 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.reading import get_or_none
 from app.kube.resources import Resource
+from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.listing import Lists, M
+from app.tenancy.gateway.storing import Storing
 from app.tenancy.messages import canonical
 from app.wire import JSON
 from app.workloads.model import RULE_GENERATION, RULE_OWNER
@@ -38,11 +39,19 @@ class RuleStore:
     """The rules of one kind. With `owners`, who keeps a rule is the only one to change it."""
 
     def __init__(
-        self, client: KubeClient, resource: Resource, turns: Turns, *, owners: bool, message_bytes: int
+        self,
+        client: KubeClient,
+        resource: Resource,
+        turns: Turns,
+        storing: Storing,
+        *,
+        owners: bool,
+        message_bytes: int,
     ) -> None:
         self._client = client
         self._resource = resource
         self._turns = turns
+        self._storing = storing
         self._lists = Lists(client, turns, limit=message_bytes)
         self._owners = owners
 
@@ -110,6 +119,7 @@ class RuleStore:
             "metadata": {"name": wanted.name, "namespace": namespace} | _marks(wanted, {}),
             "spec": wanted.spec,
         }
+        self._storing.write(namespace, len(canonical(wanted.spec)))
         try:
             return await self._client.create(self._resource, body, namespace=namespace)
         except ApiError as error:
@@ -127,11 +137,10 @@ class RuleStore:
             raise Refused(Code.FAILED_PRECONDITION, message)
         if metadata.get("deletionTimestamp"):
             raise Refused(Code.ABORTED, f"rule {wanted.name!r} is being deleted; try again")
-        marks = _marks(wanted, metadata)
-        if canonical(found.get("spec")) == canonical(wanted.spec) and all(
-            metadata.get(part) == marks[part] for part in marks
-        ):
+        marks, content = _marks(wanted, metadata), canonical(wanted.spec)
+        if canonical(found.get("spec")) == content and all(metadata.get(part) == marks[part] for part in marks):
             return found
+        self._storing.write(namespace, len(content))
         body = {**found, "metadata": {**metadata, **marks}, "spec": wanted.spec}
         return await self._client.replace(self._resource, wanted.name, body, namespace=namespace)
 

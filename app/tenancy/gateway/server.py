@@ -16,8 +16,10 @@ from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
+from app.kube.rate import Rate
 from app.kube.reflector import WatchObserver
 from app.kube.store import EventType, Key
+from app.kube.turns import Turns
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.admitting import Admission, Evidence
@@ -27,16 +29,18 @@ from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
 from app.tenancy.gateway.guard import Guard
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Receiving
 from app.tenancy.gateway.resources import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
-from app.tenancy.gateway.sources import Sources
+from app.tenancy.gateway.sources import BY_NAMESPACE, Sources
 from app.tenancy.gateway.sparing import SparingLog
+from app.tenancy.gateway.storing import Storing
+from app.tenancy.gateway.streamids import StreamIds
 from app.tenancy.gateway.workloads import WorkloadService
+from app.tenancy.gateway.writing import Writing
 from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
@@ -82,6 +86,7 @@ class Gateway:
         self._sources = Sources(client, observer=watch_observer)
         self._lines = SparingLog()
         self._readers = Readers(options.limits)
+        self._storing = Storing(options.limits, self._sources.pods)
         self._front = Front(
             self._credentials.context,
             limits=options.limits,
@@ -180,7 +185,7 @@ class Gateway:
             self._credentials.look()
             self._guard.review()
             self._lines.review()
-            for counted in (self._admission, self._readers, self._front):
+            for counted in (self._admission, self._readers, self._storing, self._front):
                 counted.forget_idle()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
@@ -207,26 +212,38 @@ class Gateway:
     def _server(self) -> grpc.aio.Server:
         client, options, sources = self._client, self._options, self._sources
         turns = Turns(total=options.limits.writes, each=options.limits.writes_per_tenant)
+        writing = Writing(
+            client=client,
+            store=sources.workloads,
+            rules=sources.rules,
+            ledger=sources.ledger,
+            turns=turns,
+            storing=self._storing,
+            events=Rate(per_second=options.limits.events_per_second, burst=options.limits.events_burst),
+            readers=self._readers,
+            options=options,
+            observer=self._observer,
+            ids=StreamIds(),
+            lines=self._lines,
+        )
         server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(options))
         workload_grpc.add_WorkloadServiceServicer_to_server(
-            WorkloadService(
-                client,
-                sources.workloads,
-                sources.ledger,
-                turns,
-                self._readers,
-                options=options,
-                observer=self._observer,
-                lines=self._lines,
-            ),
+            WorkloadService(writing),
             server,
         )
         limits = options.limits
         rule_service = WorkloadRuleService(
-            client, sources.rules, turns, self._readers, limits=limits, placement=options.placement
+            client,
+            sources.rules,
+            turns,
+            self._storing,
+            self._readers,
+            workloads=lambda namespace: sources.workloads.count(BY_NAMESPACE, namespace),
+            limits=limits,
+            placement=options.placement,
         )
         rule_grpc.add_WorkloadRuleServiceServicer_to_server(rule_service, server)
-        admin_service = AdminWorkloadRuleService(client, turns, self._readers, limits=limits)
+        admin_service = AdminWorkloadRuleService(client, turns, self._storing, self._readers, limits=limits)
         admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(admin_service, server)
         resource_grpc.add_UniverseResourceServiceServicer_to_server(
             UniverseResourceService(
@@ -234,6 +251,7 @@ class Gateway:
                 sources.companions,
                 sources.pods,
                 turns,
+                self._storing,
                 self._readers,
                 limits=limits,
                 placement=options.placement,

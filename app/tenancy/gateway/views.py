@@ -5,7 +5,7 @@ A view shows nothing of another tenant, and none of Berth's own marks but the na
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import structlog
@@ -17,6 +17,7 @@ from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
+from app.workloads.companions.marks import size_of
 from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_NAMESPACE_PREFIX, WORKLOAD
 
 log = structlog.get_logger(__name__)
@@ -24,11 +25,15 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """One object as its tenant sees it: `message` is the serialized message of its watch."""
+    """One object as its tenant sees it: `message` is the serialized message of its watch.
+
+    `size` are the bytes of what its author says of a Pod that is no companion.
+    """
 
     namespace: str
     name: str
     message: bytes
+    size: int = field(default=0, compare=False)
 
 
 def known_tenant(obj: JSON) -> Tenant | None:
@@ -69,7 +74,8 @@ def view_pod(obj: JSON) -> View | None:
         summary.rule = annotations.get(RULE_NAME, "")
         summary.workload_id = annotations.get(WORKLOAD, "").partition("/")[2]
         summary.manifest = canonical(_manifest(metadata, spec))
-    return View(namespace, metadata["name"], summary.SerializeToString(deterministic=True))
+    message = summary.SerializeToString(deterministic=True)
+    return View(namespace, metadata["name"], message, 0 if companion else size_of(obj))
 
 
 def _conditions(status: JSON) -> list[JSON]:

@@ -9,19 +9,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 
-from app.kube.client import KubeClient
-from app.kube.rate import Rate
-from app.kube.store import Store
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.ledger import Known, Ledger
-from app.tenancy.gateway.limits import Turns
-from app.tenancy.gateway.observer import GatewayObserver
-from app.tenancy.gateway.options import GatewayOptions
-from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Context
-from app.tenancy.gateway.sparing import SparingLog
-from app.tenancy.gateway.streamids import StreamIds
 from app.tenancy.gateway.workloadstream import WorkloadStream
 from app.tenancy.gateway.writing import Writing
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
@@ -31,23 +21,8 @@ from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc as pb_grpc
 class WorkloadService(pb_grpc.WorkloadServiceServicer):
     """One stream of a tenant is served at a time: a new one ends the old one with ABORTED."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        store: Store[Known],
-        ledger: Ledger,
-        turns: Turns,
-        readers: Readers,
-        *,
-        options: GatewayOptions,
-        observer: GatewayObserver,
-        lines: SparingLog,
-    ) -> None:
-        limits = options.limits
-        events: Rate[str] = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
-        self._writing = Writing(
-            client, store, ledger, turns, events, readers, options, observer, ids=StreamIds(), lines=lines
-        )
+    def __init__(self, writing: Writing) -> None:
+        self._writing = writing
         self._current: dict[str, asyncio.Event] = {}
 
     async def WorkloadStream(  # noqa: N802

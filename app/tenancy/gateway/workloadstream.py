@@ -50,7 +50,7 @@ class WorkloadStream:
         self._superseded = superseded
         self._id = ""
         limits = writing.options.limits
-        self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes)
+        self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes, advised=self._advised)
         self._intake = Intake(limits)
         self._complete = False
         self._failing_since: float | None = None
@@ -103,7 +103,8 @@ class WorkloadStream:
             return
         stored, limits = self._known(workload_id), self._with.options.limits
         if not self._census.room(workload_id, known=stored is not None):
-            self._drop("limit", f"a tenant has at most {limits.workloads_per_tenant} workloads", workload_id)
+            most = min(limits.workloads_per_tenant, self._advised())
+            self._drop("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
             return
         if stored is not None:
             # Before anything else: what cannot be taken still runs, and its last good state stays.
@@ -128,6 +129,10 @@ class WorkloadStream:
         if self._good(workload_id):
             self._census.discard(workload_id)
             self._want(workload_id, GONE)
+
+    def _advised(self) -> int:
+        """How many workloads there may be beside the rules that there are."""
+        return self._with.options.limits.pairs // max(1, self._with.rules.count(BY_NAMESPACE, self._tenant.namespace))
 
     def _synced(self) -> None:
         self._complete = True
@@ -197,9 +202,12 @@ class WorkloadStream:
         state = self._intake.wanted(workload_id)
         if state is None:
             return
+        key = (self._tenant.namespace, workload_name(workload_id))
+        if self._writer.changes(key, state):
+            await self._with.storing.turn(self._tenant.namespace, state.size)
         try:
             async with self._with.turns.of(self._tenant.namespace):
-                verb = await self._writer.write((self._tenant.namespace, workload_name(workload_id)), state, self._id)
+                verb = await self._writer.write(key, state, self._id)
         except ApiError as error:
             self._failed(workload_id, state, error)
             return

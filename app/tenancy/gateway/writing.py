@@ -12,15 +12,17 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.rate import Rate
 from app.kube.store import Store
+from app.kube.turns import Turns
 from app.tenancy.gateway.intake import State
 from app.tenancy.gateway.ledger import Known, Ledger
-from app.tenancy.gateway.limits import Turns
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.rulestore import no_namespace
 from app.tenancy.gateway.sparing import SparingLog
+from app.tenancy.gateway.storing import Storing
 from app.tenancy.gateway.streamids import STREAM, StreamIds
+from app.tenancy.gateway.views import View
 from app.wire import JSON
 from app.workloads.model import WORKLOADS, ObjectKey
 
@@ -33,8 +35,10 @@ class Writing:
 
     client: KubeClient
     store: Store[Known]
+    rules: Store[View]
     ledger: Ledger
     turns: Turns
+    storing: Storing
     events: Rate[str]
     readers: Readers
     options: GatewayOptions
@@ -49,6 +53,11 @@ class Writer:
     def __init__(self, client: KubeClient, ledger: Ledger) -> None:
         self._client = client
         self._ledger = ledger
+
+    def changes(self, key: ObjectKey, state: State) -> bool:
+        """Whether this state would be stored."""
+        known = self._ledger.get(key)
+        return state.spec is not None and (known is None or known.digest != state.digest)
 
     async def write(self, key: ObjectKey, state: State, stream: str) -> str:
         """For the stream of this id; returns "create", "replace", "delete" or "unchanged".

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import grpc
+
 from app.tenancy.gateway.options import Limits
 from app.tenancy.messages import workload_message
+from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Infra, Start, until
-from tests.tenancy.gateway.calls import Sender, spec, workload
+from tests.tenancy.gateway.calls import Sender, fails, rule, rules, spec, workload
 
 
 async def specs(infra: Infra) -> dict[str, Any]:
@@ -112,3 +115,26 @@ async def test_streams_that_never_sync_do_not_pile_up_workloads(infra: Infra, st
     await last.synced()
     await last.close()
     assert set(await specs(infra)) == {workload("a0")}
+
+
+async def test_more_rules_leave_room_for_fewer_workloads(infra: Infra, start: Start) -> None:
+    """Each pair costs the controller. What is stored already stays, whoever made the rules."""
+    await infra.add_tenant("tenant1")
+    limits = Limits(workloads_per_tenant=4)  # 64 pairs
+    door = await start(limits=limits)
+    sender = Sender(door.tenant("tenant1"))
+    for name in ("a", "b", "c"):
+        await sender.update(name)
+    await until(lambda: len(door.gateway._sources.workloads) == 3)
+    stub = rules(door.tenant("tenant1"))
+    for number in range(21):
+        await stub.Create(pb.CreateWorkloadRuleRequest(rule=rule(f"r{number}")))
+    error = await fails(stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("more"))))
+    assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert error.details() == "there are 21 rules and 3 workloads: rules times workloads are 64 at most"
+    await until(lambda: len(door.gateway._sources.rules) == 21)
+    await sender.update("d")
+    await sender.update("a", nodeName="host-b")
+    await sender.close()
+    assert set(await specs(infra)) == {workload(name) for name in "abc"}
+    assert door.seen.dropped == [("tenant1", "limit")]

@@ -37,7 +37,8 @@ class Bench:
     def __init__(self) -> None:
         self.now = 0.0
         self.store: Store[View] = Store(lambda obj: obj["view"])
-        self.quota = RuleQuota(self.store, clock=lambda: self.now)
+        self.workloads = 0
+        self.quota = RuleQuota(self.store, workloads=lambda _: self.workloads, pairs=1000, clock=lambda: self.now)
 
     def show(self, shown: View) -> None:
         self.store.upsert({"metadata": {"namespace": shown.namespace, "name": shown.name}, "view": shown})
@@ -128,3 +129,15 @@ async def test_the_admins_rules_are_counted_by_themselves(door: Door) -> None:
         stub.Create(admin_pb.CreateRequest(rule=admin_rule("more", data=keyed("b[0]")))),
     ):
         assert (await fails(call)).code() is grpc.StatusCode.FAILED_PRECONDITION
+
+
+def test_rules_times_workloads_are_bounded() -> None:
+    at = Bench()
+    for number in range(9):
+        at.show(view(f"r{number}", "a.b"))
+    at.workloads = 100
+    assert at.write("tenth")
+    assert not at.write("more")
+    assert at.write("r1")
+    at.workloads = 50
+    assert at.write("more")

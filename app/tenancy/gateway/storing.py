@@ -1,0 +1,53 @@
+"""What one tenant has the API server store: bytes written in time, and bytes of its Pods at a time.
+
+A ResourceQuota counts objects. etcd keeps every state that was written until it is compacted, minutes later. No I/O.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from app.errors import EXCEEDED_QUOTA
+from app.kube.rate import Rate
+from app.kube.store import EventType, Key, Store
+from app.tenancy.gateway.failures import Code, Refused, later
+from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.views import View
+
+
+class Storing:
+    """Judged by what the cache of the resource service's Pods shows: what is on its way comes on top."""
+
+    def __init__(self, limits: Limits, pods: Store[View]) -> None:
+        self._limits = limits
+        self._pods = pods
+        self._bytes: Counter[str] = Counter()
+        self._written: Rate[str] = Rate(per_second=limits.stored_bytes_per_second, burst=limits.stored_bytes_burst)
+        pods.subscribe(self._changed)
+
+    async def turn(self, namespace: str, size: int) -> None:
+        """Return when so many bytes may be written there, which then count as written."""
+        await self._written.turn(namespace, size)
+
+    def write(self, namespace: str, size: int) -> None:
+        """So many bytes are written there now; RESOURCE_EXHAUSTED where it is too early."""
+        if delay := self._written.take(namespace, size):
+            kib = self._limits.stored_bytes_per_second / 1024
+            raise later(f"more than {kib:g} KiB a second are to be stored for this tenant", delay)
+
+    def room(self, namespace: str, name: str, size: int) -> None:
+        """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others."""
+        known = self._pods.get(namespace, name)
+        others, most = self._bytes[namespace] - (known.size if known is not None else 0), self._limits.pods_bytes
+        if others + size > most:
+            text = f"{EXCEEDED_QUOTA}: {size} bytes, beside Pods of {others}: at most {most} together"
+            raise Refused(Code.RESOURCE_EXHAUSTED, text)
+
+    def forget_idle(self) -> None:
+        self._written.forget_idle()
+
+    def _changed(self, _event: EventType, key: Key, old: View | None, new: View | None) -> None:
+        namespace = key[0]
+        self._bytes[namespace] += (new.size if new is not None else 0) - (old.size if old is not None else 0)
+        if not self._bytes[namespace]:
+            del self._bytes[namespace]
