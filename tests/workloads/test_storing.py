@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from app.kube.resources import RESOURCE_QUOTAS
+from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.control.storing import Storing
@@ -108,19 +109,24 @@ async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch
     """Each change of a label that is injected patches a Pod, and each status is stored with all of its rule."""
     monkeypatch.setattr("app.workloads.control.storing._BURST", 15 * KIB)
     monkeypatch.setattr("app.workloads.control.storing._PER_SECOND", 1e-3)
-    metadata = {"annotations": {"large": "x" * 10 * KIB}}
-    await infra.rule("r", template={**POD, "metadata": metadata}, inject={"a": "state.extra"})
+    pause, refused = Storing.pause, list[int]()
+
+    def noted(storing: Storing, tenant: str, size: int) -> float:
+        found = pause(storing, tenant, size)
+        refused.extend([size] if found else [])
+        return found
+
+    monkeypatch.setattr(Storing, "pause", noted)
+    template = {**POD, "metadata": {"annotations": {"large": "x" * 10 * KIB}}}
+    await infra.rule("r", template=template, inject={"a": "state.extra"})
     await infra.workload("u0")
     async with infra.controller() as client:
-
-        def large() -> int:
-            sent = client.counts
-            return sent["create pods"] + sent["patch pods"] + sent["patchstatus tenantworkloadrules"]
-
-        await eventually(lambda: large() == 1)
+        # The companion is made; then the status of the rule has to wait.
+        await eventually(lambda: refused == [len(encode_json(template))])
         await infra.workload("u0", number="1")
         await eventually(lambda: [one.get("reason") for one in entries(infra, 1)] == ["Throttled"])
-        assert large() == 1
+        assert client.counts["create pods"] == 1
+        assert client.counts["patch pods"] == client.counts["patchstatus tenantworkloadrules"] == 0
 
 
 async def test_a_full_quota_is_asked_once_for_all_companions_of_a_workload(infra: Infra) -> None:
