@@ -55,6 +55,8 @@ async def test_what_is_stored_in_time_is_bounded_for_each_tenant(infra: Infra, s
     for method, request in ((stub.Create, pb.CreateWorkloadRuleRequest), (stub.Update, pb.UpdateWorkloadRuleRequest)):
         assert (await fails(method(request(rule=large)))).code() is CODE.RESOURCE_EXHAUSTED
     await stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("small")))
+    large.id = "small"
+    assert (await fails(stub.Update(pb.UpdateWorkloadRuleRequest(rule=large)))).code() is CODE.RESOURCE_EXHAUSTED
     await put(door.tenant("tenant2"), config(20_000))
     found = await infra.client.get(CONFIG_MAPS, "c", namespace=NS)
     assert len(found["data"]["a"]) == 20_000
