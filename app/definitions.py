@@ -12,10 +12,8 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
-import yaml
-
 from app.kube.resources import Resource
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 
 INFRA = (WORKLOADS, TENANT_RULES, ADMIN_RULES, TENANTS)
@@ -51,6 +49,6 @@ def _carried() -> dict[str, _Definition]:
         for path in (resources.files(wing) / "crds").iterdir():
             if path.name.endswith(".yaml"):
                 text = path.read_text(encoding="utf-8")
-                content = yaml.safe_load(text)
+                content = load_yaml(text)
                 found[content["metadata"]["name"]] = _Definition(text, content)
     return found

@@ -19,7 +19,8 @@ from app.serving.listening import listen
 from app.settings.gateway import GatewaySettings
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason
-from app.tenancy.gateway.server import Gateway, methods
+from app.tenancy.gateway.server import Gateway
+from app.tenancy.gateway.services import methods
 from app.tenancy.gateway.sources import WATCHED
 from app.tracing.opening import opened_spans
 

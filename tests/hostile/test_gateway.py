@@ -23,7 +23,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.server import AUDIENCES
+from app.tenancy.gateway.services import AUDIENCES
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc

@@ -16,7 +16,7 @@ from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.reading import get_or_none
 from app.kube.resources import Resource
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 
 _MANIFESTS = resources.files("app.runtime.demo") / "manifests"
 _PATIENCE = 30
@@ -58,7 +58,7 @@ class Stage:
         self.command(f"kubectl {verb} -f - <<EOF", where=where)
         self._console.print(Syntax(text.rstrip(), "yaml", background_color="default", word_wrap=False))
         self._console.print("EOF", style="cyan")
-        body: JSON = yaml.safe_load(text)
+        body: JSON = load_yaml(text)
         return body
 
     def say(self, text: str) -> None:
@@ -96,7 +96,7 @@ class Stage:
 
 def read_manifest(name: str) -> JSON:
     """A manifest of the demo."""
-    body: JSON = yaml.safe_load((_MANIFESTS / name).read_text())
+    body: JSON = load_yaml((_MANIFESTS / name).read_text())
     return body
 
 

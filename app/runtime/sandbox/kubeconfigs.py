@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from app.errors import UsageError
+from app.wire import load_yaml
 
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
@@ -15,7 +16,7 @@ _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFil
 def standing_alone(path: Path) -> str:
     """The kubeconfig at `path` with absolute paths in it, so that a copy elsewhere says the same."""
     try:
-        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+        config = load_yaml(path.read_text(encoding="utf-8"))
         entries = [named[kind] for kind in ("cluster", "user") for named in config[f"{kind}s"]]
         for entry in entries:
             entry.update({key: str((path.parent / entry[key]).absolute()) for key in _PATHS if entry.get(key)})

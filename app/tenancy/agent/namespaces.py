@@ -15,7 +15,7 @@ import yaml
 from app.kube.names import check_dns_label
 from app.kube.store import Store
 from app.tenancy.agent.options import AgentOptions
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 
 log = structlog.get_logger(__name__)
 
@@ -25,7 +25,7 @@ CONFIG_KEY = "config"
 def parse_namespaces(text: str) -> frozenset[str]:
     """The namespaces named in a config; none means all. Raises ValueError where it cannot be read."""
     try:
-        document = yaml.safe_load(text)
+        document = load_yaml(text)
     except (yaml.YAMLError, RecursionError, ValueError) as error:
         raise ValueError(f"no YAML: {' '.join(str(error).split())}") from error
     if document is None:

@@ -11,10 +11,8 @@ from app.tenancy.agent.faults import GatewayUnavailable
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
-from app.wire import decode_json
+from app.wire import decode_json, load_yaml
 from app.workloads.model import UVS_CONFIG_MAPS, UVS_DAEMON_SETS, UVS_PODS, UVS_SECRETS
-
-_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +55,6 @@ def names_of(manifests: list[bytes]) -> set[str]:
     Long answers take their time: call it beside the event loop.
     """
     try:
-        return {str(yaml.load(text, Loader=_LOADER)["metadata"]["name"]) for text in manifests}  # noqa: S506  a safe one
+        return {str(load_yaml(text)["metadata"]["name"]) for text in manifests}
     except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise GatewayUnavailable(f"gateway: an object in its answer cannot be read ({type(error).__name__})") from None

@@ -10,16 +10,13 @@ from typing import Any
 
 import grpc.aio
 import structlog
-from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.rate import Rate
 from app.kube.reflector import WatchObserver
 from app.kube.store import EventType, Key
-from app.kube.turns import Turns
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.admitting import Admission, Evidence
@@ -28,39 +25,19 @@ from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
 from app.tenancy.gateway.guard import Guard
-from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
+from app.tenancy.gateway.identity import Caller, Refusal, identify
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Receiving
-from app.tenancy.gateway.resources import UniverseResourceService
-from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
-from app.tenancy.gateway.sources import BY_NAMESPACE, Sources
+from app.tenancy.gateway.services import AUDIENCES, add_services
+from app.tenancy.gateway.sources import Sources
 from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.storing import Storing
-from app.tenancy.gateway.streamids import StreamIds
-from app.tenancy.gateway.workloads import WorkloadService
-from app.tenancy.gateway.writing import Writing
 from app.tenancy.model import Tenant
-from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
-from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as admin_grpc
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as resource_grpc
-from app.tenancy.proto.universe.workload.v1 import workload_pb2 as workload_pb
-from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc as workload_grpc
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2_grpc as rule_grpc
 
 log = structlog.get_logger(__name__)
 
-AUDIENCES: dict[str, Audience] = {
-    workload_pb.DESCRIPTOR.services_by_name["WorkloadService"].full_name: "tenant",
-    rule_pb.DESCRIPTOR.services_by_name["WorkloadRuleService"].full_name: "tenant",
-    resource_pb.DESCRIPTOR.services_by_name["UniverseResourceService"].full_name: "tenant",
-    admin_pb.DESCRIPTOR.services_by_name["AdminWorkloadRuleService"].full_name: "admin",
-    health.SERVICE_NAME: "anyone",
-    reflection.SERVICE_NAME: "anyone",
-}
 _DRAINED = 1.0
 """Seconds for gRPC to say goodbye after the last call."""
 _IDENTITY_ONLY = 1
@@ -210,64 +187,21 @@ class Gateway:
         return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
 
     def _server(self) -> grpc.aio.Server:
-        client, options, sources = self._client, self._options, self._sources
-        turns = Turns(total=options.limits.writes, each=options.limits.writes_per_tenant)
-        writing = Writing(
-            client=client,
-            store=sources.workloads,
-            rules=sources.rules,
-            ledger=sources.ledger,
-            turns=turns,
+        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(self._options))
+        add_services(
+            server,
+            self._client,
+            self._sources,
             storing=self._storing,
-            events=Rate(per_second=options.limits.events_per_second, burst=options.limits.events_burst),
             readers=self._readers,
-            options=options,
+            options=self._options,
             observer=self._observer,
-            ids=StreamIds(),
             lines=self._lines,
-        )
-        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(options))
-        workload_grpc.add_WorkloadServiceServicer_to_server(
-            WorkloadService(writing),
-            server,
-        )
-        limits = options.limits
-        rule_service = WorkloadRuleService(
-            client,
-            sources.rules,
-            turns,
-            self._storing,
-            self._readers,
-            workloads=lambda namespace: sources.workloads.count(BY_NAMESPACE, namespace),
-            limits=limits,
-            placement=options.placement,
-        )
-        rule_grpc.add_WorkloadRuleServiceServicer_to_server(rule_service, server)
-        admin_service = AdminWorkloadRuleService(client, turns, self._storing, self._readers, limits=limits)
-        admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(admin_service, server)
-        resource_grpc.add_UniverseResourceServiceServicer_to_server(
-            UniverseResourceService(
-                client,
-                sources.companions,
-                sources.pods,
-                turns,
-                self._storing,
-                self._readers,
-                limits=limits,
-                placement=options.placement,
-            ),
-            server,
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(tuple(AUDIENCES), server)
         server.add_insecure_port(self._front.target)  # of this process alone: TLS ends at the front
         return server
-
-
-def methods() -> dict[str, tuple[str, ...]]:
-    """The methods of each service."""
-    pool = descriptor_pool.Default()
-    return {name: tuple(method.name for method in pool.FindServiceByName(name).methods) for name in AUDIENCES}
 
 
 def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:

@@ -36,6 +36,8 @@ _DOUBT_PAUSE = 0.5
 """Seconds until the next look where a cache came into doubt meanwhile: a status says what is known, or stays."""
 _THROTTLED_PAUSE = 5.0
 """Seconds at least until the status of a tenant's object is tried again, where its bytes were too many."""
+_UNKNOWN = 16 * 1024
+"""Bytes that an object counts for which cannot be used."""
 _LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
 
@@ -136,7 +138,7 @@ class WorkloadStatuses:
         latest = self._sent.latest(key, stored.status)
         if digest != latest:
             # The API server stores all of the object again.
-            size = len(stored.workload.document) if stored.workload is not None else 0
+            size = len(stored.workload.document) if stored.workload is not None else _UNKNOWN
             if pause := self._caches.storing.pause(key[0], size):
                 return RequeueAfter(max(pause, _THROTTLED_PAUSE))
             await _patch(self._client, WORKLOADS, key, {"rules": rules})
@@ -238,7 +240,7 @@ class RuleStatuses:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         latest = self._sent.latest(key, stored.status)
         complete = timed(status, latest, now=now)
-        size = len(stored.rule.template) if stored.rule is not None else 0
+        size = len(stored.rule.template) if stored.rule is not None else _UNKNOWN
         if complete is not None and (pause := self._caches.storing.pause(key[0], size)):
             return RequeueAfter(max(pause, _THROTTLED_PAUSE))
         if complete is not None:

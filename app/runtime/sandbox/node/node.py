@@ -29,7 +29,7 @@ from app.runtime.sandbox.node.services import Backend, Route, ServiceRouter
 from app.runtime.sandbox.node.status import Seen, pod_status
 from app.runtime.sandbox.node.volumes import Volumes
 from app.sandbox.standins.clock import timestamp
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.3
@@ -219,7 +219,7 @@ def _gone() -> Iterator[None]:
 
 
 def _acting_as(kubeconfig: str, account: str) -> str:
-    config = yaml.safe_load(kubeconfig)
+    config = load_yaml(kubeconfig)
     for user in config["users"]:
         user["user"]["as"] = account
     return yaml.safe_dump(config)
