@@ -60,6 +60,10 @@ class WorkQueue(Generic[K]):
         """Keys that wait for a worker now; delayed keys are not counted until their time."""
         return self._length
 
+    def waiting(self, turn: Hashable) -> int:
+        """The same of one group."""
+        return len(self._waiting.get(turn) or self._resting.get(turn) or ())
+
     @property
     def closed(self) -> bool:
         return self._closed

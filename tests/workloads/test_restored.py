@@ -94,10 +94,10 @@ class Doubtful(QuietTime):
     """A cache comes into doubt while a status waits for its turn."""
 
     def __init__(self, caches: Caches) -> None:
-        super().__init__(lambda: 0)
+        super().__init__(lambda _: 0)
         self.caches, self.turns = caches, 0
 
-    async def come(self) -> None:
+    async def come(self, namespace: str) -> None:
         self.turns += 1
         if self.turns == 1:
             self.caches.companions.suspect()
@@ -162,7 +162,7 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
 async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
     caches, client = Caches(CompanionOptions("universe")), await infra.client()
-    quiet = QuietTime(lambda: 0)
+    quiet = QuietTime(lambda _: 0)
     rules = RuleStatuses(client, caches, Findings(), quiet, interval=0.0, observer=None)
     workloads = WorkloadStatuses(client, caches, Findings(), quiet, workers=1, observer=None)
     caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)

@@ -14,6 +14,7 @@ from app.workloads.control.findings import Finding, Findings
 from app.workloads.control.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
 from app.workloads.control.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from tests.patience import PATIENCE
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
 
 T, A, W = (T1, "r"), (SYSTEM, "a"), (T1, "workload-u1")
@@ -210,7 +211,7 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     await infra.rule("r", policy="SameNode")
     client = await infra.client()
     caches, findings = Caches(CompanionOptions()), Findings()
-    quiet = QuietTime(lambda: 0)
+    quiet = QuietTime(lambda _: 0)
     workloads = WorkloadStatuses(client, caches, findings, quiet, workers=1, observer=None)
     rules = RuleStatuses(client, caches, findings, quiet, interval=0.0, observer=None)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
@@ -257,3 +258,28 @@ def test_the_messages_of_very_many_rules_are_short() -> None:
     assert sum(len(entry["status"]["message"]) for entry in status["tenant"]) <= 250 * 64
     (alone,) = workload_rules([("tenant", keys[0])], [], findings)["tenant"]
     assert len(alone["status"]["message"]) == 1000
+
+
+async def test_statuses_do_not_wait_for_the_companions_of_another_tenant(
+    infra: Infra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.workloads.control.writing._FIRST_PAUSE", 100 * PATIENCE)
+    client, answer = await infra.client(), asyncio.Event()
+
+    async def slow(verb: str, name: str) -> None:
+        if verb == "create":
+            await answer.wait()
+
+    client.before = slow
+    await infra.rule("loud", namespace=T2)
+    for number in range(10):
+        await infra.workload(f"u{number}", namespace=T2)
+    await infra.rule("r", policy="SameNode")
+    await infra.workload("u")
+    async with infra.controller(client, workers=2):
+        await eventually(lambda: infra.status(WORKLOADS, "workload-u").get("rules"))
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("matched") == 1)
+        assert not infra.status(TENANT_RULES, "loud")
+        answer.set()
+        await eventually(lambda: infra.status(TENANT_RULES, "loud").get("created") == 10)
+    await client.close()

@@ -30,6 +30,7 @@ from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
     SYSTEM_NAMESPACE,
+    TENANT_NAMESPACE_PREFIX,
     TENANT_RULES,
     WORKLOADS,
     ObjectKey,
@@ -101,7 +102,7 @@ class WorkloadsController:
             queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant, each=options.workers),
             observer=controller_observer,
         )
-        quiet = QuietTime(lambda: len(self._companions.queue))
+        quiet = QuietTime(self._waiting_in)
         self._workload_statuses = WorkloadStatuses(
             client, caches, findings, quiet, workers=options.status_workers, observer=controller_observer
         )
@@ -141,6 +142,11 @@ class WorkloadsController:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""
         return [reflector.problem for reflector in self._reflectors if reflector.problem]
+
+    def _waiting_in(self, namespace: str) -> int:
+        """Workloads that a status in this namespace speaks of, and that wait for their turn; an admin's of all."""
+        queue = self._companions.queue
+        return queue.waiting(namespace) if namespace.startswith(TENANT_NAMESPACE_PREFIX) else len(queue)
 
     async def _expire(self) -> None:
         while True:

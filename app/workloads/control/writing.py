@@ -1,7 +1,7 @@
 """Writes the statuses of Workloads and rules: after the companions, few at a time, and only what has changed.
 
-Two controllers of their own, so that a slow status keeps no companion waiting. While companions wait for their turn,
-each worker writes at most one status a second.
+Two controllers of their own, so that a slow status keeps no companion waiting. While companions of a tenant wait for
+their turn, each worker writes at most one of its statuses a second; no tenant has all workers.
 """
 
 from __future__ import annotations
@@ -45,20 +45,20 @@ T = TypeVar("T")
 
 
 class QuietTime:
-    """Waits until `waiting` says 0, or a second has passed; the first time much longer.
+    """Waits until `waiting` says 0 for a namespace, or a second has passed; the first time much longer.
 
     What is known after a start is half of the truth until every workload has been looked at once.
     """
 
-    def __init__(self, waiting: Callable[[], int]) -> None:
+    def __init__(self, waiting: Callable[[str], int]) -> None:
         self._waiting = waiting
-        self._longest = _FIRST_PAUSE
+        self._known: set[str] = set()
 
-    async def come(self) -> None:
-        end = time.monotonic() + self._longest
-        while self._waiting() and time.monotonic() < end:  # noqa: ASYNC110 - a queue that is empty tells nobody
+    async def come(self, namespace: str) -> None:
+        end = time.monotonic() + (_BUSY_PAUSE if namespace in self._known else _FIRST_PAUSE)
+        while self._waiting(namespace) and time.monotonic() < end:  # noqa: ASYNC110 - an empty queue tells nobody
             await asyncio.sleep(_LOOK)
-        self._longest = _BUSY_PAUSE
+        self._known.add(namespace)
 
 
 class Sent(Generic[T]):
@@ -113,12 +113,12 @@ class WorkloadStatuses:
             stores=caches.stores,
             workers=workers,
             resync=None,
-            queue=WorkQueue(turn=by_tenant),
+            queue=WorkQueue(turn=by_tenant, each=max(1, workers - 1)),
             observer=observer,
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
-        await self._quiet.come()
+        await self._quiet.come(key[0])
         if self._caches.in_doubt:
             return RequeueAfter(_DOUBT_PAUSE)
         stored = self._caches.workloads.get(*key)
@@ -195,9 +195,9 @@ class RuleStatuses:
             "rule-status",
             self._reconcile,
             stores=caches.stores,
-            workers=1,
+            workers=2,
             resync=None,
-            queue=WorkQueue(turn=by_tenant),
+            queue=WorkQueue(turn=by_tenant, each=1),
             observer=observer,
         )
 
@@ -217,7 +217,7 @@ class RuleStatuses:
         wait = self._due.get(key, 0.0) - time.monotonic()
         if wait > 0:
             return RequeueAfter(wait)
-        await self._quiet.come()
+        await self._quiet.come(key[0])
         if self._caches.in_doubt:
             return RequeueAfter(_DOUBT_PAUSE)
         # From here on every change asks for another look.
