@@ -64,7 +64,8 @@ async def released(
         await patient.report(DEPLOYMENTS, deployment["metadata"]["name"], status, namespace=HOME)
     subsets = [{"addresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "https", "port": 8443}]}]
     await patient.create(ENDPOINTS, SERVICE, namespace=HOME, subsets=subsets)
-    spec = {"leaseDurationSeconds": 15, "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+    # Nobody renews them, and a slow machine takes longer than 15 s for a few tests.
+    spec = {"leaseDurationSeconds": 3600, "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
     for name, namespace in ((CONTROLLER_LEASE, HOME), (AGENT_LEASE, "universe")):
         await patient.create(LEASES, name, namespace=namespace, spec=spec | {"holderIdentity": f"{name}-1_ab"})
     await place.client.create(NAMESPACES, {"metadata": {"name": "tenant-blue", "labels": {"berth.dev/tenant": "blue"}}})
