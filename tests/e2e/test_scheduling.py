@@ -24,6 +24,7 @@ from app.sandbox.server import Cluster
 from app.sandbox.standins.scheduler import Scheduler
 from tests.e2e.apiserver import real_api_servers
 from tests.e2e.processes import Background
+from tests.patience import PATIENCE
 
 JSON = dict[str, Any]
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"))
@@ -93,7 +94,7 @@ async def create(
     metadata = {"name": name, "namespace": namespace, "labels": labels or {}}
     body = {"containers": [{"name": "c", "image": "i"}], "terminationGracePeriodSeconds": 0, **selector, **spec}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": body}
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while True:
             # A real API server refuses Pods in the first moments of a namespace.
             with contextlib.suppress(ApiError):

@@ -19,6 +19,7 @@ from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as services
 from tests.e2e.users import Kubectl, PythonClient
 from tests.e2e.waiting import Refused, eventually
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 JSON = dict[str, Any]
@@ -119,7 +120,7 @@ def test_the_gateway_refuses_it(gateway: services.UniverseResourceServiceStub, k
         obj=pb.ResourceObject(obj_spec=json.dumps(manifest).encode()),
     )
     with pytest.raises(grpc.RpcError) as refused:
-        gateway.Create(request, timeout=20)
+        gateway.Create(request, timeout=PATIENCE)
     assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert SELECTOR in refused.value.details()
 
@@ -164,7 +165,7 @@ if shutil.which("kubectl") and shutil.which("jq"):
                 env=os.environ | {"KUBECONFIG": str(sandbox / "tenant1.kubeconfig")},
                 capture_output=True,
                 text=True,
-                timeout=60,
+                timeout=PATIENCE,
                 check=False,
             )
         finally:

@@ -190,7 +190,7 @@ def test_lengths_that_lie(webhook: Webhook, left: Connections, head: bytes, stat
     pid = webhook.process.pid
     before = memory(pid)
     secured(webhook, 1, POST + head, left)
-    left[0].settimeout(20)
+    left[0].settimeout(PATIENCE)
     with contextlib.suppress(OSError):
         for _ in range(6 * LIMIT // 65536):
             left[0].sendall(b"x" * 65536)
@@ -226,7 +226,7 @@ def test_pipelined_requests_whose_answers_nobody_takes(
 def test_a_few_pipelined_requests_are_answered_and_too_many_are_not(webhook: Webhook, left: Connections) -> None:
     opened(webhook.health_address, 2, b"", left)
     for connection, number in zip(left, (20, 2_000), strict=True):
-        connection.settimeout(20)
+        connection.settimeout(PATIENCE)
         connection.sendall(
             b"GET /healthz HTTP/1.1\r\n\r\n" * (number - 1) + b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n"
         )

@@ -66,7 +66,7 @@ def test_the_window_is_per_resource() -> None:
 
 async def test_a_watcher_that_falls_behind_is_told_and_ends() -> None:
     storage = Storage(window=2)
-    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=False, timeout=5, bookmark_interval=60)
+    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=False, timeout=60, bookmark_interval=60)
     lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
     storage.create(KEY, pod("a"))
     assert decode_json(await anext(lines))["type"] == "ADDED"
@@ -80,7 +80,7 @@ async def test_a_watcher_that_falls_behind_is_told_and_ends() -> None:
 
 async def test_changes_during_a_slow_send_are_not_lost() -> None:
     storage = Storage()
-    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=True, timeout=5, bookmark_interval=0)
+    options = WatchOptions("", EVERYTHING, storage.version, bookmarks=True, timeout=60, bookmark_interval=0)
     lines = watch_lines(storage, PODS, options, render=lambda obj: obj, shared=True)
     storage.create(KEY, pod("a"))
     seen = [decode_json(await anext(lines))]

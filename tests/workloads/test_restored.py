@@ -85,7 +85,7 @@ async def test_no_status_is_written_while_a_cache_is_in_doubt(infra: Infra) -> N
         assert not infra.status(TENANT_RULES, "r")
         assert not infra.status(WORKLOADS, "workload-u")
         client.pods_are_refused = False
-        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1, within=30)
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
         assert infra.pods()["r-u"]["spec"]["containers"][0]["image"] == "nginx:2"
     await client.close()
 

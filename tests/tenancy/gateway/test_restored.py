@@ -10,6 +10,7 @@ import pytest
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
 from app.workloads.model import WORKLOADS
+from tests.patience import PATIENCE
 from tests.tenancy.conftest import Door, Infra, until
 from tests.tenancy.gateway.calls import Sender, resources, rules, workload
 
@@ -32,7 +33,7 @@ async def test_watches_end_after_a_doubt(door: Door, infra: Infra, service: str)
     assert (await call.read()).WhichOneof("event") == "synced"
     await restore(infra, infra.cluster.storage.snapshot())
     with pytest.raises(grpc.aio.AioRpcError) as failure:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE):
             await call.read()
     assert failure.value.code() is grpc.StatusCode.UNAVAILABLE
 
@@ -43,7 +44,7 @@ async def test_a_stream_whose_workloads_were_lost_ends(door: Door, infra: Infra)
     await sender.update("a")
     await until(lambda: len(door.gateway._sources.workloads) == 1)
     await restore(infra, snapshot)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE):
         error = await sender.failure()
     assert error.code() is grpc.StatusCode.UNAVAILABLE
     again = Sender(door.tenant("tenant1"))
