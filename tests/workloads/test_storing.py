@@ -80,6 +80,9 @@ def test_what_is_written_in_time_is_bounded() -> None:
     assert storing.obstacle(T2, KEY, 256 * KIB) is None
     now += 1.0
     assert storing.obstacle(T1, KEY, 256 * KIB) is None
+    # What was refused was not written.
+    storing.failed(KEY)
+    assert storing.obstacle(T1, KEY, 256 * KIB) is None
     # A deletion cannot wait, and what is made afterwards does.
     storing.wrote(T1, 512 * KIB)
     assert storing.pause(T1, 256 * KIB) == 3.0

@@ -141,9 +141,6 @@ class Reconciler:
             problem = problem_of(error)
             if problem is not None:
                 run.findings[rule] = problem
-            if error.exceeded_quota and rule in (planned := {one.rule: one.namespace for one in run.desired.values()}):
-                # It has no room for the others either; to ask for each would cost a request, again and again.
-                run.full[planned[rule]] = Problem("QuotaExceeded", str(error)[str(error).index(EXCEEDED_QUOTA) :])
             pause = pause_of(problem)
             run.failures.append(Transient(str(error), delay=max(pause or 0.0, error.delay or 0.0) or None))
 
@@ -188,6 +185,10 @@ class Reconciler:
                     pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
         except ApiError as error:
             storing.failed(planned.key)
+            if error.exceeded_quota:
+                # It has no room for the others either; to ask for each would cost a request, again and again.
+                text = str(error)
+                run.full[planned.namespace] = Problem("QuotaExceeded", text[text.index(EXCEEDED_QUOTA) :])
             if error.reason != "AlreadyExists":
                 raise
             await self._settle(planned, await self._present(planned, run, error), run)

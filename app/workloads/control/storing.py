@@ -37,24 +37,24 @@ class Storing:
 
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         """The cache of companions has changed."""
-        self.failed(key)
+        self._drop(key)
         for one, sign in ((old, -1), (new, 1)):
             if one is not None:
                 self._add(one.workload[0], sign * one.size)
 
     def failed(self, key: ObjectKey) -> None:
-        """The companion is not being made any more."""
-        if (making := self._making.pop(key, None)) is not None:
-            self._add(making[0], -making[1])
+        """The companion was not made: nothing was written."""
+        if (making := self._drop(key)) is not None:
+            self._writes.spend(making[0], -making[1])
 
     def forget(self) -> None:
         """The API server that was to make them may have been replaced."""
         for key in list(self._making):
-            self.failed(key)
+            self._drop(key)
 
     def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
-        self.failed(key)
+        self._drop(key)
         name, stored = tenant.removeprefix(TENANT_NAMESPACE_PREFIX), self._stored[tenant]
         if self._bound is not None and stored + size > self._bound:
             text = (
@@ -83,6 +83,12 @@ class Storing:
     def wrote(self, tenant: str, size: int) -> None:
         """So many bytes were written, which could not wait."""
         self._writes.spend(tenant, size)
+
+    def _drop(self, key: ObjectKey) -> tuple[str, int] | None:
+        making = self._making.pop(key, None)
+        if making is not None:
+            self._add(making[0], -making[1])
+        return making
 
     def _add(self, tenant: str, size: int) -> None:
         self._stored[tenant] += size
