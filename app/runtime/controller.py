@@ -15,10 +15,9 @@ from app.runtime.background import identity, run_background
 from app.runtime.recording import Recorded, recorder
 from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.controller import ControllerSettings
-from app.tenancy.control.bounds import places_of
+from app.tenancy.control.bounds import bytes_of, places_of
 from app.tenancy.control.controller import TenantsController, TenantsOptions
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
-from app.workloads.control.storing import COMPANION_BYTES
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
 
 LEASE = "berth-controller"
@@ -55,7 +54,7 @@ def _workloads(client: KubeClient, settings: ControllerSettings, events: Events)
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
         places=places_of(settings.quota),
-        companion_bytes=settings.quota.get(COMPANION_BYTES),
+        bytes_bounds=bytes_of(settings.quota),
     )
     return WorkloadsController(
         client,

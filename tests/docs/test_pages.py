@@ -202,7 +202,9 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "a rule or Pod of a tenant; a DaemonSet": (
             f"{limits.rule_bytes // 1024} KiB; {limits.daemon_set_bytes // 1024} KiB"
         ),
-        "all Pods of a tenant's UVSPods": f"{limits.pods_bytes // 2**20} MiB",
+        "all Pods of a tenant's UVSPods; those without a node": (
+            f"{limits.pods_bytes // 2**20} MiB; {limits.pending_pods_bytes // 2**20} MiB"
+        ),
         "what is stored for a tenant": (
             f"{limits.stored_bytes_per_second / 1024:g} KiB a second, {limits.stored_bytes_burst // 2**20} MiB at once"
         ),

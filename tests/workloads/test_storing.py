@@ -10,7 +10,7 @@ from app.kube.resources import RESOURCE_QUOTAS
 from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
-from app.workloads.control.storing import Storing
+from app.workloads.control.storing import ALL, PENDING, Storing
 from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
 from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
 
@@ -33,7 +33,7 @@ async def test_bytes_of_companions_are_bounded_and_another_tenant_has_its_own(in
     for number in range(6):
         await infra.workload(f"u{number}", large="x" * 2000)
     await infra.workload("v", namespace=T2, large="x" * 2000)
-    async with infra.controller(companion_bytes=80 * KIB):
+    async with infra.controller(bytes_bounds={ALL: 80 * KIB}):
         await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 3)
         await eventually(lambda: len(infra.pods(T2)) == 1)
         assert len(infra.pods(T1)) == 3
@@ -44,7 +44,7 @@ async def test_bytes_of_companions_are_bounded_and_another_tenant_has_its_own(in
         made = next(number for number in range(6) if f"r-u{number}" in infra.pods(T1))
         await infra.remove(WORKLOADS, f"workload-u{made}")
         await eventually(lambda: len(infra.pods(T1)) == 3 and f"r-u{made}" not in infra.pods(T1))
-    async with infra.controller(companion_bytes=80 * KIB):  # which has made none of them
+    async with infra.controller(bytes_bounds={ALL: 80 * KIB}):  # which has made none of them
         await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 2)
         assert len(infra.pods(T1)) == 3
 
@@ -53,7 +53,7 @@ async def test_companions_of_the_admins_rules_count_for_the_tenant(infra: Infra)
     await infra.admin_rule("a", inject={f"a{number}": "@" for number in range(10)})
     for number in range(4):
         await infra.workload(f"u{number}", large="x" * 2000)
-    async with infra.controller(companion_bytes=60 * KIB):
+    async with infra.controller(bytes_bounds={ALL: 60 * KIB}):
         await eventually(lambda: sum("tenant tenant1" in one["message"] for one in entries(infra, 4, "admin")) == 2)
         assert len(infra.pods(SYSTEM)) == 2
 
@@ -72,7 +72,7 @@ def pod(name: str, size: int) -> JSON:
 
 def test_what_is_written_in_time_is_bounded() -> None:
     now = 0.0
-    storing = Storing(None, clock=lambda: now)
+    storing = Storing({}, clock=lambda: now)
     assert storing.obstacle(T1, KEY, 128 * KIB * KIB) is None
     refused = storing.obstacle(T1, KEY, 256 * KIB)
     assert isinstance(refused, Waiting)
@@ -90,7 +90,7 @@ def test_what_is_written_in_time_is_bounded() -> None:
 
 def test_the_bound_follows_the_cache() -> None:
     """What is being made counts as well, until it is seen or has failed."""
-    storing, one = Storing(100 * KIB), companion_of(pod("one", 60 * KIB))
+    storing, one = Storing({ALL: 100 * KIB}), companion_of(pod("one", 60 * KIB))
     assert storing.obstacle(T1, one.key, 60 * KIB) is None
     assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
     storing.failed(one.key)
@@ -106,6 +106,24 @@ def test_the_bound_follows_the_cache() -> None:
     storing.seen(KEY, replace(one, name="two"), None)
     storing.seen(one.key, smaller, None)
     assert not storing._stored
+
+
+async def test_companions_without_a_node_are_bounded(infra: Infra) -> None:
+    """The scheduler writes each of them again whenever there is another reason."""
+    await infra.rule("r", inject={"a": "@"})
+    for number in range(4):
+        await infra.workload(f"u{number}", large="x" * 2000)
+    async with infra.controller(bytes_bounds={PENDING: 8 * KIB}) as client:
+        await eventually(lambda: sum(one.get("reason") == "Unscheduled" for one in entries(infra, 4)) == 2)
+        message = next(one["message"] for one in entries(infra, 4) if one.get("reason") == "Unscheduled")
+        assert message.startswith("the companions without a node of tenant tenant1 have ")
+        assert message.endswith("can raise --tenant-quota companions/pending-bytes")
+        first, second = infra.pods(T1)
+        await infra.bind(first)
+        await eventually(lambda: len(infra.pods(T1)) == 3)
+        await infra.bind(second)
+        await eventually(lambda: len(infra.pods(T1)) == 4)
+        assert client.counts["delete pods"] == client.counts["patch pods"] == 0
 
 
 async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:

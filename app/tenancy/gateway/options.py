@@ -80,6 +80,8 @@ class Limits:
     """The manifest of a Pod, of which there may be thousands …"""
     pods_bytes: int = 160 * 1024 * 1024
     """… and of all Pods together, 8 KiB for each of those that a tenant may have …"""
+    pending_pods_bytes: int = 8 * 1024 * 1024
+    """… of those without a node, which the scheduler writes again and again …"""
     daemon_set_bytes: int = 16 * 1024
     """… and of a DaemonSet, which has as many Pods as there are nodes, all of them made anew with each change …"""
     manifest_bytes: int = 1024 * 1024

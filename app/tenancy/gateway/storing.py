@@ -22,6 +22,7 @@ class Storing:
         self._limits = limits
         self._pods = pods
         self._bytes: Counter[str] = Counter()
+        self._pending: Counter[str] = Counter()
         self._written: Rate[str] = Rate(per_second=limits.stored_bytes_per_second, burst=limits.stored_bytes_burst)
         pods.subscribe(self._changed)
 
@@ -38,9 +39,14 @@ class Storing:
     def room(self, namespace: str, name: str, size: int) -> None:
         """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others."""
         known = self._pods.get(namespace, name)
-        others, most = self._bytes[namespace] - (known.size if known is not None else 0), self._limits.pods_bytes
+        self._fits(self._bytes[namespace] - (known.size if known else 0), size, self._limits.pods_bytes, "Pods")
+        if known is None or known.pending:
+            others = self._pending[namespace] - (known.pending if known else 0)
+            self._fits(others, size, self._limits.pending_pods_bytes, "Pods without a node")
+
+    def _fits(self, others: int, size: int, most: int, what: str) -> None:
         if others + size > most:
-            text = f"{EXCEEDED_QUOTA}: {size} bytes, beside Pods of {others}: at most {most} together"
+            text = f"{EXCEEDED_QUOTA}: {size} bytes, beside {what} of {others}: at most {most} together"
             raise Refused(Code.RESOURCE_EXHAUSTED, text)
 
     def forget_idle(self) -> None:
@@ -48,6 +54,10 @@ class Storing:
 
     def _changed(self, _event: EventType, key: Key, old: View | None, new: View | None) -> None:
         namespace = key[0]
-        self._bytes[namespace] += (new.size if new is not None else 0) - (old.size if old is not None else 0)
-        if not self._bytes[namespace]:
-            del self._bytes[namespace]
+        for one, sign in ((old, -1), (new, 1)):
+            if one is not None:
+                self._bytes[namespace] += sign * one.size
+                self._pending[namespace] += sign * one.pending
+        for counted in (self._bytes, self._pending):
+            if not counted[namespace]:
+                del counted[namespace]

@@ -41,8 +41,8 @@ class Companion:
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
-    by say the same as the others. `policy` is that of the rule when it was made. `size` is about how many bytes it has.
-    `version` is the resource version that showed it so first, 0 where the server has none that can be compared.
+    by say the same as the others. `policy` is that of the rule when it was made. `bound`: it has a node. `size` is its
+    bytes, about. `version` is the resource version that showed it so first, 0 where the server has none to compare.
     """
 
     namespace: str
@@ -57,6 +57,7 @@ class Companion:
     lost: bool = False
     intact: bool = True
     policy: Policy = "Any"
+    bound: bool = False
     size: int = field(default=0, compare=False)
     version: int = field(default=0, compare=False)
 
@@ -128,9 +129,15 @@ def companion_of(pod: JSON) -> Companion:
         lost=_lost(pod),
         intact=annotations.get(RULE_NAME) == rule[1] and metadata["labels"].get(WORKLOAD_ID) == shorten(workload[1]),
         policy=policy_of(annotations),
+        bound=is_bound(pod),
         size=size_of(pod),
         version=version_of(metadata),
     )
+
+
+def is_bound(pod: JSON) -> bool:
+    """Whether the Pod has a node."""
+    return bool((pod.get("spec") or {}).get("nodeName"))
 
 
 def size_of(pod: JSON) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -87,7 +87,7 @@ class Caches:
         options: CompanionOptions,
         *,
         places: Mapping[Policy, int] = DEFAULT_PLACES,
-        companion_bytes: int | None = DEFAULT_BYTES,
+        bytes_bounds: Mapping[str, int] = DEFAULT_BYTES,
     ) -> None:
         self._options = options
         self.listeners: Listeners | None = None
@@ -102,7 +102,7 @@ class Caches:
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.expectations = Expectations(lambda key: self.companions.get(*key))
         self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
-        self.storing = Storing(companion_bytes)
+        self.storing = Storing(bytes_bounds)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
         self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
@@ -219,17 +219,14 @@ class Caches:
             self.listeners.rule_status(rule)
 
     def _companion_changed(self, _: EventType, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
-        for one in (old, new):
-            if one is not None:
-                others = tuple(other for other in self._by_workload.get(one.workload, ()) if other.key != key)
-                self._by_workload[one.workload] = (*others, one) if one is new else others
-                if not self._by_workload[one.workload]:
-                    del self._by_workload[one.workload]
+        self._index(key, old, new)
         self.places.seen(key, old, new)
         self.storing.seen(key, old, new)
         if self.listeners is None:
             return
         met = self.expectations.seen(key, old, new)
+        if old is not None and new is not None and replace(old, bound=new.bound) == new:
+            return  # it has a node by now, which changes nothing else
         for one, count in ((old, -1), (new, 1)):
             if one is None:
                 continue
@@ -239,6 +236,14 @@ class Caches:
                 self.listeners.workload(one.workload)
         if (old is None or old.ending) != (new is None or new.ending):
             self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+
+    def _index(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
+        for one in (old, new):
+            if one is not None:
+                others = tuple(other for other in self._by_workload.get(one.workload, ()) if other.key != key)
+                self._by_workload[one.workload] = (*others, one) if one is new else others
+                if not self._by_workload[one.workload]:
+                    del self._by_workload[one.workload]
 
     def _wake(self, workload: ObjectKey) -> None:
         if self.listeners is not None:

@@ -62,7 +62,7 @@ class ControllerOptions:
     status_interval: float = 1.0
     restart_pause: float = 10.0
     places: Mapping[Policy, int] = field(default_factory=lambda: DEFAULT_PLACES)
-    companion_bytes: int | None = DEFAULT_BYTES
+    bytes_bounds: Mapping[str, int] = field(default_factory=lambda: DEFAULT_BYTES)
 
 
 class WorkloadsController:
@@ -80,7 +80,7 @@ class WorkloadsController:
         self._caches = caches = Caches(
             CompanionOptions(options.system_namespace, options.placement),
             places=options.places,
-            companion_bytes=options.companion_bytes,
+            bytes_bounds=options.bytes_bounds,
         )
         findings = Findings()
         reconciler = Reconciler(

@@ -18,7 +18,7 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, companion_of, injected_mark, size_of, version_of
+from app.workloads.companions.marks import Companion, companion_of, injected_mark, is_bound, size_of, version_of
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
@@ -293,6 +293,7 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         digest=planned.digest,
         injected=tuple(sorted(planned.injected)),
         policy=planned.policy,
+        bound=is_bound(pod),
         size=size_of(pod),
         version=version_of(metadata),
     )

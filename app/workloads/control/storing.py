@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from app.kube.rate import Rate
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
 
-COMPANION_BYTES = "companions/bytes"
-"""The name of the bound in `--tenant-quota`."""
-DEFAULT_BYTES = 160 * 1024 * 1024
-"""8 KiB for each of the 20,000 Pods that a tenant may have."""
+ALL, PENDING = "companions/bytes", "companions/pending-bytes"
+"""The names of the bounds in `--tenant-quota`."""
+DEFAULT_BYTES: Mapping[str, int] = {
+    # 8 KiB for each of the 20,000 Pods that a tenant may have.
+    ALL: 160 * 1024 * 1024,
+    # The scheduler writes each Pod without a node again when there is another reason for it, every ten seconds at most.
+    PENDING: 8 * 1024 * 1024,
+}
 _PER_SECOND = 256 * 1024
 _BURST = 128 * 1024 * 1024
 """20,000 companions of common size at once. What is written in ten minutes fits into an etcd of 2 GiB beside the rest:
@@ -27,11 +31,11 @@ _TENANTS = 4096
 
 
 class Storing:
-    """`bound` is in bytes, None for none. What is being made counts until the watch has shown it."""
+    """`bounds` are in bytes; one that is missing is none. What is being made counts until the watch has shown it."""
 
-    def __init__(self, bound: int | None, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._bound = bound
-        self._stored: Counter[str] = Counter()
+    def __init__(self, bounds: Mapping[str, int], *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._bounds = bounds
+        self._stored: Counter[tuple[str, str]] = Counter()
         self._making: dict[ObjectKey, tuple[str, int]] = {}
         self._writes: Rate[str] = Rate(per_second=_PER_SECOND, burst=_BURST, names=_TENANTS, clock=clock)
 
@@ -40,7 +44,7 @@ class Storing:
         self._drop(key)
         for one, sign in ((old, -1), (new, 1)):
             if one is not None:
-                self._add(one.workload[0], sign * one.size)
+                self._add(one.workload[0], sign * one.size, pending=not one.bound)
 
     def failed(self, key: ObjectKey) -> None:
         """The companion was not made: nothing was written."""
@@ -55,17 +59,14 @@ class Storing:
     def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
         self._drop(key)
-        name, stored = tenant.removeprefix(TENANT_NAMESPACE_PREFIX), self._stored[tenant]
-        if self._bound is not None and stored + size > self._bound:
-            text = (
-                f"the companions of tenant {name} have {stored} bytes, and this one {size}: at most {self._bound} "
-                f"together; the cloud admin can raise --tenant-quota {COMPANION_BYTES}"
-            )
-            return Problem("QuotaExceeded", text, of_workload=True)
+        if text := self._beyond(ALL, tenant, size):
+            return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
+        if text := self._beyond(PENDING, tenant, size):
+            return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, size)) is not None:
             return throttled
         self._making[key] = tenant, size
-        self._add(tenant, size)
+        self._add(tenant, size, pending=True)
         return None
 
     def throttled(self, tenant: str, size: int) -> Waiting | None:
@@ -87,10 +88,22 @@ class Storing:
     def _drop(self, key: ObjectKey) -> tuple[str, int] | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making[0], -making[1])
+            self._add(making[0], -making[1], pending=True)
         return making
 
-    def _add(self, tenant: str, size: int) -> None:
-        self._stored[tenant] += size
-        if not self._stored[tenant]:
-            del self._stored[tenant]
+    def _beyond(self, bound: str, tenant: str, size: int) -> str:
+        """What is too much with so many bytes more; "" where nothing is."""
+        stored, most = self._stored[bound, tenant], self._bounds.get(bound)
+        if most is None or stored + size <= most:
+            return ""
+        name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
+        return (
+            f"tenant {name} have {stored} bytes, and this one {size}: at most {most} together; the cloud admin can "
+            f"raise --tenant-quota {bound}"
+        )
+
+    def _add(self, tenant: str, size: int, *, pending: bool) -> None:
+        for bound in (ALL, PENDING) if pending else (ALL,):
+            self._stored[bound, tenant] += size
+            if not self._stored[bound, tenant]:
+                del self._stored[bound, tenant]

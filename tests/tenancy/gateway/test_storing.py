@@ -111,5 +111,24 @@ async def test_bytes_of_pods_are_bounded_together(infra: Infra, start: Start) ->
     assert await infra.names(PODS, NS) == {"a", "c", "small"}
 
 
+async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(pending_pods_bytes=50_000))
+    channel = door.tenant("tenant1")
+    for name in ("a", "b"):
+        await put(channel, pod(name, annotations={"large": "x" * 20_000}), method="Create")
+    await until(lambda: len(door.gateway._sources.pods) == 2)
+    another = pod("c", annotations={"large": "x" * 20_000})
+    error = await fails(put(channel, another, method="Create"))
+    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    assert "beside Pods without a node of 4" in (error.details() or "")
+    target = {"apiVersion": "v1", "kind": "Node", "name": "dpu"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": target}
+    await infra.client.post(f"/api/v1/namespaces/{NS}/pods/a/binding", binding)
+    await until(lambda: door.gateway._storing._pending[NS] < 30_000)
+    await put(channel, another, method="Create")
+    assert await infra.names(PODS, NS) == {"a", "b", "c"}
+
+
 def test_all_workloads_of_a_tenant_are_stored_at_once() -> None:
     assert Limits().stored_bytes_burst >= Limits().workloads_bytes
