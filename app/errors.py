@@ -90,6 +90,11 @@ class ApiError(Transient):
         return self.status == 409
 
     @property
+    def timed_out(self) -> bool:
+        """No answer, or not all of it, within the deadline of the request."""
+        return self.status == 0 and self.reason == TimeoutError.__name__
+
+    @property
     def expired(self) -> bool:
         """HTTP 410: the resource version or continue token is gone; list again."""
         return self.status == 410

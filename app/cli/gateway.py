@@ -78,7 +78,7 @@ def gateway(
         option(
             "--workloads-per-tenant",
             panel=_LIMITS,
-            text="Workloads taken, of 4 KiB each in all, and 16 rules for all (default: 20000)",
+            text="Workloads taken, of 4 KiB each in all, and 8 rules for all (default: 20000)",
         ),
     ] = ABSENT,
     writes_per_tenant: Annotated[

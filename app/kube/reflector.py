@@ -42,6 +42,7 @@ _EARLY = 1.0
 RELIST = (600.0, 1800.0)
 """Seconds between two lists where nothing raises a doubt, drawn anew each time: a replaced server may go unnoticed."""
 PAGE_SIZE = 500
+_LEAST_PAGE = 10
 _SLICE = 0.005
 """Seconds that the event loop is held at a time while a list comes into the store."""
 
@@ -100,7 +101,7 @@ class Reflector:
         self._observer = observer
         self._backoff = backoff or Backoff()
         self._idle_timeout = idle_timeout
-        self._page_size = page_size
+        self._page_size = self._limit = page_size
         self._random = random
         self._clock = clock
         self._version = ""
@@ -242,13 +243,16 @@ class Reflector:
                     namespace=self._namespace,
                     label_selector=self._label_selector,
                     field_selector=self._field_selector,
-                    limit=self._page_size if self._paged else 0,
+                    limit=self._limit if self._paged else 0,
                     continue_token=token,
                 )
             except ApiError as error:
                 if error.expired and token:
                     # Pages came slower than the server keeps versions; the whole in one answer always ends.
                     self._paged = False
+                elif error.timed_out:
+                    # Very large objects: fewer of them may come in time.
+                    self._paged, self._limit = True, max(_LEAST_PAGE, self._limit // 4)
                 raise
             self._store.touch()
             for obj in page.items:
@@ -260,7 +264,7 @@ class Reflector:
             if not token:
                 break
             await asyncio.sleep(0)
-        self._paged = True
+        self._paged, self._limit = True, min(self._page_size, 2 * self._limit)
         if _is_older(page.resource_version, self._version):
             self._doubt(f"list of {self._resource.plural}: version {page.resource_version} after {self._version}")
         least, most = RELIST

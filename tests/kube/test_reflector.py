@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import time
 from typing import Any
 
@@ -317,3 +318,23 @@ async def test_a_long_list_comes_in_a_little_at_a_time(server: ApiServer, client
             if len(store) not in shown:
                 shown.append(len(store))
     assert len(shown) > 20
+
+
+async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, client: AioKubeClient) -> None:
+    """Five hundred very large objects may take an API server longer than a request has."""
+    for number in range(100):
+        server.put(config_map(f"m{number:02}", value=str(number)))
+
+    async def slow(server: ApiServer, request: web.Request) -> web.Response | None:
+        if not request.query.get("watch") and int(request.query.get("limit") or 1000) > 40:
+            await asyncio.Event().wait()
+        return None
+
+    server.fault = slow
+    client._session.deadline = 2.0
+    store = Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
+        await asyncio.wait_for(store.wait_synced(), PATIENCE)
+    assert len(store) == 100
+    limits = [re.search(r"limit=(\d+)", request) for request in server.requests if request.startswith("GET")]
+    assert [int(found[1]) for found in limits if found][:3] == [500, 125, 31]

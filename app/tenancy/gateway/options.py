@@ -8,7 +8,7 @@ from pathlib import Path
 from app.placement.model import PlacementOptions
 from app.tenancy.model import ADMIN_NAME
 
-_RULES = 16
+_RULES = 8
 """Rules of a tenant that may match all of the workloads that it may have; more where it has fewer workloads."""
 
 
@@ -105,7 +105,10 @@ class Limits:
 
     @property
     def pairs(self) -> int:
-        """Rules of a tenant times its workloads. Each pair may take the controller 200 bytes, and 10 µs at a sweep."""
+        """Rules of a tenant times its workloads.
+
+        Each pair may take the controller 200 bytes and 10 µs at a sweep, and the status of a Workload 700 bytes.
+        """
         return _RULES * self.workloads_per_tenant
 
     @property

@@ -120,19 +120,19 @@ async def test_streams_that_never_sync_do_not_pile_up_workloads(infra: Infra, st
 async def test_more_rules_leave_room_for_fewer_workloads(infra: Infra, start: Start) -> None:
     """Each pair costs the controller. What is stored already stays, whoever made the rules."""
     await infra.add_tenant("tenant1")
-    limits = Limits(workloads_per_tenant=4)  # 64 pairs
+    limits = Limits(workloads_per_tenant=4)  # 32 pairs
     door = await start(limits=limits)
     sender = Sender(door.tenant("tenant1"))
     for name in ("a", "b", "c"):
         await sender.update(name)
     await until(lambda: len(door.gateway._sources.workloads) == 3)
     stub = rules(door.tenant("tenant1"))
-    for number in range(21):
+    for number in range(10):
         await stub.Create(pb.CreateWorkloadRuleRequest(rule=rule(f"r{number}")))
     error = await fails(stub.Create(pb.CreateWorkloadRuleRequest(rule=rule("more"))))
     assert error.code() is grpc.StatusCode.FAILED_PRECONDITION
-    assert error.details() == "there are 21 rules and 3 workloads: rules times workloads are 64 at most"
-    await until(lambda: len(door.gateway._sources.rules) == 21)
+    assert error.details() == "there are 10 rules and 3 workloads: rules times workloads are 32 at most"
+    await until(lambda: len(door.gateway._sources.rules) == 10)
     await sender.update("d")
     await sender.update("a", nodeName="host-b")
     await sender.close()
