@@ -141,6 +141,9 @@ async def test_rotation_under_load_fails_no_request_and_serves_the_new_serial(la
             serial = own_pki.swap(own_pki.serving(algorithm=algorithm))
             await asyncio.to_thread(server.until, lambda wanted=serial: server.serial() == wanted, "the new serial")
             seen.add(serial)
+            before = answered[0]
+            while answered[0] < before + 10:  # noqa: ASYNC110 - the clients tell nobody
+                await asyncio.sleep(0.01)
         done.set()
 
     async with asyncio.TaskGroup() as tasks:
@@ -148,7 +151,6 @@ async def test_rotation_under_load_fails_no_request_and_serves_the_new_serial(la
             tasks.create_task(load(keep=keep))
         tasks.create_task(rotate())
     assert len(seen) == 3
-    assert answered[0] > 20
     assert server.get("/readyz")[0] == 200
     assert len(server.events("certificate reloaded")) == 3
 
