@@ -42,7 +42,12 @@ class Denied(BerthError):
 
 
 class Transient(BerthError):
-    """A fault that may pass; `delay` is the wait in seconds before the next try, None for the usual backoff."""
+    """A fault that may pass; `delay` is the wait in seconds before the next try, None for the usual backoff.
+
+    One that is `expected` may come thousands of times, and is told elsewhere than in the log.
+    """
+
+    expected = False
 
     def __init__(self, message: str, *, delay: float | None = None) -> None:
         super().__init__(message)

@@ -179,7 +179,8 @@ class Controller(Generic[K]):
         except Transient as error:
             delay = self.queue.retry(key, at_least=error.delay)
             outcome = "transient"
-            log.info("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
+            tell = log.debug if error.expected else log.info
+            tell("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
         except Terminal as error:
             self.queue.forget(key)
             outcome = "terminal"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
@@ -12,6 +13,7 @@ from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.control.storing import ALL, PENDING, Storing
 from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
+from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
 
 KIB = 1024
@@ -88,6 +90,27 @@ def test_what_is_written_in_time_is_bounded() -> None:
     assert storing.pause(T1, 256 * KIB) == 3.0
 
 
+def test_the_successor_of_a_companion_is_paid_for_before_it_goes() -> None:
+    now = 0.0
+    storing, one = Storing({ALL: 60 * KIB, PENDING: 100 * KIB}, clock=lambda: now), companion_of(pod("one", 50 * KIB))
+    storing.seen(one.key, None, one)
+    assert storing.replacement(one, 50 * KIB) is None  # though both together are beyond the bound
+    storing.seen(one.key, one, replace(one, ending=True))
+    storing.seen(one.key, replace(one, ending=True), None)
+    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    storing.wrote(T1, 128 * KIB * KIB)
+    assert storing.obstacle(T1, one.key, 50 * KIB) is None
+    storing.seen(one.key, None, replace(one, uid="successor"))
+    assert not storing._making
+    assert isinstance(storing.replacement(one, 50 * KIB), Waiting)
+    # One that never comes is forgotten.
+    now += 10_000.0
+    assert storing.replacement(one, 5 * KIB) is None
+    now += 301.0
+    storing.expire()
+    assert not storing._making
+
+
 def test_the_bound_follows_the_cache() -> None:
     """What is being made counts as well, until it is seen or has failed."""
     storing, one = Storing({ALL: 100 * KIB}), companion_of(pod("one", 60 * KIB))
@@ -148,6 +171,47 @@ async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch
         await eventually(lambda: [one.get("reason") for one in entries(infra, 1)] == ["Throttled"])
         assert client.counts["create pods"] == 1
         assert client.counts["patch pods"] == client.counts["patchstatus tenantworkloadrules"] == 0
+
+
+async def test_what_is_replaced_runs_until_its_successor_may_be_made(
+    infra: Infra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A change of a template must not take down what it cannot bring up again."""
+    monkeypatch.setattr("app.workloads.control.storing._BURST", 50 * KIB)
+    monkeypatch.setattr("app.workloads.control.storing._PER_SECOND", 1e-3)
+    template = {**POD, "metadata": {"annotations": {"large": "x" * 6 * KIB}}}
+    await infra.rule("r", template=template)
+    for number in range(4):
+        await infra.workload(f"u{number}")
+    async with infra.controller():
+        await eventually(lambda: len(infra.pods(T1)) == 4)
+        before = {pod["metadata"]["uid"] for pod in infra.pods(T1).values()}
+        await infra.rule("r", template={**template, "metadata": {"annotations": {"large": "y" * 6 * KIB}}})
+        await eventually(lambda: "Throttled" in [one.get("reason") for one in entries(infra, 4)])
+        await eventually(lambda: len({pod["metadata"]["uid"] for pod in infra.pods(T1).values()} - before) == 1)
+        assert len(infra.pods(T1)) == 4
+
+
+async def test_successors_without_a_node_are_bounded(infra: Infra) -> None:
+    await infra.rule("r", inject={"a": "@"})
+    for number in range(4):
+        await infra.workload(f"u{number}", large="x" * 2000)
+    async with infra.controller():
+        await eventually(lambda: len(infra.pods(T1)) == 4)
+        for name in infra.pods(T1):
+            await infra.bind(name)
+    async with infra.controller(bytes_bounds={PENDING: 8 * KIB}):
+        await infra.rule("r", image="other", inject={"a": "@"})
+        await eventually(lambda: sum("deletionTimestamp" in one["metadata"] for one in infra.pods(T1).values()) == 2)
+        await eventually(lambda: sum(one.get("reason") == "Unscheduled" for one in entries(infra, 4)) == 2)
+        async with asyncio.timeout(PATIENCE):
+            while [pod["spec"]["containers"][0]["image"] for pod in infra.pods(T1).values()] != ["other"] * 4:
+                for name, pod in infra.pods(T1).items():
+                    if "deletionTimestamp" in pod["metadata"]:
+                        await infra.confirm(name)
+                    elif not pod["spec"].get("nodeName"):
+                        await infra.bind(name)
+                await asyncio.sleep(0.05)
 
 
 async def test_a_full_quota_is_asked_once_for_all_companions_of_a_workload(infra: Infra) -> None:

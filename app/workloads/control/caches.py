@@ -152,6 +152,7 @@ class Caches:
 
     def expire(self) -> None:
         """Look again at what the watch has not confirmed in time."""
+        self.storing.expire()
         if self.listeners is not None:
             for workload in self.expectations.expire():
                 self.listeners.workload(workload)

@@ -32,7 +32,13 @@ _AT_ONCE = 16
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
-class _RefusedError(Transient):
+class _ExpectedError(Transient):
+    """The statuses say it."""
+
+    expected = True
+
+
+class _RefusedError(_ExpectedError):
     """What keeps one companion from being made, without a word of the API server."""
 
     def __init__(self, finding: Finding) -> None:
@@ -151,12 +157,23 @@ class Reconciler:
         elif companion.ending:
             self._replacing(planned, run)
         elif (companion.spec_hash, companion.rule) != (planned.spec_hash, planned.rule):
-            await self._delete(companion, "made from another spec")
-            self._replacing(planned, run)
+            await self._replace(planned, companion, run)
         elif companion.lost:
             await self._replace_lost(planned, companion, run)
         elif companion.digest != planned.digest or not companion.intact:
             await self._inject(planned, companion)
+
+    async def _replace(self, planned: Planned, companion: Companion, run: _Run) -> None:
+        """The old one runs until its successor may be made."""
+        storing = self._caches.storing
+        if (obstacle := storing.replacement(companion, size_of(planned.manifest))) is not None:
+            raise _RefusedError(obstacle)
+        try:
+            await self._delete(companion, "made from another spec", charged=True)
+        except ApiError:
+            storing.failed(companion.key)
+            raise
+        self._replacing(planned, run)
 
     def _replacing(self, planned: Planned, run: _Run) -> None:
         """The successor keeps the place of the companion that is ending."""
@@ -227,7 +244,7 @@ class Reconciler:
         self._caches.expectations.expect(companion)
         return companion
 
-    async def _delete(self, companion: Companion, why: str) -> None:
+    async def _delete(self, companion: Companion, why: str, *, charged: bool = False) -> None:
         try:
             async with self._turns.of(companion.workload[0]):
                 await self._client.delete(PODS, companion.name, namespace=companion.namespace, uid=companion.uid)
@@ -235,8 +252,8 @@ class Reconciler:
             # Gone, or another Pod has its name by now; the watch will tell.
             if not (error.not_found or error.conflict):
                 raise
-        # The API server writes that it is ending.
-        self._caches.storing.wrote(companion.workload[0], companion.size)
+        if not charged:  # the API server writes that it is ending
+            self._caches.storing.wrote(companion.workload[0], companion.size)
         self._caches.expectations.expect(replace(companion, ending=True, version=companion.version + 1))
         log.info("companion deleted", namespace=companion.namespace, name=companion.name, why=why)
 
@@ -313,5 +330,6 @@ def _taken(planned: Planned) -> Problem:
 def _verdict(run: _Run) -> Result:
     if run.failures:
         first = run.failures[0]
-        raise Transient(str(first), delay=max((one.delay or 0.0 for one in run.failures), default=0.0) or None)
+        kind = _ExpectedError if all(one.expected for one in run.failures) else Transient
+        raise kind(str(first), delay=max((one.delay or 0.0 for one in run.failures), default=0.0) or None)
     return RequeueAfter(min(run.again)) if run.again else Done()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from app.kube.rate import Rate
 from app.workloads.companions.marks import Companion
@@ -28,6 +29,18 @@ _BURST = 128 * 1024 * 1024
 """20,000 companions of common size at once. What is written in ten minutes fits into an etcd of 2 GiB beside the rest:
 each state counts here once, and the kubelet writes about as much again."""
 _TENANTS = 4096
+_REMEMBERED = 300.0
+"""Seconds in which a companion that was to be made is expected."""
+
+
+@dataclass(slots=True)
+class _Making:
+    """`replacing`: its predecessor has to go first."""
+
+    tenant: str
+    size: int
+    until: float
+    replacing: bool
 
 
 class Storing:
@@ -36,12 +49,15 @@ class Storing:
     def __init__(self, bounds: Mapping[str, int], *, clock: Callable[[], float] = time.monotonic) -> None:
         self._bounds = bounds
         self._stored: Counter[tuple[str, str]] = Counter()
-        self._making: dict[ObjectKey, tuple[str, int]] = {}
+        self._clock = clock
+        self._making: dict[ObjectKey, _Making] = {}
         self._writes: Rate[str] = Rate(per_second=_PER_SECOND, burst=_BURST, names=_TENANTS, clock=clock)
 
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         """The cache of companions has changed."""
-        self._drop(key)
+        making = self._making.get(key)
+        if making is not None and (not making.replacing or (new is not None and (old is None or old.uid != new.uid))):
+            self._drop(key)
         for one, sign in ((old, -1), (new, 1)):
             if one is not None:
                 self._add(one.workload[0], sign * one.size, pending=not one.bound)
@@ -49,7 +65,13 @@ class Storing:
     def failed(self, key: ObjectKey) -> None:
         """The companion was not made: nothing was written."""
         if (making := self._drop(key)) is not None:
-            self._writes.spend(making[0], -making[1])
+            self._writes.spend(making.tenant, -making.size)
+
+    def expire(self) -> None:
+        """Forget what was to be made and never came."""
+        now = self._clock()
+        for key in [key for key, making in self._making.items() if making.until < now]:
+            self._drop(key)
 
     def forget(self) -> None:
         """The API server that was to make them may have been replaced."""
@@ -58,6 +80,9 @@ class Storing:
 
     def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
+        if (making := self._making.get(key)) is not None and making.replacing:
+            making.replacing = False
+            return None
         self._drop(key)
         if text := self._beyond(ALL, tenant, size):
             return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
@@ -65,8 +90,21 @@ class Storing:
             return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, size)) is not None:
             return throttled
-        self._making[key] = tenant, size
-        self._add(tenant, size, pending=True)
+        self._make(tenant, key, size, replacing=False)
+        return None
+
+    def replacement(self, companion: Companion, size: int) -> Waiting | None:
+        """What keeps this companion from being replaced by one of so many bytes now: until then it runs on.
+
+        Where nothing does, both writes count from now on, and nothing keeps the successor from being made.
+        """
+        tenant = companion.workload[0]
+        self._drop(companion.key)
+        if companion.bound and (text := self._beyond(PENDING, tenant, size)):
+            return Waiting("Unscheduled", f"the companions without a node of {text}")
+        if (throttled := self.throttled(tenant, companion.size + size)) is not None:
+            return throttled
+        self._make(tenant, companion.key, size, replacing=True)
         return None
 
     def throttled(self, tenant: str, size: int) -> Waiting | None:
@@ -85,10 +123,14 @@ class Storing:
         """So many bytes were written, which could not wait."""
         self._writes.spend(tenant, size)
 
-    def _drop(self, key: ObjectKey) -> tuple[str, int] | None:
+    def _make(self, tenant: str, key: ObjectKey, size: int, *, replacing: bool) -> None:
+        self._making[key] = _Making(tenant, size, self._clock() + _REMEMBERED, replacing)
+        self._add(tenant, size, pending=True)
+
+    def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making[0], -making[1], pending=True)
+            self._add(making.tenant, -making.size, pending=True)
         return making
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:
