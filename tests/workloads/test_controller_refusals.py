@@ -117,7 +117,7 @@ async def test_denial_is_reported_and_tried_again_with_growing_pauses(infra: Inf
     placement = PlacementOptions(policy=parse_policy(["priorityClass=later"]))
     async with infra.controller(placement=placement) as client:
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
-        assert entry(infra, at=1)["reason"] == "Denied"
+        await eventually(lambda: entry(infra, at=1).get("reason") == "Denied")
         assert "PriorityClass" in infra.status(TENANT_RULES, "r")["message"]
         (ready,) = infra.status(TENANT_RULES, "r")["conditions"]
         assert (ready["status"], ready["reason"]) == ("False", "Denied")
@@ -129,11 +129,8 @@ async def test_denial_is_reported_and_tried_again_with_growing_pauses(infra: Inf
         )
         await eventually(lambda: "r-u1" in infra.pods())
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "success")
-        assert entry(infra, at=1) == {
-            "objRef": {"apiVersion": "v1", "kind": "Pod", "name": "r-u1", "namespace": T1},
-            "result": "success",
-            "message": "",
-        }
+        made = {"apiVersion": "v1", "kind": "Pod", "name": "r-u1", "namespace": T1}
+        await eventually(lambda: entry(infra, at=1) == {"objRef": made, "result": "success", "message": ""})
 
 
 async def test_workloads_of_one_tenant_do_not_hold_up_those_of_another(infra: Infra) -> None:
@@ -183,7 +180,7 @@ async def test_a_companion_beyond_a_quota_says_so_and_comes_when_there_is_room(i
     await infra.rule("r")
     async with infra.controller() as client:
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
-        assert entry(infra)["reason"] == "QuotaExceeded"
+        await eventually(lambda: entry(infra).get("reason") == "QuotaExceeded")
         text = "exceeded quota: q, requested: count/pods=1, used: count/pods=1, limited: count/pods=1"
         assert text in infra.status(TENANT_RULES, "r")["message"]
         assert client.counts["create pods"] <= 4

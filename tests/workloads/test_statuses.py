@@ -95,6 +95,7 @@ async def test_a_node_name_that_a_tenant_made_up_is_its_workloads_alone(infra: I
         assert status["result"] == "success"
         assert status["message"].startswith("1 of 2 workloads cannot have a companion: InvalidHost: no DPU can have")
         await eventually(lambda: infra.status(ADMIN_RULES, "a")["conditions"][0]["status"] == "True")
+        await eventually(lambda: infra.status(WORKLOADS, "workload-u1").get("rules"))
         entry = infra.status(WORKLOADS, "workload-u1")["rules"]["admin"][0]["status"]
         assert (entry["result"], entry["reason"]) == ("error", "InvalidHost")
         await infra.remove(WORKLOADS, "workload-u1")
@@ -141,6 +142,7 @@ async def test_statuses_of_a_working_rule(infra: Infra) -> None:
         assert (status["result"], status["message"], status["matched"]) == ("success", "", 2)
         assert status["conditions"][0]["reason"] == "Waiting"
         assert infra.status(ADMIN_RULES, "a")["conditions"][0]["status"] == "True"
+        await eventually(lambda: "objRef" in str(infra.status(WORKLOADS, "workload-u1").get("rules")))
         rules = infra.status(WORKLOADS, "workload-u1")["rules"]
         assert rules["admin"][0]["id"] == f"{SYSTEM}/a"
         assert rules["admin"][0]["status"]["objRef"]["name"] == "a-tenant-tenant1-u1"
