@@ -44,7 +44,7 @@ class Denied(BerthError):
 class Transient(BerthError):
     """A fault that may pass; `delay` is the wait in seconds before the next try, None for the usual backoff.
 
-    One that is `expected` may come thousands of times, and is told elsewhere than in the log.
+    An `expected` one may come thousands of times. It is logged at debug, since a status reports it.
     """
 
     expected = False

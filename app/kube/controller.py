@@ -168,7 +168,7 @@ class Controller(Generic[K]):
                     await self._once(key)
             finally:
                 self.queue.done(key)
-            # Neither has to wait for anything, and then thousands of keys would keep all else from running.
+            # A queue and a reconcile that never wait would keep every other task from running.
             await asyncio.sleep(0)
 
     async def _once(self, key: K) -> None:

@@ -49,7 +49,7 @@ class Rate(Generic[K]):
 
     async def turn(self, name: K, amount: float = 1.0) -> None:
         """Return when so much more is allowed, which has then been taken."""
-        while delay := self.take(name, amount):  # noqa: ASYNC110 - whoever waits beside us may be faster
+        while delay := self.take(name, amount):  # noqa: ASYNC110 - another task may take it first
             await asyncio.sleep(delay)
 
     def forget_idle(self) -> None:

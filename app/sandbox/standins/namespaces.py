@@ -8,6 +8,7 @@ from __future__ import annotations
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.reading import every_item
 from app.kube.resources import NAMESPACES, Resource
 from app.kube.store import Key, Store
 from app.sandbox.standins.catalog import DiscoveringClient, deletable_resources
@@ -55,22 +56,19 @@ class NamespaceCollector:
 
 async def delete_all(client: KubeClient, resource: Resource, namespace: str) -> int:
     """Deletes what is there; the answer is how many objects there were, also those already on their way out."""
-    count, token = 0, ""
-    while True:
-        try:
-            page = await client.list_page(resource, namespace=namespace, continue_token=token)
-        except ApiError as error:
-            # The resource has gone meanwhile, and its objects with it.
-            if error.not_found:
-                return count
-            raise
-        for item in page.items:
+    count = 0
+    try:
+        async for item in every_item(
+            lambda token: client.list_page(resource, namespace=namespace, continue_token=token)
+        ):
             count += 1
             if not item["metadata"].get("deletionTimestamp"):
                 await _delete(client, resource, namespace, item)
-        token = page.continue_token
-        if not token:
-            return count
+    except ApiError as error:
+        # The resource has gone meanwhile, and its objects with it.
+        if not error.not_found:
+            raise
+    return count
 
 
 async def _delete(client: KubeClient, resource: Resource, namespace: str, item: JSON) -> None:

@@ -9,7 +9,7 @@ from app.errors import ApiError
 from app.kinds.quotas import counted, counted_resources, hard
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, Result
-from app.kube.reading import get_or_none
+from app.kube.reading import every_item, get_or_none
 from app.kube.resources import RESOURCE_QUOTAS, Resource
 from app.kube.store import EventType, Key, Store
 from app.sandbox.standins.catalog import DiscoveringClient, deletable_resources
@@ -55,11 +55,5 @@ class QuotaCounter:
 
 async def _all(client: KubeClient, resource: Resource, namespace: str) -> list[JSON]:
     """Every object of a kind in the namespace. Items of lists do not say their kind."""
-    found: list[JSON] = []
-    token = ""
-    while True:
-        page = await client.list_page(resource, namespace=namespace, continue_token=token)
-        found += [{**item, "kind": resource.kind} for item in page.items]
-        token = page.continue_token
-        if not token:
-            return found
+    items = every_item(lambda token: client.list_page(resource, namespace=namespace, continue_token=token))
+    return [{**item, "kind": resource.kind} async for item in items]

@@ -33,7 +33,7 @@ _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
 class _ExpectedError(Transient):
-    """The statuses say it."""
+    """A reason that is in the statuses already."""
 
     expected = True
 
@@ -69,7 +69,7 @@ class _Run:
 
 
 class Reconciler:
-    """`settled` is told the workload and every rule that has to do with it, after each run. Requests take `turns`."""
+    """Calls `settled` after each run, with the workload and its rules. Each request waits for one of the `turns`."""
 
     def __init__(
         self,

@@ -56,7 +56,7 @@ class QuietTime:
 
     async def come(self, namespace: str) -> None:
         end = time.monotonic() + (_BUSY_PAUSE if namespace in self._known else _FIRST_PAUSE)
-        while self._waiting(namespace) and time.monotonic() < end:  # noqa: ASYNC110 - an empty queue tells nobody
+        while self._waiting(namespace) and time.monotonic() < end:  # noqa: ASYNC110 - a queue has no event for it
             await asyncio.sleep(_LOOK)
         self._known.add(namespace)
 

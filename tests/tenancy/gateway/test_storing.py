@@ -12,7 +12,7 @@ from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import WORKLOADS
-from tests.tenancy.conftest import Infra, Start, until
+from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import (
     POD,
     Sender,
@@ -91,42 +91,44 @@ async def test_a_workload_that_is_stored_already_costs_nothing(infra: Infra, sta
     await asyncio.gather(closing, return_exceptions=True)
 
 
+def large(name: str) -> dict[str, Any]:
+    return pod(name, annotations={"large": "x" * 20_000})
+
+
+async def filled(infra: Infra, start: Start, limits: Limits) -> tuple[Door, grpc.aio.AioRpcError]:
+    """A gateway with room for two large Pods of tenant1, which are there, and how it refuses a third."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=limits)
+    for name in ("a", "b"):
+        await put(door.tenant("tenant1"), large(name), method="Create")
+    await until(lambda: len(door.gateway._sources.pods) == 2)
+    error = await fails(put(door.tenant("tenant1"), large("c"), method="Create"))
+    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    return door, error
+
+
 async def test_bytes_of_pods_are_bounded_together(infra: Infra, start: Start) -> None:
     """Those that exist may be written again, and one that goes makes room."""
-    await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(pods_bytes=50_000))
+    door, error = await filled(infra, start, Limits(pods_bytes=50_000))
     channel = door.tenant("tenant1")
-    for name in ("a", "b"):
-        await put(channel, pod(name, annotations={"large": "x" * 20_000}), method="Create")
-    await until(lambda: len(door.gateway._sources.pods) == 2)
-    error = await fails(put(channel, pod("c", annotations={"large": "x" * 20_000}), method="Create"))
-    assert error.code() is CODE.RESOURCE_EXHAUSTED
     assert "exceeded quota: 20" in (error.details() or "")
     assert (error.details() or "").endswith("at most 50000 together")
     await put(channel, pod("a", annotations={"large": "y" * 21_000}))
     await put(channel, pod("small"), method="Create")
     await resources(channel).Delete(resource_pb.DeleteRequest(type=type_of("Pod"), id=resource_pb.ResourceId(name="b")))
     await until(lambda: door.gateway._sources.pods.get(NS, "b") is None)
-    await put(channel, pod("c", annotations={"large": "x" * 20_000}), method="Create")
+    await put(channel, large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "c", "small"}
 
 
 async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, start: Start) -> None:
-    await infra.add_tenant("tenant1")
-    door = await start(limits=Limits(pending_pods_bytes=50_000))
-    channel = door.tenant("tenant1")
-    for name in ("a", "b"):
-        await put(channel, pod(name, annotations={"large": "x" * 20_000}), method="Create")
-    await until(lambda: len(door.gateway._sources.pods) == 2)
-    another = pod("c", annotations={"large": "x" * 20_000})
-    error = await fails(put(channel, another, method="Create"))
-    assert error.code() is CODE.RESOURCE_EXHAUSTED
+    door, error = await filled(infra, start, Limits(pending_pods_bytes=50_000))
     assert "beside Pods without a node of 4" in (error.details() or "")
     target = {"apiVersion": "v1", "kind": "Node", "name": "dpu"}
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": target}
     await infra.client.post(f"/api/v1/namespaces/{NS}/pods/a/binding", binding)
     await until(lambda: door.gateway._storing._pending[NS] < 30_000)
-    await put(channel, another, method="Create")
+    await put(door.tenant("tenant1"), large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "b", "c"}
 
 
