@@ -49,9 +49,11 @@ def find_marks(package: Path) -> list[Mark]:
     for path in sorted(package.rglob("*.py")):
         if path.name.endswith(("_pb2.py", "_pb2_grpc.py")):
             continue
-        tree = ast.parse(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
         found |= set(_told(tree))
-        mentioned |= {key: path for key in keys_in(tree) if key not in mentioned}
+        if any(domain in text for domain in _OURS):
+            mentioned |= {key: path for key in keys_in(tree) if key not in mentioned}
     missing = sorted(mentioned.keys() - {mark.key for mark in found})
     if missing:
         key = missing[0]

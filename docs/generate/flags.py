@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 import typing
@@ -30,9 +31,10 @@ def flags_page() -> Page:
     return page("docs/reference/flags.md", "Commands and flags", _INTRO, *sections)
 
 
-def commands() -> list[tuple[tuple[str, ...], Any]]:
+@functools.cache
+def commands() -> tuple[tuple[tuple[str, ...], Any], ...]:
     """Every command that is shown, by its words (`("berth", "certs", "make")`), in the order of the help."""
-    return list(_walk((_PROGRAM,), typer.main.get_command(cli)))
+    return tuple(_walk((_PROGRAM,), typer.main.get_command(cli)))
 
 
 def shown(command: Any) -> list[Any]:

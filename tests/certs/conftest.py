@@ -10,7 +10,7 @@ from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def now() -> datetime:
     """The present, whole seconds: handshakes are checked against the real clock."""
     return datetime.now(UTC).replace(microsecond=0)

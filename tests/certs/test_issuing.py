@@ -62,11 +62,14 @@ def contexts(tmp_path: Path, files: dict[str, bytes], *, trust: bytes) -> tuple[
     return server, client
 
 
-@pytest.mark.parametrize("algorithm", ["ecdsa", "rsa"])
-@pytest.mark.parametrize("name", ["berth", SERVICE, f"{SERVICE}.cluster.local", "extra.example", "127.0.0.1"])
-def test_a_strict_client_accepts_every_name(tmp_path, now, algorithm, name) -> None:
+@pytest.fixture(scope="module", params=["ecdsa", "rsa"])
+def files(request: pytest.FixtureRequest, now: datetime) -> dict[str, bytes]:
     names = serving_names(service="berth", namespace="kube-system", dns=["extra.example"], addresses=["127.0.0.1"])
-    files = make({}, names=names, now=now, algorithm=algorithm)
+    return make({}, names=names, now=now, algorithm=request.param)
+
+
+@pytest.mark.parametrize("name", ["berth", SERVICE, f"{SERVICE}.cluster.local", "extra.example", "127.0.0.1"])
+def test_a_strict_client_accepts_every_name(tmp_path, files, name) -> None:
     server, client = contexts(tmp_path, files, trust=files["ca.crt"])
     assert handshake(server, client, name=name) == "TLSv1.3"
 

@@ -20,11 +20,13 @@ SETTINGS = {
     "certificates": certificates.load,
 }
 
+_COMMAND = typer.main.get_command(cli)
+
 
 def parsed(arguments: list[str]) -> dict[str, object]:
     """What the command line makes of a container's arguments, before the command runs."""
-    command = typer.main.get_command(cli)
     words = normalize(arguments, switches=_SWITCHES)
+    command = _COMMAND
     context = click.Context(command)
     while isinstance(command, click.Group) or hasattr(command, "commands"):
         command = command.commands[words.pop(0)]  # type: ignore[attr-defined]  # a group, Typer's or click's

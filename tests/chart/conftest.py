@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import json
 import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
@@ -66,9 +68,13 @@ def chart() -> helm_python.Chart:
 def render(chart: helm_python.Chart) -> Render:
     """Renders values into objects, as `helm template` does."""
 
+    @functools.cache
+    def manifests_of(values: str, name: str, namespace: str) -> list[str]:
+        texts = chart.render(json.loads(values), name=name, namespace=namespace)
+        return [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
+
     def rendered(values: JSON | None = None, *, name: str = "berth", namespace: str = NAMESPACE) -> Rendered:
-        texts = chart.render(values or {}, name=name, namespace=namespace)
-        manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
+        manifests = manifests_of(json.dumps(values or {}), name, namespace)
         return Rendered(obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj)
 
     return rendered

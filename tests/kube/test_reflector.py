@@ -331,7 +331,7 @@ async def test_pages_that_do_not_come_in_time_become_smaller(server: ApiServer, 
         return None
 
     server.fault = slow
-    client._session.deadline = 2.0
+    client._session.deadline = 0.5
     store = Store(value)
     async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
