@@ -50,16 +50,19 @@ def read_files(directory: Path) -> dict[str, bytes]:
     Raises UsageError where the directory or one of its files cannot be read.
     """
     for _ in range(_READ_ATTEMPTS):
-        folder = directory / (_target(directory) or "")
+        target = _target(directory)
+        folder = directory / target
         try:
-            if not folder.is_dir():
-                return {}
             paths = sorted(path for path in folder.iterdir() if path.suffix in {".crt", ".key"})
-            return {path.name: path.read_bytes() for path in paths}
-        except FileNotFoundError:  # two generations went by between resolving and reading: resolve again
-            continue
+            files = {path.name: path.read_bytes() for path in paths}
+            if folder.is_dir():
+                return files
+        except (FileNotFoundError, NotADirectoryError):
+            if _target(directory) == target and not folder.is_dir():
+                return {}
         except OSError as error:
             raise UsageError(f"cannot read certificates in {directory}: {error.strerror or error}") from error
+        # Two generations went by between resolving and reading: resolve again.
     raise UsageError(f"cannot read certificates in {directory}: its files keep changing")
 
 
@@ -125,4 +128,5 @@ def _hide_leftovers(directory: Path, files: Mapping[str, bytes]) -> None:
 def _drop_generations(directory: Path, *, keep: set[str]) -> None:
     for folder in directory.glob(f"{_GENERATION}*"):
         if folder.name not in keep and folder.is_dir() and not folder.is_symlink():
-            shutil.rmtree(folder)
+            # A reader that has resolved its name shall find the whole folder or none.
+            shutil.rmtree(folder.rename(f"{folder}.gone"))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import threading
+from pathlib import Path
 
 import pytest
 
-from app.certs.files import read_files, write_files
+from app.certs import files
+from app.certs.files import DATA, read_files, write_files
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
 from app.errors import UsageError
@@ -66,6 +69,39 @@ def test_a_reader_never_meets_two_generations(tmp_path) -> None:
             writer.join()
     assert len(seen) > 1
     assert len(list(tmp_path.glob("..berth-*"))) == 2  # the current generation and the one before
+
+
+def test_a_reader_that_resolved_a_folder_in_removal_reads_the_current_one(tmp_path, monkeypatch) -> None:
+    """However far the removal is: with one file left, and with none."""
+    write_files(tmp_path, pair(1))
+    old = (tmp_path / DATA).readlink()
+    resolve, remove = files._target, shutil.rmtree
+    read = []
+
+    def late_reader() -> dict[str, bytes]:
+        resolved = iter([str(old)])
+        monkeypatch.setattr(files, "_target", lambda directory: next(resolved, None) or resolve(directory))
+        return read_files(tmp_path)
+
+    def slowly(folder: Path) -> None:
+        (folder / "tls.key").unlink()
+        read.append(late_reader())
+        remove(folder)
+        read.append(late_reader())
+
+    monkeypatch.setattr(shutil, "rmtree", slowly)
+    write_files(tmp_path, pair(2))
+    assert not read
+    write_files(tmp_path, pair(3))
+    assert read == [pair(3), pair(3)]
+
+
+def test_a_link_to_nothing_holds_no_files(tmp_path) -> None:
+    write_files(tmp_path, pair(1))
+    shutil.rmtree(tmp_path / (tmp_path / DATA).readlink())
+    assert read_files(tmp_path) == {}
+    write_files(tmp_path, pair(2))
+    assert read_files(tmp_path) == pair(2)
 
 
 def test_plain_files_are_taken_over(tmp_path) -> None:
