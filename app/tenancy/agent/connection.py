@@ -76,7 +76,7 @@ class Connection:
         self._listeners: dict[Stream, list[Callable[[], None]]] = {}
 
     def subscribe(self, stream: Stream, listener: Callable[[], None]) -> None:
-        """Calls `listener` when the gateway refuses this stream, and when it refuses it with other words."""
+        """Calls `listener` when this stream is lost, when the gateway refuses it, and when the refusal changes."""
         self._listeners.setdefault(stream, []).append(listener)
 
     def waiting(self) -> list[str]:
@@ -126,8 +126,9 @@ class Connection:
             await self._opened.wait()
             started = loop.time()
             reason, detail = await self._once(stream, session)
+            lost = stream not in self._problems and reason != "renewed"
             self._problems[stream] = detail
-            self._note(stream, detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else "")
+            self._note(stream, detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else "", lost=lost)
             self._observer.stream_up(stream, up=False)
             self._observer.stream_ended(stream, reason)
             if reason == "renewed":
@@ -201,10 +202,12 @@ class Connection:
         cluster = (CLUSTER_KEY, self._cluster.uid)
         return (cluster, ("tenant-id", self._options.tenant)) if self._options.tenant else (cluster,)
 
-    def _note(self, stream: Stream, refusal: str) -> None:
+    def _note(self, stream: Stream, refusal: str, *, lost: bool) -> None:
         before, self._refusals[stream] = self._refusals.get(stream, ""), refusal
-        if refusal and refusal != before:
+        refused = bool(refusal) and refusal != before
+        if refused:
             log.warning("the gateway refuses this cluster", stream=stream, reason=refusal)
+        if lost or refused:
             for listener in self._listeners.get(stream, ()):
                 listener()
 

@@ -99,7 +99,9 @@ class RuleSync:
         view, have = self._store.get(self._namespace, name), self._remote.items.get(name)
         if not self._remote.synced:
             problem, refusal = self._connection.problem("rules"), self._connection.refusal("rules")
-            return await unreached(view, problem=problem, refusal=refusal, patience=self._patience, writer=self._writer)
+            return await unreached(
+                view, problem=problem, refusal=refusal, patience=self._patience, writer=self._writer, changes=True
+            )
         if view is None:
             await self._remove(name, have)
             return Done()
@@ -143,8 +145,8 @@ class RuleSync:
     async def _show(self, view: ObjectView, status: pb.RuleStatus) -> None:
         if status.result and status.observed_generation == view.generation:
             await self._writer.write(view, _shown(status))
-        elif view.observed and view.decoded_status().get("result") == "error":
-            # The gateway has taken it since, and its controller has not spoken yet: our own error is no longer true.
+        elif view.observed and view.result != "success":
+            # The gateway has taken it since, and its controller has not spoken yet: our own report is no longer true.
             await self._writer.report(view, Report("", "Pending"))
 
     def _same(self, name: str, want: pb.WorkloadRuleData, have: pb.WorkloadRuleData) -> bool:

@@ -142,23 +142,28 @@ class Patience:
 
 
 async def unreached(
-    view: ObjectView | None, *, problem: str, refusal: str, patience: Patience, writer: StatusWriter
+    view: ObjectView | None,
+    *,
+    problem: str,
+    refusal: str,
+    patience: Patience,
+    writer: StatusWriter,
+    changes: bool = False,
 ) -> Result:
-    """What to do with an object while the gateway is out of reach: nothing for a while, then say so.
+    """What to do with an object while the gateway is out of reach: nothing for a while, then report it.
 
-    A status that is about the present spec stays: what it says was true when we last heard, and will be told again.
-    Not so where the gateway does speak to us, with a `refusal` of all we ask: what the status says is not ours then.
-    Raises ApiError.
+    An error about the present spec stays, and so does a success, unless it `changes` without a change of the spec: then
+    it is not known any more. With a `refusal` of all calls the status is an error at once. Raises ApiError.
     """
     if view is None:
         return Done()
     if refusal:
         await writer.report(view, Report("error", "FailedPrecondition", refusal))
         return Done()
-    if view.observed:
+    if view.observed and not (changes and view.result == "success"):
         return Done()
     left = patience.left(view.name)
     if left > 0:
         return RequeueAfter(left)
-    await writer.report(view, Report("error", "GatewayUnavailable", problem))
+    await writer.report(view, Report("" if view.observed else "error", "GatewayUnavailable", problem))
     return Done()

@@ -34,6 +34,11 @@ class ObjectView:
         return status
 
     @property
+    def result(self) -> str:
+        """`status.result`; "" where there is none."""
+        return str(self.decoded_status().get("result") or "")
+
+    @property
     def observed(self) -> bool:
         """Whether the status is about the spec that stands."""
         return self.decoded_status().get("observedGeneration") == self.generation

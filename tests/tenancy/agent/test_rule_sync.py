@@ -258,27 +258,49 @@ async def test_a_passing_fault_is_not_shown_and_a_lasting_one_is(
 async def test_a_gateway_that_cannot_be_reached_is_shown_on_what_waits_for_it(
     tenant: Tenant, fake: FakeGateway, agents: Runner
 ) -> None:
-    """A rule whose status is about its present spec keeps it."""
+    """What was heard of a rule before is not known any more; that it was refused stays true."""
     await tenant.rule("old")
-    async with agents.while_running(resync=0.1):
-        await until(lambda: "old" in fake.rules)
-        fake.set_status("old", result="success", conditions=READY)
+    await tenant.rule("bad")
+    async with agents.while_running(resync=3600):
+        await until(lambda: {"old", "bad"} <= fake.rules.keys())
+        fake.set_status("old", result="success", matched=3, conditions=READY)
+        fake.set_status("bad", result="error", message="no such host", conditions=READY)
 
         async def success() -> bool:
             return await tenant.result(WORKLOAD_RULES, "old") == "success"
 
+        async def refused() -> bool:
+            return await tenant.result(WORKLOAD_RULES, "bad") == "error"
+
         await until(success)
+        await until(refused)
         await fake.stop()
         await tenant.rule("new")
 
         async def shown() -> bool:
             return (await tenant.status(WORKLOAD_RULES, "new")).get("message", "").startswith("gateway: unavailable")
 
+        async def unknown() -> bool:
+            return (await tenant.status(WORKLOAD_RULES, "old"))["conditions"][0]["status"] == "Unknown"
+
         await until(shown)
-        await asyncio.sleep(0.5)
-        assert await success()
+        await until(unknown)
+        status = await tenant.status(WORKLOAD_RULES, "old")
+        assert status["result"] == ""
+        assert "matched" not in status
+        assert status["message"].startswith("gateway: unavailable")
+        assert status["conditions"][0]["reason"] == "GatewayUnavailable"
+        assert (await tenant.status(WORKLOAD_RULES, "bad"))["message"] == "no such host"
+        fake.rules["old"].ClearField("status")
         await fake.start()
         await until(lambda: "new" in fake.rules)
+
+        async def pending() -> bool:
+            return (await tenant.status(WORKLOAD_RULES, "old"))["conditions"][0]["reason"] == "Pending"
+
+        await until(pending)
+        fake.set_status("old", result="success", matched=4, conditions=READY)
+        await until(success)
 
 
 async def test_two_agents_at_once_do_no_harm(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
