@@ -68,8 +68,9 @@ def controller(
             "--tenant-quota",
             panel=_WORK,
             text="Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, of companions of admin "
-            "rules (companions/Any, companions/SameNode) and of the bytes of all its companions (companions/bytes, "
-            "companions/pending-bytes), in place of the defaults; RESOURCE= removes one",
+            "rules (companions/Any, companions/SameNode), of the bytes of all its companions (companions/bytes, "
+            "companions/pending-bytes) and of those that the scheduler has not looked at yet (companions/queued), in "
+            "place of the defaults; RESOURCE= removes one",
         ),
     ] = ABSENT,
     host_label: HostLabel = ABSENT,

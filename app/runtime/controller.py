@@ -15,7 +15,7 @@ from app.runtime.background import identity, run_background
 from app.runtime.recording import Recorded, recorder
 from app.runtime.standing import Connected, Led, Part, Together
 from app.settings.controller import ControllerSettings
-from app.tenancy.control.bounds import bytes_of, places_of
+from app.tenancy.control.bounds import companion_bounds_of, places_of
 from app.tenancy.control.controller import TenantsController, TenantsOptions
 from app.workloads.control.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
@@ -54,7 +54,7 @@ def _workloads(client: KubeClient, settings: ControllerSettings, events: Events)
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
         places=places_of(settings.quota),
-        bytes_bounds=bytes_of(settings.quota),
+        companion_bounds=companion_bounds_of(settings.quota),
     )
     return WorkloadsController(
         client,

@@ -126,6 +126,12 @@ class Infra:
     async def remove(self, resource: Resource, name: str, namespace: str = T1) -> None:
         await self.admin.delete(resource, name, namespace=namespace)
 
+    async def unschedulable(self, name: str, namespace: str = T1) -> None:
+        """The scheduler found no node."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        body = {"status": {"conditions": [condition]}}
+        await self.admin.patch(PODS, name, body, patch_type="merge", namespace=namespace, subresource="status")
+
     async def bind(self, name: str, namespace: str = T1) -> None:
         """Give a Pod a node, so that its deletion takes until somebody confirms it (`confirm`)."""
         target = {"apiVersion": "v1", "kind": "Node", "name": "dpu"}

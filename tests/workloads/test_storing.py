@@ -11,7 +11,7 @@ from app.kube.resources import RESOURCE_QUOTAS
 from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
-from app.workloads.control.storing import ALL, PENDING, Storing
+from app.workloads.control.storing import ALL, PENDING, QUEUED, Storing
 from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
@@ -35,7 +35,7 @@ async def test_bytes_of_companions_are_bounded_and_another_tenant_has_its_own(in
     for number in range(6):
         await infra.workload(f"u{number}", large="x" * 2000)
     await infra.workload("v", namespace=T2, large="x" * 2000)
-    async with infra.controller(bytes_bounds={ALL: 80 * KIB}):
+    async with infra.controller(companion_bounds={ALL: 80 * KIB}):
         await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 3)
         await eventually(lambda: len(infra.pods(T2)) == 1)
         assert len(infra.pods(T1)) == 3
@@ -46,7 +46,7 @@ async def test_bytes_of_companions_are_bounded_and_another_tenant_has_its_own(in
         made = next(number for number in range(6) if f"r-u{number}" in infra.pods(T1))
         await infra.remove(WORKLOADS, f"workload-u{made}")
         await eventually(lambda: len(infra.pods(T1)) == 3 and f"r-u{made}" not in infra.pods(T1))
-    async with infra.controller(bytes_bounds={ALL: 80 * KIB}):  # which has made none of them
+    async with infra.controller(companion_bounds={ALL: 80 * KIB}):  # which has made none of them
         await eventually(lambda: sum(one.get("reason") == "QuotaExceeded" for one in entries(infra, 6)) == 2)
         assert len(infra.pods(T1)) == 3
 
@@ -55,7 +55,7 @@ async def test_companions_of_the_admins_rules_count_for_the_tenant(infra: Infra)
     await infra.admin_rule("a", inject={f"a{number}": "@" for number in range(10)})
     for number in range(4):
         await infra.workload(f"u{number}", large="x" * 2000)
-    async with infra.controller(bytes_bounds={ALL: 60 * KIB}):
+    async with infra.controller(companion_bounds={ALL: 60 * KIB}):
         await eventually(lambda: sum("tenant tenant1" in one["message"] for one in entries(infra, 4, "admin")) == 2)
         assert len(infra.pods(SYSTEM)) == 2
 
@@ -136,7 +136,7 @@ async def test_companions_without_a_node_are_bounded(infra: Infra) -> None:
     await infra.rule("r", inject={"a": "@"})
     for number in range(4):
         await infra.workload(f"u{number}", large="x" * 2000)
-    async with infra.controller(bytes_bounds={PENDING: 8 * KIB}) as client:
+    async with infra.controller(companion_bounds={PENDING: 8 * KIB}) as client:
         await eventually(lambda: sum(one.get("reason") == "Unscheduled" for one in entries(infra, 4)) == 2)
         message = next(one["message"] for one in entries(infra, 4) if one.get("reason") == "Unscheduled")
         assert message.startswith("the companions without a node of tenant tenant1 have ")
@@ -147,6 +147,68 @@ async def test_companions_without_a_node_are_bounded(infra: Infra) -> None:
         await infra.bind(second)
         await eventually(lambda: len(infra.pods(T1)) == 4)
         assert client.counts["delete pods"] == client.counts["patch pods"] == 0
+
+
+def test_one_workload_is_woken_for_each_turn_of_the_scheduler_that_is_free() -> None:
+    woken = list[str]()
+    storing = Storing({QUEUED: 2}, wake=lambda workload: woken.append(workload[1]))
+    one = replace(companion_of(pod("one", KIB)), queued=True)
+    storing.seen(one.key, None, one)
+    assert not storing.crowded((T1, "a"))
+    assert storing.obstacle(T1, KEY, KIB) is None  # it is being made
+    assert [storing.crowded((T1, name)) for name in "abcb"] == [True] * 4
+    assert not storing.crowded((T2, "a"))
+    storing.seen(one.key, one, replace(one, queued=False))
+    assert woken == ["a"]
+    storing.failed(KEY)
+    assert woken == ["a", "b", "c"]
+    assert not storing._crowded
+    # What never comes is forgotten, and a workload that was woken may have had no use for its turn.
+    for name in ("two", "three"):
+        assert storing.obstacle(T1, (T1, name), KIB) is None
+    assert storing.crowded((T1, "d"))
+    storing.forget()
+    assert woken == ["a", "b", "c", "d"]
+
+
+async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
+    infra: Infra, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those of other tenants wait behind them; what has no node does so no more."""
+    monkeypatch.setattr("app.workloads.control.reconciling._CROWDED_PAUSE", 0.2)
+    await infra.rule("r")
+    await infra.rule("r", namespace=T2)
+    for number in range(5):
+        await infra.workload(f"u{number}")
+    async with infra.controller(companion_bounds={QUEUED: 2}) as client:
+        await eventually(lambda: len(infra.pods(T1)) == 2)
+        await eventually(lambda: sum(one.get("reason") == "Queued" for one in entries(infra, 5)) == 3)
+        await infra.workload("v", namespace=T2)
+        await eventually(lambda: len(infra.pods(T2)) == 1)
+        first, second = infra.pods(T1)
+        await infra.bind(first)
+        await eventually(lambda: len(infra.pods(T1)) == 3)
+        await infra.unschedulable(second)
+        await eventually(lambda: len(infra.pods(T1)) == 4)
+        assert client.counts["create pods"] == 5
+        third = next(name for name in infra.pods(T1) if name not in (first, second))
+        await infra.bind(third)
+        await eventually(lambda: len(infra.pods(T1)) == 5)
+        for name in infra.pods(T1).keys() - {first, third}:
+            await infra.bind(name)
+        # A change of the template is no way around it.
+        await infra.rule("r", image="other")
+        await eventually(lambda: sum("deletionTimestamp" in one["metadata"] for one in infra.pods(T1).values()) == 2)
+        async with asyncio.timeout(PATIENCE):
+            while [one["spec"]["containers"][0]["image"] for one in infra.pods(T1).values()] != ["other"] * 5:
+                for name, one in infra.pods(T1).items():
+                    if "deletionTimestamp" in one["metadata"]:
+                        await infra.confirm(name)
+                    elif one["spec"]["containers"][0]["image"] == "other" and not one["spec"].get("nodeName"):
+                        await infra.bind(name)
+                waiting = [one for one in infra.pods(T1).values() if not one["spec"].get("nodeName")]
+                assert len(waiting) <= 2
+                await asyncio.sleep(0.05)
 
 
 async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +262,7 @@ async def test_successors_without_a_node_are_bounded(infra: Infra) -> None:
         await eventually(lambda: len(infra.pods(T1)) == 4)
         for name in infra.pods(T1):
             await infra.bind(name)
-    async with infra.controller(bytes_bounds={PENDING: 8 * KIB}):
+    async with infra.controller(companion_bounds={PENDING: 8 * KIB}):
         await infra.rule("r", image="other", inject={"a": "@"})
         await eventually(lambda: sum("deletionTimestamp" in one["metadata"] for one in infra.pods(T1).values()) == 2)
         await eventually(lambda: sum(one.get("reason") == "Unscheduled" for one in entries(infra, 4)) == 2)
@@ -249,7 +311,7 @@ async def test_many_companions_of_one_tenant_hold_up_none_of_another(infra: Infr
                 await infra.workload("v", namespace=T2)
 
     client.before = note
-    async with infra.controller(client, workers=2):
+    async with infra.controller(client, workers=2, companion_bounds={}):
         await eventually(lambda: len(made) == 181)
     await client.close()
     assert made.index("quiet-v") < 60

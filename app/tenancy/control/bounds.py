@@ -21,7 +21,7 @@ from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.tenancy.control.state import FIELD_MANAGER
 from app.wire import JSON
 from app.workloads.control.places import COMPANIONS, DEFAULT_PLACES
-from app.workloads.control.storing import DEFAULT_BYTES
+from app.workloads.control.storing import DEFAULT_BOUNDS
 from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
 
 ISOLATION = "berth-isolation"
@@ -41,7 +41,7 @@ DEFAULT_QUOTA: Mapping[str, int] = {
     # One for each template that a DaemonSet has had, as many as it says.
     "count/controllerrevisions.apps": 640,
     **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
-    **DEFAULT_BYTES,
+    **DEFAULT_BOUNDS,
 }
 _OF_COMPANIONS = [name for name in DEFAULT_QUOTA if name.startswith(COMPANIONS)]
 _FORM = "want RESOURCE=NUMBER, and nothing behind the = to remove a bound"
@@ -126,9 +126,9 @@ def places_of(quota: Mapping[str, int]) -> dict[Policy, int]:
     return {policy: quota[name] for policy in DEFAULT_PLACES if (name := f"{COMPANIONS}{policy}") in quota}
 
 
-def bytes_of(quota: Mapping[str, int]) -> dict[str, int]:
-    """How many bytes companions of one tenant may have; without the bounds that there are not."""
-    return {name: quota[name] for name in DEFAULT_BYTES if name in quota}
+def companion_bounds_of(quota: Mapping[str, int]) -> dict[str, int]:
+    """The bounds of all companions of one tenant; without those that were removed."""
+    return {name: quota[name] for name in DEFAULT_BOUNDS if name in quota}
 
 
 async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Bound]) -> None:

@@ -1,6 +1,7 @@
 """What one tenant has the API server store: bytes written in time, and bytes of its Pods at a time.
 
-A ResourceQuota counts objects. etcd keeps every state that was written until it is compacted, minutes later. No I/O.
+A ResourceQuota counts objects. etcd keeps every state that was written until it is compacted, minutes later. Pods of
+all tenants wait in one queue of the scheduler. No I/O.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.views import View
 
+_QUEUED_PAUSE = 1.0
+"""Seconds; the scheduler looks at some 50 Pods in that time where it finds no node for any of them."""
+
 
 class Storing:
     """Judged by what the cache of the resource service's Pods shows: what is on its way comes on top."""
@@ -23,6 +27,7 @@ class Storing:
         self._pods = pods
         self._bytes: Counter[str] = Counter()
         self._pending: Counter[str] = Counter()
+        self._queued: Counter[str] = Counter()
         self._written: Rate[str] = Rate(per_second=limits.stored_bytes_per_second, burst=limits.stored_bytes_burst)
         pods.subscribe(self._changed)
 
@@ -37,8 +42,11 @@ class Storing:
             raise later(f"more than {kib:g} KiB a second are to be stored for this tenant", delay)
 
     def room(self, namespace: str, name: str, size: int) -> None:
-        """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others."""
+        """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others, or too early."""
         known = self._pods.get(namespace, name)
+        if known is None and self._queued[namespace] >= self._limits.queued_pods:
+            text = f"the scheduler has not looked at {self._queued[namespace]} Pods of this tenant yet"
+            raise later(f"{text}; at most {self._limits.queued_pods} may wait for it", _QUEUED_PAUSE)
         self._fits(self._bytes[namespace] - (known.size if known else 0), size, self._limits.pods_bytes, "Pods")
         if known is None or known.pending:
             others = self._pending[namespace] - (known.pending if known else 0)
@@ -58,6 +66,7 @@ class Storing:
             if one is not None:
                 self._bytes[namespace] += sign * one.size
                 self._pending[namespace] += sign * one.pending
-        for counted in (self._bytes, self._pending):
+                self._queued[namespace] += sign * one.queued
+        for counted in (self._bytes, self._pending, self._queued):
             if not counted[namespace]:
                 del counted[namespace]

@@ -41,8 +41,9 @@ class Companion:
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
-    by say the same as the others. `policy` is that of the rule when it was made. `bound`: it has a node. `size` is its
-    bytes, about. `version` is the resource version that showed it so first, 0 where the server has none to compare.
+    by say the same as the others. `policy` is that of the rule when it was made. `bound`: it has a node. `queued`: the
+    scheduler has not looked at it yet. `size` is its bytes, about. `version` is the resource version that showed it so
+    first, 0 where the server has none to compare.
     """
 
     namespace: str
@@ -58,6 +59,7 @@ class Companion:
     intact: bool = True
     policy: Policy = "Any"
     bound: bool = False
+    queued: bool = False
     size: int = field(default=0, compare=False)
     version: int = field(default=0, compare=False)
 
@@ -130,6 +132,7 @@ def companion_of(pod: JSON) -> Companion:
         intact=annotations.get(RULE_NAME) == rule[1] and metadata["labels"].get(WORKLOAD_ID) == shorten(workload[1]),
         policy=policy_of(annotations),
         bound=is_bound(pod),
+        queued=is_queued(pod),
         size=size_of(pod),
         version=version_of(metadata),
     )
@@ -138,6 +141,14 @@ def companion_of(pod: JSON) -> Companion:
 def is_bound(pod: JSON) -> bool:
     """Whether the Pod has a node."""
     return bool((pod.get("spec") or {}).get("nodeName"))
+
+
+def is_queued(pod: JSON) -> bool:
+    """Whether the scheduler has yet to look at the Pod for the first time; then it has a node, or a condition."""
+    status = pod.get("status") or {}
+    if is_bound(pod) or pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
+        return False
+    return not any(condition.get("type") == "PodScheduled" for condition in status.get("conditions") or ())
 
 
 def size_of(pod: JSON) -> int:

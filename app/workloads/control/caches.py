@@ -21,7 +21,7 @@ from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
 from app.workloads.control.expectations import Expectations
 from app.workloads.control.places import DEFAULT_PLACES, Places
-from app.workloads.control.storing import DEFAULT_BYTES, Storing
+from app.workloads.control.storing import DEFAULT_BOUNDS, Storing
 from app.workloads.control.warming import Warming
 from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
@@ -87,7 +87,7 @@ class Caches:
         options: CompanionOptions,
         *,
         places: Mapping[Policy, int] = DEFAULT_PLACES,
-        bytes_bounds: Mapping[str, int] = DEFAULT_BYTES,
+        companion_bounds: Mapping[str, int] = DEFAULT_BOUNDS,
     ) -> None:
         self._options = options
         self.listeners: Listeners | None = None
@@ -102,7 +102,7 @@ class Caches:
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.expectations = Expectations(lambda key: self.companions.get(*key))
         self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
-        self.storing = Storing(bytes_bounds)
+        self.storing = Storing(companion_bounds, wake=self._wake)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
         self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
@@ -226,8 +226,8 @@ class Caches:
         if self.listeners is None:
             return
         met = self.expectations.seen(key, old, new)
-        if old is not None and new is not None and replace(old, bound=new.bound) == new:
-            return  # it has a node by now, which changes nothing else
+        if old is not None and new is not None and replace(old, bound=new.bound, queued=new.queued) == new:
+            return  # it was scheduled, or not, which changes nothing else
         for one, count in ((old, -1), (new, 1)):
             if one is None:
                 continue

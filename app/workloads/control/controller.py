@@ -24,7 +24,7 @@ from app.workloads.control.failures import DENIED_PAUSE, Restarts
 from app.workloads.control.findings import Findings
 from app.workloads.control.places import DEFAULT_PLACES
 from app.workloads.control.reconciling import Reconciler
-from app.workloads.control.storing import DEFAULT_BYTES
+from app.workloads.control.storing import DEFAULT_BOUNDS
 from app.workloads.control.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import (
     ADMIN_RULES,
@@ -62,7 +62,7 @@ class ControllerOptions:
     status_interval: float = 1.0
     restart_pause: float = 10.0
     places: Mapping[Policy, int] = field(default_factory=lambda: DEFAULT_PLACES)
-    bytes_bounds: Mapping[str, int] = field(default_factory=lambda: DEFAULT_BYTES)
+    companion_bounds: Mapping[str, int] = field(default_factory=lambda: DEFAULT_BOUNDS)
 
 
 class WorkloadsController:
@@ -80,7 +80,7 @@ class WorkloadsController:
         self._caches = caches = Caches(
             CompanionOptions(options.system_namespace, options.placement),
             places=options.places,
-            bytes_bounds=options.bytes_bounds,
+            companion_bounds=options.companion_bounds,
         )
         findings = Findings()
         reconciler = Reconciler(

@@ -18,7 +18,15 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, companion_of, injected_mark, is_bound, size_of, version_of
+from app.workloads.companions.marks import (
+    Companion,
+    companion_of,
+    injected_mark,
+    is_bound,
+    is_queued,
+    size_of,
+    version_of,
+)
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
@@ -29,6 +37,9 @@ log = structlog.get_logger(__name__)
 
 _AT_ONCE = 16
 """Rules of a workload that are looked at before others may run: each takes some 10 µs."""
+_CROWDED_PAUSE = 30.0
+"""Seconds; a workload that was crowded out is woken before, when the scheduler has looked at others."""
+_QUEUED = Waiting("Queued", "the scheduler has yet to look at other companions of the tenant")
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
@@ -51,6 +62,7 @@ class _Run:
     """What one reconcile has found out so far."""
 
     workload: ObjectKey
+    crowded_before: bool
     findings: dict[ObjectKey, Finding] = field(default_factory=dict)
     desired: dict[ObjectKey, Planned] = field(default_factory=dict)
     failures: list[Transient] = field(default_factory=list)
@@ -91,7 +103,7 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        run = _Run(key)
+        run = _Run(key, crowded_before=self._caches.storing.is_crowded_out(key))
         if stored is not None and stored.workload is not None:
             await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
@@ -166,6 +178,8 @@ class Reconciler:
     async def _replace(self, planned: Planned, companion: Companion, run: _Run) -> None:
         """The old one runs until its successor may be made."""
         storing = self._caches.storing
+        if self._is_crowded(planned, run):
+            return
         if (obstacle := storing.replacement(companion, size_of(planned.manifest))) is not None:
             raise _RefusedError(obstacle)
         try:
@@ -190,8 +204,19 @@ class Reconciler:
         run.findings[planned.rule] = Problem("QuotaExceeded", shortage, of_workload=True)
         return False
 
+    def _is_crowded(self, planned: Planned, run: _Run) -> bool:
+        """Whether other companions of the tenant come first. A status says so where this lasts."""
+        if not self._caches.storing.crowded(run.workload):
+            return False
+        run.again.append(_CROWDED_PAUSE)
+        if run.crowded_before:
+            run.findings[planned.rule] = _QUEUED
+        return True
+
     async def _create(self, planned: Planned, run: _Run) -> None:
         tenant, storing = run.workload[0], self._caches.storing
+        if not storing.is_making(planned.key) and self._is_crowded(planned, run):
+            return
         full = run.full.get(planned.namespace)
         obstacle = full or storing.obstacle(tenant, planned.key, size_of(planned.manifest))
         if obstacle is not None:
@@ -311,6 +336,7 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         injected=tuple(sorted(planned.injected)),
         policy=planned.policy,
         bound=is_bound(pod),
+        queued=is_queued(pod),
         size=size_of(pod),
         version=version_of(metadata),
     )

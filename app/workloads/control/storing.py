@@ -1,11 +1,14 @@
-"""What the companions of one tenant's workloads cost the cluster to store: bytes at a time, and bytes written in time.
+"""What the companions of one tenant cost the cluster: bytes at a time, bytes written in time, turns of the scheduler.
 
 A ResourceQuota counts Pods, and a Pod may have 1.5 MiB. etcd keeps every state that was written until it is compacted,
-minutes later; the API server, the scheduler and the gateway keep each Pod in memory. No I/O.
+minutes later; the API server, the scheduler and the gateway keep each Pod in memory. Pods of all tenants wait in one
+queue of the scheduler, which writes at most 50 times a second which of them have no node. No I/O.
 """
 
 from __future__ import annotations
 
+import itertools
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -16,13 +19,15 @@ from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
 
-ALL, PENDING = "companions/bytes", "companions/pending-bytes"
+ALL, PENDING, QUEUED = "companions/bytes", "companions/pending-bytes", "companions/queued"
 """The names of the bounds in `--tenant-quota`."""
-DEFAULT_BYTES: Mapping[str, int] = {
+DEFAULT_BOUNDS: Mapping[str, int] = {
     # 8 KiB for each of the 20,000 Pods that a tenant may have.
     ALL: 160 * 1024 * 1024,
     # The scheduler writes each Pod without a node again when there is another reason for it, every ten seconds at most.
     PENDING: 8 * 1024 * 1024,
+    # Two seconds of the scheduler, where it finds no node for any of them.
+    QUEUED: 100,
 }
 _PER_SECOND = 256 * 1024
 _BURST = 128 * 1024 * 1024
@@ -44,10 +49,22 @@ class _Making:
 
 
 class Storing:
-    """`bounds` are in bytes; one that is missing is none. What is being made counts until the watch has shown it."""
+    """A bound that is missing is none. What is being made counts until the watch has shown it.
 
-    def __init__(self, bounds: Mapping[str, int], *, clock: Callable[[], float] = time.monotonic) -> None:
+    `wake` is told a workload that was `crowded` out and may have its companions made now.
+    """
+
+    def __init__(
+        self,
+        bounds: Mapping[str, int],
+        *,
+        wake: Callable[[ObjectKey], None] = lambda _: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._bounds = bounds
+        self._wake = wake
+        # By tenant, the oldest first.
+        self._crowded: dict[str, dict[ObjectKey, None]] = {}
         self._stored: Counter[tuple[str, str]] = Counter()
         self._clock = clock
         self._making: dict[ObjectKey, _Making] = {}
@@ -60,23 +77,46 @@ class Storing:
             self._drop(key)
         for one, sign in ((old, -1), (new, 1)):
             if one is not None:
-                self._add(one.workload[0], sign * one.size, pending=not one.bound)
+                self._add(one.workload[0], sign, one.size, pending=not one.bound, queued=one.queued)
+        if old is not None and old.queued:
+            self._let_in(old.workload[0])
 
     def failed(self, key: ObjectKey) -> None:
         """The companion was not made: nothing was written."""
         if (making := self._drop(key)) is not None:
             self._writes.spend(making.tenant, -making.size)
+            self._let_in(making.tenant)
 
     def expire(self) -> None:
         """Forget what was to be made and never came."""
         now = self._clock()
         for key in [key for key, making in self._making.items() if making.until < now]:
             self._drop(key)
+        for tenant in list(self._crowded):
+            self._let_in(tenant)
 
     def forget(self) -> None:
         """The API server that was to make them may have been replaced."""
         for key in list(self._making):
             self._drop(key)
+        for tenant in list(self._crowded):
+            self._let_in(tenant)
+
+    def is_making(self, key: ObjectKey) -> bool:
+        """Whether this companion counts as one that is being made."""
+        return key in self._making
+
+    def is_crowded_out(self, workload: ObjectKey) -> bool:
+        """Whether it was `crowded`, and has not been woken since."""
+        return workload in self._crowded.get(workload[0], ())
+
+    def crowded(self, workload: ObjectKey) -> bool:
+        """Whether so many companions of the tenant wait for the scheduler that none is to be made now for another."""
+        tenant = workload[0]
+        if self._room(tenant) > 0:
+            return False
+        self._crowded.setdefault(tenant, {})[workload] = None
+        return True
 
     def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
@@ -125,13 +165,26 @@ class Storing:
 
     def _make(self, tenant: str, key: ObjectKey, size: int, *, replacing: bool) -> None:
         self._making[key] = _Making(tenant, size, self._clock() + _REMEMBERED, replacing)
-        self._add(tenant, size, pending=True)
+        self._add(tenant, 1, size, pending=True, queued=True)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making.tenant, -making.size, pending=True)
+            self._add(making.tenant, -1, making.size, pending=True, queued=True)
         return making
+
+    def _room(self, tenant: str) -> int:
+        """How many more companions may wait for the scheduler."""
+        return self._bounds.get(QUEUED, sys.maxsize) - self._stored[QUEUED, tenant]
+
+    def _let_in(self, tenant: str) -> None:
+        """Wake one for each that may be made."""
+        crowded = self._crowded.get(tenant, {})
+        for workload in list(itertools.islice(crowded, max(0, self._room(tenant)))):
+            del crowded[workload]
+            self._wake(workload)
+        if not crowded:
+            self._crowded.pop(tenant, None)
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:
         """What is too much with so many bytes more; "" where nothing is."""
@@ -144,8 +197,8 @@ class Storing:
             f"raise --tenant-quota {bound}"
         )
 
-    def _add(self, tenant: str, size: int, *, pending: bool) -> None:
-        for bound in (ALL, PENDING) if pending else (ALL,):
-            self._stored[bound, tenant] += size
+    def _add(self, tenant: str, sign: int, size: int, *, pending: bool, queued: bool) -> None:
+        for bound, amount in ((ALL, size), (PENDING, size * pending), (QUEUED, queued)):
+            self._stored[bound, tenant] += sign * amount
             if not self._stored[bound, tenant]:
                 del self._stored[bound, tenant]

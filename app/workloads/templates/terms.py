@@ -1,7 +1,8 @@
 """How much a tenant's Pod may give the scheduler to look at. Pure.
 
-One scheduler schedules the Pods of all tenants, one after another. Terms of pod affinity and anti-affinity cost more
-than their own Pod's turn: while the Pod runs, the scheduler goes through them for every other Pod too.
+One scheduler schedules the Pods of all tenants, one after another. Terms that select Pods cost more than their own
+Pod's turn: while the Pod runs, the scheduler goes through them for every other Pod, and while it waits for a node, for
+each Pod that comes or goes (queueing hints, KEP-4247).
 
 What Berth and the API server add to a Pod never takes it beyond a bound that it kept before: the placement adds
 conditions to the terms of required node affinity, the API server merges `matchLabelKeys` into selectors,
@@ -23,6 +24,8 @@ MOST_CONDITIONS: Final = 32
 """Match expressions, match fields and match labels of one term, together."""
 MOST_VALUES: Final = 256
 """Values of one match expression or match field."""
+MOST_SELECTING: Final = 64
+"""Match expressions, their values, and labels of all selectors of Pods in one Pod, together."""
 _EVERY_POD = "which the scheduler goes through for every other Pod too"
 _OWN_POD = "through which the scheduler goes while other Pods wait"
 _KEYS = ("matchLabelKeys", "mismatchLabelKeys")
@@ -32,20 +35,21 @@ _KEYS = ("matchLabelKeys", "mismatchLabelKeys")
 class Bound:
     """How many items a list may have; `term` is where in an item its conditions stand.
 
-    In a Pod that the API server has taken there may be `added` more items, and in each item `conditions_added` more
-    conditions.
+    `selects`: these are selectors of Pods. In a Pod that the API server has taken there may be `added` more items, and
+    in each item `conditions_added` more conditions.
     """
 
     most: int
     unit: str
     cost: str
     term: str = ""
+    selects: bool = False
     added: int = 0
     conditions_added: int = 0
 
 
-_REQUIRED_TERMS = Bound(16, "terms", _EVERY_POD)
-_PREFERRED_TERMS = Bound(16, "terms", _EVERY_POD, term="podAffinityTerm")
+_REQUIRED_TERMS = Bound(16, "terms", _EVERY_POD, selects=True)
+_PREFERRED_TERMS = Bound(16, "terms", _EVERY_POD, selects=True, term="podAffinityTerm")
 BOUNDS: Final[Mapping[str, Bound]] = {
     f"affinity.podAffinity.{REQUIRED}": _REQUIRED_TERMS,
     f"affinity.podAffinity.{PREFERRED}": _PREFERRED_TERMS,
@@ -54,7 +58,7 @@ BOUNDS: Final[Mapping[str, Bound]] = {
     # The placement adds the host and the tenant. It adds a term where there is none.
     TERMS_FIELD: Bound(16, "terms", _OWN_POD, conditions_added=2),
     f"affinity.nodeAffinity.{PREFERRED}": Bound(16, "terms", _OWN_POD, term="preference"),
-    "topologySpreadConstraints": Bound(16, "constraints", _OWN_POD),
+    "topologySpreadConstraints": Bound(16, "constraints", _OWN_POD, selects=True),
     # The controller of DaemonSets adds up to seven, admission plugins three and one for each extended resource.
     "tolerations": Bound(64, "tolerations", _OWN_POD, added=16),
 }
@@ -63,6 +67,7 @@ BOUNDS: Final[Mapping[str, Bound]] = {
 
 def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
     """One line for each list with more than a tenant's Pod may have in it. What is in such a list is not looked at."""
+    selecting = 0
     for field, bound in BOUNDS.items():
         above, _, name = field.rpartition(".")
         holder = at(spec, above)
@@ -72,7 +77,12 @@ def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
             continue
         conditions = MOST_CONDITIONS + (bound.conditions_added if admitted else 0)
         for here, item in each(holder, name, _below(path, above)):
-            yield from _conditions(at(item, bound.term), _below(here, bound.term), conditions, bound.cost)
+            term = at(item, bound.term)
+            yield from _conditions(term, _below(here, bound.term), conditions, bound.cost)
+            selecting += _selecting(term) if bound.selects else 0
+    if selecting > MOST_SELECTING:
+        what = f"{selecting} match expressions, values and labels select Pods in affinity and topologySpreadConstraints"
+        yield _line(path, f"{what}, through which the scheduler goes for each Pod that comes or goes", MOST_SELECTING)
 
 
 def _conditions(term: Any, path: str, most: int, cost: str) -> Iterator[str]:
@@ -89,6 +99,14 @@ def _conditions(term: Any, path: str, most: int, cost: str) -> Iterator[str]:
                 yield _line(f"{here}.values", f"{length} values, {cost}", MOST_VALUES)
     if count > most:
         yield _line(path, f"{count} match expressions, fields and labels, {cost}", most)
+
+
+def _selecting(term: Any) -> int:
+    """What one selector of Pods counts for; the API server merges a label key as an expression with one value."""
+    selector = member(term, "labelSelector")
+    expressions = [expression for _, expression in each(selector, "matchExpressions", "")]
+    values = sum(_length(expression, "values") for expression in expressions)
+    return _length(selector, "matchLabels") + len(expressions) + values + 2 * _unmerged(term)
 
 
 def _unmerged(term: Any) -> int:

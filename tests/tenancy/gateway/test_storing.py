@@ -132,5 +132,23 @@ async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, s
     assert await infra.names(PODS, NS) == {"a", "b", "c"}
 
 
+async def test_few_pods_of_a_tenant_wait_for_the_scheduler_at_a_time(infra: Infra, start: Start) -> None:
+    """Pods of other tenants wait behind them; what has no node does so no more."""
+    door, error = await filled(infra, start, Limits(queued_pods=2))
+    assert "the scheduler has not looked at 2 Pods of this tenant yet; at most 2 may wait" in (error.details() or "")
+    assert dict(error.trailing_metadata() or ())["grpc-retry-pushback-ms"] == "1001"
+    channel = door.tenant("tenant1")
+    await put(channel, pod("a", annotations={"changed": "yes"}))
+    await infra.add_tenant("tenant2")
+    await put(door.tenant("tenant2"), pod("a"), method="Create")
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    status = {"status": {"conditions": [condition]}}
+    await infra.client.patch(PODS, "a", status, patch_type="merge", namespace=NS, subresource="status")
+    await until(lambda: door.gateway._storing._queued[NS] == 1)
+    await put(channel, pod("c"), method="Create")
+    await until(lambda: door.gateway._storing._queued[NS] == 2)
+    assert (await fails(put(channel, pod("d"), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
+
+
 def test_all_workloads_of_a_tenant_are_stored_at_once() -> None:
     assert Limits().stored_bytes_burst >= Limits().workloads_bytes

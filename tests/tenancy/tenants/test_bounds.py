@@ -15,7 +15,7 @@ from app.tenancy.control.bounds import (
     ISOLATION,
     OBJECTS,
     bounds_of,
-    bytes_of,
+    companion_bounds_of,
     ensure_bounds,
     parse_quota,
     places_of,
@@ -236,8 +236,14 @@ def test_the_setting_changes_and_removes_defaults() -> None:
 def test_bounds_of_companions_are_none_of_the_namespace() -> None:
     quota = parse_quota(["companions/Any=5", "companions/SameNode=", "companions/bytes=1Gi"])
     assert places_of(quota) == {"Any": 5}
-    assert bytes_of(quota) == {"companions/bytes": 2**30, "companions/pending-bytes": 8 * 2**20}
-    assert bytes_of(parse_quota(["companions/bytes="])) == {"companions/pending-bytes": 8 * 2**20}
+    assert companion_bounds_of(quota) == {
+        "companions/bytes": 2**30,
+        "companions/pending-bytes": 8 * 2**20,
+        "companions/queued": 100,
+    }
+    assert companion_bounds_of(parse_quota(["companions/bytes=", "companions/queued="])) == {
+        "companions/pending-bytes": 8 * 2**20
+    }
     assert bounds_of(quota) == bounds_of(DEFAULT_QUOTA)
     assert places_of(DEFAULT_QUOTA)["SameNode"] == DEFAULT_QUOTA["count/pods"]
 
