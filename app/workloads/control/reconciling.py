@@ -178,8 +178,6 @@ class Reconciler:
     async def _replace(self, planned: Planned, companion: Companion, run: _Run) -> None:
         """The old one runs until its successor may be made."""
         storing = self._caches.storing
-        if self._is_crowded(planned, run):
-            return
         if (obstacle := storing.replacement(companion, size_of(planned.manifest))) is not None:
             raise _RefusedError(obstacle)
         try:
@@ -215,7 +213,7 @@ class Reconciler:
 
     async def _create(self, planned: Planned, run: _Run) -> None:
         tenant, storing = run.workload[0], self._caches.storing
-        if not storing.is_making(planned.key) and self._is_crowded(planned, run):
+        if self._is_crowded(planned, run):
             return
         full = run.full.get(planned.namespace)
         obstacle = full or storing.obstacle(tenant, planned.key, size_of(planned.manifest))

@@ -40,7 +40,7 @@ _REMEMBERED = 300.0
 
 @dataclass(slots=True)
 class _Making:
-    """`replacing`: its predecessor has to go first."""
+    """`replacing`: its predecessor has to go first, so that it is not in the scheduler's queue yet."""
 
     tenant: str
     size: int
@@ -102,10 +102,6 @@ class Storing:
         for tenant in list(self._crowded):
             self._let_in(tenant)
 
-    def is_making(self, key: ObjectKey) -> bool:
-        """Whether this companion counts as one that is being made."""
-        return key in self._making
-
     def is_crowded_out(self, workload: ObjectKey) -> bool:
         """Whether it was `crowded`, and has not been woken since."""
         return workload in self._crowded.get(workload[0], ())
@@ -121,7 +117,8 @@ class Storing:
     def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
         if (making := self._making.get(key)) is not None and making.replacing:
-            making.replacing = False
+            self._drop(key)
+            self._make(tenant, key, making.size, replacing=False)
             return None
         self._drop(key)
         if text := self._beyond(ALL, tenant, size):
@@ -165,12 +162,12 @@ class Storing:
 
     def _make(self, tenant: str, key: ObjectKey, size: int, *, replacing: bool) -> None:
         self._making[key] = _Making(tenant, size, self._clock() + _REMEMBERED, replacing)
-        self._add(tenant, 1, size, pending=True, queued=True)
+        self._add(tenant, 1, size, pending=True, queued=not replacing)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making.tenant, -1, making.size, pending=True, queued=True)
+            self._add(making.tenant, -1, making.size, pending=True, queued=not making.replacing)
         return making
 
     def _room(self, tenant: str) -> int:
