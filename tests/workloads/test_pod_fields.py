@@ -15,7 +15,7 @@ from app.tenancy.gateway.manifests import prepare
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.isolation import MOST_GRACE_SECONDS
 from app.workloads.templates.marks import foreign_metadata
-from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_VALUES
+from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_SELECTING, MOST_VALUES
 
 JSON = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -239,7 +239,10 @@ def test_the_row_of_a_list_says_the_figures(field: str) -> None:
     bound, _ = LISTS[field]
     (line,) = [line for line in PAGE.read_text().splitlines() if line.startswith("|") and f"`{field}`" in line]
     assert f"At most {bound.most} {bound.unit}" in line
-    if bound.unit != "tolerations":
+    if bound.selects:
+        assert f"{MOST_CONDITIONS} match expressions and labels in each" in line
+        assert f"at most {MOST_SELECTING}" in line
+    elif bound.unit != "tolerations":
         assert f"{MOST_CONDITIONS} match expressions, fields and labels in each" in line
         assert f"{MOST_VALUES} values in one expression" in line
     assert not bound.added or f"{bound.added} more" in line
