@@ -69,8 +69,8 @@ def controller(
             panel=_WORK,
             text="Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, of companions of admin "
             "rules (companions/Any, companions/SameNode), of the bytes of all its companions (companions/bytes, "
-            "companions/pending-bytes) and of those that the scheduler has not looked at yet (companions/queued), in "
-            "place of the defaults; RESOURCE= removes one",
+            "companions/pending-bytes) and of those without a node (companions/pending, companions/pending-of-host, "
+            "companions/queued), in place of the defaults; RESOURCE= removes one",
         ),
     ] = ABSENT,
     host_label: HostLabel = ABSENT,

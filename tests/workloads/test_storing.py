@@ -11,7 +11,8 @@ from app.kube.resources import RESOURCE_QUOTAS
 from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
-from app.workloads.control.storing import ALL, PENDING, QUEUED, Storing
+from app.workloads.control.pending import NUMBER, OF_HOST, QUEUED
+from app.workloads.control.storing import ALL, PENDING, Storing
 from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
@@ -75,16 +76,16 @@ def pod(name: str, size: int) -> JSON:
 def test_what_is_written_in_time_is_bounded() -> None:
     now = 0.0
     storing = Storing({}, clock=lambda: now)
-    assert storing.obstacle(T1, KEY, 128 * KIB * KIB) is None
-    refused = storing.obstacle(T1, KEY, 256 * KIB)
+    assert storing.obstacle((T1, "u"), KEY, 128 * KIB * KIB) is None
+    refused = storing.obstacle((T1, "u"), KEY, 256 * KIB)
     assert isinstance(refused, Waiting)
     assert (refused.reason, storing.pause(T1, 256 * KIB)) == ("Throttled", 1.0)
-    assert storing.obstacle(T2, KEY, 256 * KIB) is None
+    assert storing.obstacle((T2, "u"), KEY, 256 * KIB) is None
     now += 1.0
-    assert storing.obstacle(T1, KEY, 256 * KIB) is None
+    assert storing.obstacle((T1, "u"), KEY, 256 * KIB) is None
     # What was refused was not written.
     storing.failed(KEY)
-    assert storing.obstacle(T1, KEY, 256 * KIB) is None
+    assert storing.obstacle((T1, "u"), KEY, 256 * KIB) is None
     # A deletion cannot wait, and what is made afterwards does.
     storing.wrote(T1, 512 * KIB)
     assert storing.pause(T1, 256 * KIB) == 3.0
@@ -97,9 +98,9 @@ def test_the_successor_of_a_companion_is_paid_for_before_it_goes() -> None:
     assert storing.replacement(one, 50 * KIB) is None  # though both together are beyond the bound
     storing.seen(one.key, one, replace(one, ending=True))
     storing.seen(one.key, replace(one, ending=True), None)
-    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    assert isinstance(storing.obstacle((T1, "u"), KEY, 50 * KIB), Problem)
     storing.wrote(T1, 128 * KIB * KIB)
-    assert storing.obstacle(T1, one.key, 50 * KIB) is None
+    assert storing.obstacle((T1, "u"), one.key, 50 * KIB) is None
     storing.seen(one.key, None, replace(one, uid="successor"))
     assert not storing._making
     assert isinstance(storing.replacement(one, 50 * KIB), Waiting)
@@ -114,18 +115,18 @@ def test_the_successor_of_a_companion_is_paid_for_before_it_goes() -> None:
 def test_the_bound_follows_the_cache() -> None:
     """What is being made counts as well, until it is seen or has failed."""
     storing, one = Storing({ALL: 100 * KIB}), companion_of(pod("one", 60 * KIB))
-    assert storing.obstacle(T1, one.key, 60 * KIB) is None
-    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    assert storing.obstacle((T1, "u"), one.key, 60 * KIB) is None
+    assert isinstance(storing.obstacle((T1, "u"), KEY, 50 * KIB), Problem)
     storing.failed(one.key)
-    assert storing.obstacle(T1, KEY, 50 * KIB) is None
+    assert storing.obstacle((T1, "u"), KEY, 50 * KIB) is None
     storing.forget()
     storing.seen(one.key, None, one)
-    assert isinstance(storing.obstacle(T1, KEY, 50 * KIB), Problem)
+    assert isinstance(storing.obstacle((T1, "u"), KEY, 50 * KIB), Problem)
     smaller = replace(companion_of(pod("one", 30 * KIB)), version=2)
     storing.seen(one.key, one, smaller)
-    assert storing.obstacle(T1, KEY, 50 * KIB) is None
+    assert storing.obstacle((T1, "u"), KEY, 50 * KIB) is None
     storing.seen(KEY, None, replace(one, name="two"))
-    assert isinstance(storing.obstacle(T1, (T1, "three"), 20 * KIB), Problem)
+    assert isinstance(storing.obstacle((T1, "u"), (T1, "three"), 20 * KIB), Problem)
     storing.seen(KEY, replace(one, name="two"), None)
     storing.seen(one.key, smaller, None)
     assert not storing._stored
@@ -149,33 +150,71 @@ async def test_companions_without_a_node_are_bounded(infra: Infra) -> None:
         assert client.counts["delete pods"] == client.counts["patch pods"] == 0
 
 
-def test_one_workload_is_woken_for_each_turn_of_the_scheduler_that_is_free() -> None:
+def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     woken = list[str]()
-    storing = Storing({QUEUED: 2}, wake=lambda workload: woken.append(workload[1]))
+    storing = Storing({QUEUED: 2, NUMBER: 3, OF_HOST: 9}, wake=lambda workload: woken.append(workload[1]))
     one = replace(companion_of(pod("one", KIB)), queued=True)
+
+    def reasons(names: str, tenant: str = T1) -> list[str]:
+        found = [storing.pending.obstacle((tenant, name), None) for name in names]
+        return [waiting.reason if waiting else "" for waiting in found]
+
     storing.seen(one.key, None, one)
-    assert not storing.crowded((T1, "a"))
-    assert storing.obstacle(T1, KEY, KIB) is None  # it is being made
-    assert [storing.crowded((T1, name)) for name in "abcb"] == [True] * 4
-    assert not storing.crowded((T2, "a"))
+    assert reasons("a") == [""]
+    assert storing.obstacle((T1, "u"), KEY, KIB) is None  # it is being made
+    assert reasons("abcb") == ["Queued"] * 4
+    assert reasons("a", T2) == [""]
+    storing.seen(KEY, None, replace(one, name="two"))
+    storing.seen(one.key, one, one)
+    assert not woken
     storing.seen(one.key, one, replace(one, queued=False))
     assert woken == ["a"]
-    storing.failed(KEY)
+    storing.seen(KEY, replace(one, name="two"), None)
     assert woken == ["a", "b", "c"]
-    assert not storing._crowded
-    # What never comes is forgotten, and a workload that was woken may have had no use for its turn.
     for name in ("two", "three"):
-        assert storing.obstacle(T1, (T1, name), KIB) is None
-    assert storing.crowded((T1, "d"))
-    storing.forget()
+        assert storing.obstacle((T1, "u"), (T1, name), KIB) is None
+    # What the scheduler has looked at still has no node.
+    storing.seen((T1, "two"), None, replace(one, name="two", queued=False))
+    storing.seen((T1, "three"), None, replace(one, name="three", queued=False))
+    assert reasons("de") == ["Unscheduled"] * 2
+    storing.seen(one.key, replace(one, queued=False), replace(one, queued=False, bound=True))
     assert woken == ["a", "b", "c", "d"]
+    # One that was woken may have had no use for the place.
+    storing.expire()
+    assert woken == ["a", "b", "c", "d", "e"]
+    assert not storing.pending._waiting
+
+
+def test_a_successor_waits_for_the_scheduler_only_when_it_is_made() -> None:
+    storing = Storing({QUEUED: 1, NUMBER: 2, OF_HOST: 2})
+    first, second, third = (companion_of(pod(name, KIB)) for name in ("one", "two", "three"))
+    bound = [replace(one, bound=True, queued=False, host="h") for one in (first, second, third)]
+    for one in bound:
+        storing.seen(one.key, None, one)
+    assert [storing.replacement(one, KIB) for one in bound[:2]] == [None, None]
+    waiting = storing.replacement(bound[2], KIB)
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason == "Unscheduled"
+    for one in bound[:2]:
+        storing.seen(one.key, one, None)
+    assert storing.obstacle((T1, "u"), first.key, KIB, "h") is None
+    waiting = storing.obstacle((T1, "u"), second.key, KIB, "h")
+    assert isinstance(waiting, Waiting)
+    assert waiting.reason == "Queued"
+    storing.seen(first.key, None, replace(bound[0], uid="new"))
+    assert storing.obstacle((T1, "u"), second.key, KIB, "h") is None
+    storing.seen(second.key, None, replace(bound[1], uid="new"))
+    for one in bound:
+        storing.seen(one.key, one, None)
+    assert not storing.pending._counted
+    assert not storing._making
 
 
 async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of other tenants wait behind them; what has no node does so no more."""
-    monkeypatch.setattr("app.workloads.control.reconciling._CROWDED_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.control.reconciling._QUEUED_PAUSE", 0.2)
     await infra.rule("r")
     await infra.rule("r", namespace=T2)
     for number in range(5):
@@ -196,7 +235,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
         await eventually(lambda: len(infra.pods(T1)) == 5)
         for name in infra.pods(T1).keys() - {first, third}:
             await infra.bind(name)
-        # A change of the template is no way around it. What has to end first is not in the scheduler's queue.
+        # A change of the template is no way around it.
         await infra.rule("r", image="other")
         await eventually(lambda: sum("deletionTimestamp" in one["metadata"] for one in infra.pods(T1).values()) == 5)
         for name in infra.pods(T1):
@@ -209,6 +248,27 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
                 for name in waiting:
                     await infra.bind(name)
                 await asyncio.sleep(0.05)
+
+
+async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra) -> None:
+    """What has no node is looked at again and again, so there are few for one host, and in all."""
+    await infra.rule("r", policy="SameNode")
+    for number in range(4):
+        await infra.workload(f"u{number}", node="full")
+    async with infra.controller(companion_bounds={NUMBER: 4, OF_HOST: 2}):
+        await eventually(lambda: sum(one.get("reason") == "Unscheduled" for one in entries(infra, 4)) == 2)
+        message = next(one["message"] for one in entries(infra, 4) if one.get("reason") == "Unscheduled")
+        assert message == (
+            "tenant tenant1 has as many companions without a node for host full as it may; the cloud admin can raise "
+            "--tenant-quota companions/pending-of-host"
+        )
+        full = [*infra.pods(T1)]
+        for number in range(4, 7):
+            await infra.workload(f"u{number}", node=f"host-{number}")
+        await eventually(lambda: len(infra.pods(T1)) == 4)
+        await eventually(lambda: any("companions/pending" in one["message"][-18:] for one in entries(infra, 7)))
+        await infra.bind(full[0])
+        await eventually(lambda: len(infra.pods(T1)) == 5)
 
 
 async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:

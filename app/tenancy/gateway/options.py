@@ -82,8 +82,8 @@ class Limits:
     """… and of all Pods together, 8 KiB for each of those that a tenant may have …"""
     pending_pods_bytes: int = 8 * 1024 * 1024
     """… of those without a node, which the scheduler writes again and again …"""
-    queued_pods: int = 100
-    """… how many of them the scheduler has not looked at yet: the Pods of other tenants wait behind them …"""
+    pending_pods: int = 100
+    """… and how many these are: Pods of other tenants wait behind them for the scheduler …"""
     daemon_set_bytes: int = 16 * 1024
     """… and of a DaemonSet, which has as many Pods as there are nodes, all of them made anew with each change …"""
     manifest_bytes: int = 1024 * 1024

@@ -31,7 +31,7 @@ from app.tenancy.gateway.views import View
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as pb_grpc
 from app.wire import JSON
-from app.workloads.model import COMPANION, RESOURCE_OWNER, SOURCE_HASH
+from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
 
 FIELD_MANAGER = "berth-gateway"
 
@@ -170,6 +170,8 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         """
         if manifest.resource == PODS:
             self._storing.room(namespace, manifest.name, manifest.size)
+        elif manifest.resource == DAEMON_SETS and not uid:
+            self._storing.schedulable(namespace)
         self._storing.write(namespace, manifest.size)
         unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}
         body = {**manifest.body, "metadata": {**manifest.body["metadata"], **unless}}

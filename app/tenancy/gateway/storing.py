@@ -15,9 +15,6 @@ from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.views import View
 
-_QUEUED_PAUSE = 1.0
-"""Seconds; the scheduler looks at some 50 Pods in that time where it finds no node for any of them."""
-
 
 class Storing:
     """Judged by what the cache of the resource service's Pods shows: what is on its way comes on top."""
@@ -27,7 +24,7 @@ class Storing:
         self._pods = pods
         self._bytes: Counter[str] = Counter()
         self._pending: Counter[str] = Counter()
-        self._queued: Counter[str] = Counter()
+        self._unbound: Counter[str] = Counter()
         self._written: Rate[str] = Rate(per_second=limits.stored_bytes_per_second, burst=limits.stored_bytes_burst)
         pods.subscribe(self._changed)
 
@@ -42,15 +39,20 @@ class Storing:
             raise later(f"more than {kib:g} KiB a second are to be stored for this tenant", delay)
 
     def room(self, namespace: str, name: str, size: int) -> None:
-        """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others, or too early."""
+        """RESOURCE_EXHAUSTED where a Pod of so many bytes is too much beside the others."""
         known = self._pods.get(namespace, name)
-        if known is None and self._queued[namespace] >= self._limits.queued_pods:
-            text = f"the scheduler has not looked at {self._queued[namespace]} Pods of this tenant yet"
-            raise later(f"{text}; at most {self._limits.queued_pods} may wait for it", _QUEUED_PAUSE)
+        if known is None:
+            self.schedulable(namespace)
         self._fits(self._bytes[namespace] - (known.size if known else 0), size, self._limits.pods_bytes, "Pods")
         if known is None or known.pending:
             others = self._pending[namespace] - (known.pending if known else 0)
             self._fits(others, size, self._limits.pending_pods_bytes, "Pods without a node")
+
+    def schedulable(self, namespace: str) -> None:
+        """RESOURCE_EXHAUSTED where so many Pods have no node that no more are to be made."""
+        if (pending := self._unbound[namespace]) >= self._limits.pending_pods:
+            text = f"{EXCEEDED_QUOTA}: {pending} Pods of this tenant have no node: at most {self._limits.pending_pods}"
+            raise Refused(Code.RESOURCE_EXHAUSTED, text)
 
     def _fits(self, others: int, size: int, most: int, what: str) -> None:
         if others + size > most:
@@ -66,7 +68,7 @@ class Storing:
             if one is not None:
                 self._bytes[namespace] += sign * one.size
                 self._pending[namespace] += sign * one.pending
-                self._queued[namespace] += sign * one.queued
-        for counted in (self._bytes, self._pending, self._queued):
+                self._unbound[namespace] += sign * bool(one.pending)
+        for counted in (self._bytes, self._pending, self._unbound):
             if not counted[namespace]:
                 del counted[namespace]

@@ -17,7 +17,7 @@ from app.tenancy.model import Tenant
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
-from app.workloads.companions.marks import is_bound, is_queued, size_of
+from app.workloads.companions.marks import is_bound, size_of
 from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_NAMESPACE_PREFIX, WORKLOAD
 
 log = structlog.get_logger(__name__)
@@ -28,7 +28,6 @@ class View:
     """One object as its tenant sees it: `message` is the serialized message of its watch.
 
     `size` are the bytes of what its author says of a Pod that is no companion, `pending` those of one without a node.
-    `queued`: it is one that the scheduler has not looked at yet.
     """
 
     namespace: str
@@ -36,7 +35,6 @@ class View:
     message: bytes
     size: int = field(default=0, compare=False)
     pending: int = field(default=0, compare=False)
-    queued: bool = False
 
 
 def known_tenant(obj: JSON) -> Tenant | None:
@@ -79,8 +77,7 @@ def view_pod(obj: JSON) -> View | None:
         summary.manifest = canonical(_manifest(metadata, spec))
     message = summary.SerializeToString(deterministic=True)
     size = 0 if companion else size_of(obj)
-    queued = not companion and is_queued(obj)
-    return View(namespace, metadata["name"], message, size, 0 if is_bound(obj) else size, queued)
+    return View(namespace, metadata["name"], message, size, 0 if is_bound(obj) else size)
 
 
 def _conditions(status: JSON) -> list[JSON]:

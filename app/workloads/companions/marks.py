@@ -41,9 +41,9 @@ class Companion:
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
-    by say the same as the others. `policy` is that of the rule when it was made. `bound`: it has a node. `queued`: the
-    scheduler has not looked at it yet. `size` is its bytes, about. `version` is the resource version that showed it so
-    first, 0 where the server has none to compare.
+    by say the same as the others. `host` is that whose DPU it is for, None for one that may be on any. `bound`: it has
+    a node. `queued`: the scheduler has not looked at it yet. `size` is its bytes, about. `version` is the resource
+    version that showed it so first, 0 where the server has none to compare.
     """
 
     namespace: str
@@ -57,7 +57,7 @@ class Companion:
     ending: bool = False
     lost: bool = False
     intact: bool = True
-    policy: Policy = "Any"
+    host: str | None = None
     bound: bool = False
     queued: bool = False
     size: int = field(default=0, compare=False)
@@ -68,14 +68,20 @@ class Companion:
         return self.namespace, self.name
 
     @property
+    def policy(self) -> Policy:
+        """That of the rule when it was made."""
+        return "Any" if self.host is None else "SameNode"
+
+    @property
     def of_admin(self) -> bool:
         """Whether it is outside of its workload's namespace, as those of the cloud admin's rules alone are."""
         return self.namespace != self.workload[0]
 
 
-def policy_of(annotations: Mapping[str, str]) -> Policy:
-    """Which policy a companion was made by."""
-    return "SameNode" if DPU_OF_HOST in annotations else "Any"
+def host_of(annotations: Mapping[str, str]) -> str | None:
+    """The host whose DPU a companion is for; None for one that was made by the policy Any."""
+    host = annotations.get(DPU_OF_HOST)
+    return host if host is None else intern(host)
 
 
 def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:
@@ -130,7 +136,7 @@ def companion_of(pod: JSON) -> Companion:
         ending=bool(metadata.get("deletionTimestamp")),
         lost=_lost(pod),
         intact=annotations.get(RULE_NAME) == rule[1] and metadata["labels"].get(WORKLOAD_ID) == shorten(workload[1]),
-        policy=policy_of(annotations),
+        host=host_of(annotations),
         bound=is_bound(pod),
         queued=is_queued(pod),
         size=size_of(pod),

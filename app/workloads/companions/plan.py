@@ -17,7 +17,7 @@ from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.marks import annotations_of, digest_of, injected_mark, labels_of, policy_of
+from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
 from app.workloads.companions.naming import companion_name, companion_namespace
 from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Policy, Rule, Workload
 from app.workloads.rules.keys import Key, compile_key
@@ -46,7 +46,7 @@ class Planned:
     rule: ObjectKey
     namespace: str
     name: str
-    policy: Policy
+    host: str | None
     spec_hash: str
     digest: bytes
     injected: Mapping[str, str]
@@ -56,6 +56,11 @@ class Planned:
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
+
+    @property
+    def policy(self) -> Policy:
+        """By which it is made."""
+        return "Any" if self.host is None else "SameNode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +191,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         rule=rule.key,
         namespace=namespace,
         name=name,
-        policy=policy_of(annotations),
+        host=host_of(annotations),
         spec_hash=spec_hash,
         digest=digest_of(injected),
         injected=injected,

@@ -31,15 +31,15 @@ from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting,
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
+from app.workloads.control.pending import QUEUED_REASON
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE = 16
 """Rules of a workload that are looked at before others may run: each takes some 10 µs."""
-_CROWDED_PAUSE = 30.0
-"""Seconds; a workload that was crowded out is woken before, when the scheduler has looked at others."""
-_QUEUED = Waiting("Queued", "the scheduler has yet to look at other companions of the tenant")
+_QUEUED_PAUSE = 30.0
+"""Seconds; a workload is woken before, when the scheduler has looked at others."""
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
@@ -62,7 +62,7 @@ class _Run:
     """What one reconcile has found out so far."""
 
     workload: ObjectKey
-    crowded_before: bool
+    queued_before: bool
     findings: dict[ObjectKey, Finding] = field(default_factory=dict)
     desired: dict[ObjectKey, Planned] = field(default_factory=dict)
     failures: list[Transient] = field(default_factory=list)
@@ -103,7 +103,7 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        run = _Run(key, crowded_before=self._caches.storing.is_crowded_out(key))
+        run = _Run(key, queued_before=self._caches.storing.pending.is_queued(key))
         if stored is not None and stored.workload is not None:
             await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
@@ -202,21 +202,14 @@ class Reconciler:
         run.findings[planned.rule] = Problem("QuotaExceeded", shortage, of_workload=True)
         return False
 
-    def _is_crowded(self, planned: Planned, run: _Run) -> bool:
-        """Whether other companions of the tenant come first. A status says so where this lasts."""
-        if not self._caches.storing.crowded(run.workload):
-            return False
-        run.again.append(_CROWDED_PAUSE)
-        if run.crowded_before:
-            run.findings[planned.rule] = _QUEUED
-        return True
-
     async def _create(self, planned: Planned, run: _Run) -> None:
         tenant, storing = run.workload[0], self._caches.storing
-        if self._is_crowded(planned, run):
-            return
         full = run.full.get(planned.namespace)
-        obstacle = full or storing.obstacle(tenant, planned.key, size_of(planned.manifest))
+        obstacle = full or storing.obstacle(run.workload, planned.key, size_of(planned.manifest), planned.host)
+        if isinstance(obstacle, Waiting) and obstacle.reason == QUEUED_REASON and not run.queued_before:
+            # It takes a moment: a status says so only where it lasts.
+            run.again.append(_QUEUED_PAUSE)
+            return
         if obstacle is not None:
             raise _RefusedError(obstacle)
         try:
@@ -332,7 +325,7 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         spec_hash=planned.spec_hash,
         digest=planned.digest,
         injected=tuple(sorted(planned.injected)),
-        policy=planned.policy,
+        host=planned.host,
         bound=is_bound(pod),
         queued=is_queued(pod),
         size=size_of(pod),

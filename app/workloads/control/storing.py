@@ -1,14 +1,11 @@
-"""What the companions of one tenant cost the cluster: bytes at a time, bytes written in time, turns of the scheduler.
+"""What the companions of one tenant's workloads cost the cluster to store: bytes at a time, and bytes written in time.
 
 A ResourceQuota counts Pods, and a Pod may have 1.5 MiB. etcd keeps every state that was written until it is compacted,
-minutes later; the API server, the scheduler and the gateway keep each Pod in memory. Pods of all tenants wait in one
-queue of the scheduler, which writes at most 50 times a second which of them have no node. No I/O.
+minutes later; the API server, the scheduler and the gateway keep each Pod in memory. No I/O.
 """
 
 from __future__ import annotations
 
-import itertools
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -17,17 +14,17 @@ from dataclasses import dataclass
 from app.kube.rate import Rate
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import Problem, Waiting
+from app.workloads.control.pending import DEFAULT_NUMBERS, NUMBER, OF_HOST, QUEUED, Pending
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
 
-ALL, PENDING, QUEUED = "companions/bytes", "companions/pending-bytes", "companions/queued"
+ALL, PENDING = "companions/bytes", "companions/pending-bytes"
 """The names of the bounds in `--tenant-quota`."""
 DEFAULT_BOUNDS: Mapping[str, int] = {
     # 8 KiB for each of the 20,000 Pods that a tenant may have.
     ALL: 160 * 1024 * 1024,
     # The scheduler writes each Pod without a node again when there is another reason for it, every ten seconds at most.
     PENDING: 8 * 1024 * 1024,
-    # Two seconds of the scheduler, where it finds no node for any of them.
-    QUEUED: 100,
+    **DEFAULT_NUMBERS,
 }
 _PER_SECOND = 256 * 1024
 _BURST = 128 * 1024 * 1024
@@ -43,16 +40,14 @@ class _Making:
     """`replacing`: its predecessor has to go first, so that it is not in the scheduler's queue yet."""
 
     tenant: str
+    host: str | None
     size: int
     until: float
     replacing: bool
 
 
 class Storing:
-    """A bound that is missing is none. What is being made counts until the watch has shown it.
-
-    `wake` is told a workload that was `crowded` out and may have its companions made now.
-    """
+    """A bound that is missing is none. What is being made counts until the watch has shown it, also for `pending`."""
 
     def __init__(
         self,
@@ -62,9 +57,7 @@ class Storing:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._bounds = bounds
-        self._wake = wake
-        # By tenant, the oldest first.
-        self._crowded: dict[str, dict[ObjectKey, None]] = {}
+        self.pending = Pending(bounds, wake=wake)
         self._stored: Counter[tuple[str, str]] = Counter()
         self._clock = clock
         self._making: dict[ObjectKey, _Making] = {}
@@ -73,61 +66,54 @@ class Storing:
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         """The cache of companions has changed."""
         making = self._making.get(key)
+        # What is more comes first, lest a workload is woken for nothing.
+        for one, sign in ((new, 1), (old, -1)):
+            if one is not None:
+                tenant = one.workload[0]
+                self._add(tenant, sign * one.size, pending=not one.bound)
+                self.pending.count(tenant, one.host, sign, queued=one.queued, unbound=not one.bound)
         if making is not None and (not making.replacing or (new is not None and (old is None or old.uid != new.uid))):
             self._drop(key)
-        for one, sign in ((old, -1), (new, 1)):
-            if one is not None:
-                self._add(one.workload[0], sign, one.size, pending=not one.bound, queued=one.queued)
-        if old is not None and old.queued:
-            self._let_in(old.workload[0])
 
     def failed(self, key: ObjectKey) -> None:
         """The companion was not made: nothing was written."""
         if (making := self._drop(key)) is not None:
             self._writes.spend(making.tenant, -making.size)
-            self._let_in(making.tenant)
 
     def expire(self) -> None:
         """Forget what was to be made and never came."""
         now = self._clock()
         for key in [key for key, making in self._making.items() if making.until < now]:
             self._drop(key)
-        for tenant in list(self._crowded):
-            self._let_in(tenant)
+        self.pending.look_again()
 
     def forget(self) -> None:
         """The API server that was to make them may have been replaced."""
         for key in list(self._making):
             self._drop(key)
-        for tenant in list(self._crowded):
-            self._let_in(tenant)
 
-    def is_crowded_out(self, workload: ObjectKey) -> bool:
-        """Whether it was `crowded`, and has not been woken since."""
-        return workload in self._crowded.get(workload[0], ())
-
-    def crowded(self, workload: ObjectKey) -> bool:
-        """Whether so many companions of the tenant wait for the scheduler that none is to be made now for another."""
-        tenant = workload[0]
-        if self._room(tenant) > 0:
-            return False
-        self._crowded.setdefault(tenant, {})[workload] = None
-        return True
-
-    def obstacle(self, tenant: str, key: ObjectKey, size: int) -> Problem | Waiting | None:
+    def obstacle(
+        self, workload: ObjectKey, key: ObjectKey, size: int, host: str | None = None
+    ) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
-        if (making := self._making.get(key)) is not None and making.replacing:
+        tenant, making = workload[0], self._making.get(key)
+        successor = making is not None and making.replacing
+        if not successor:
             self._drop(key)
-            self._make(tenant, key, making.size, replacing=False)
+        # A successor has been counted as one without a node.
+        if waiting := self.pending.obstacle(workload, host, bounds=(QUEUED,) if successor else DEFAULT_NUMBERS):
+            return waiting
+        if making is not None and successor:
+            making.replacing = False
+            self.pending.count(tenant, host, 1, queued=True, unbound=False)
             return None
-        self._drop(key)
         if text := self._beyond(ALL, tenant, size):
             return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
         if text := self._beyond(PENDING, tenant, size):
             return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, size)) is not None:
             return throttled
-        self._make(tenant, key, size, replacing=False)
+        self._make(tenant, host, key, size, replacing=False)
         return None
 
     def replacement(self, companion: Companion, size: int) -> Waiting | None:
@@ -137,11 +123,15 @@ class Storing:
         """
         tenant = companion.workload[0]
         self._drop(companion.key)
+        if companion.bound and (
+            waiting := self.pending.obstacle(companion.workload, companion.host, bounds=(NUMBER, OF_HOST))
+        ):
+            return waiting
         if companion.bound and (text := self._beyond(PENDING, tenant, size)):
             return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, companion.size + size)) is not None:
             return throttled
-        self._make(tenant, companion.key, size, replacing=True)
+        self._make(tenant, companion.host, companion.key, size, replacing=True)
         return None
 
     def throttled(self, tenant: str, size: int) -> Waiting | None:
@@ -160,28 +150,17 @@ class Storing:
         """So many bytes were written, which could not wait."""
         self._writes.spend(tenant, size)
 
-    def _make(self, tenant: str, key: ObjectKey, size: int, *, replacing: bool) -> None:
-        self._making[key] = _Making(tenant, size, self._clock() + _REMEMBERED, replacing)
-        self._add(tenant, 1, size, pending=True, queued=not replacing)
+    def _make(self, tenant: str, host: str | None, key: ObjectKey, size: int, *, replacing: bool) -> None:
+        self._making[key] = _Making(tenant, host, size, self._clock() + _REMEMBERED, replacing)
+        self._add(tenant, size, pending=True)
+        self.pending.count(tenant, host, 1, queued=not replacing)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making.tenant, -1, making.size, pending=True, queued=not making.replacing)
+            self._add(making.tenant, -making.size, pending=True)
+            self.pending.count(making.tenant, making.host, -1, queued=not making.replacing)
         return making
-
-    def _room(self, tenant: str) -> int:
-        """How many more companions may wait for the scheduler."""
-        return self._bounds.get(QUEUED, sys.maxsize) - self._stored[QUEUED, tenant]
-
-    def _let_in(self, tenant: str) -> None:
-        """Wake one for each that may be made."""
-        crowded = self._crowded.get(tenant, {})
-        for workload in list(itertools.islice(crowded, max(0, self._room(tenant)))):
-            del crowded[workload]
-            self._wake(workload)
-        if not crowded:
-            self._crowded.pop(tenant, None)
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:
         """What is too much with so many bytes more; "" where nothing is."""
@@ -194,8 +173,8 @@ class Storing:
             f"raise --tenant-quota {bound}"
         )
 
-    def _add(self, tenant: str, sign: int, size: int, *, pending: bool, queued: bool) -> None:
-        for bound, amount in ((ALL, size), (PENDING, size * pending), (QUEUED, queued)):
-            self._stored[bound, tenant] += sign * amount
+    def _add(self, tenant: str, size: int, *, pending: bool) -> None:
+        for bound in (ALL, PENDING) if pending else (ALL,):
+            self._stored[bound, tenant] += size
             if not self._stored[bound, tenant]:
                 del self._stored[bound, tenant]

@@ -32,6 +32,14 @@ CODE = grpc.StatusCode
 NS = "tenant-tenant1"
 
 
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": POD["spec"]}
+
+
+def daemon_set(**metadata: Any) -> dict[str, Any]:
+    made = manifest("DaemonSet", "d", spec={"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE})
+    return {**made, "metadata": {**made["metadata"], **metadata}}
+
+
 def config(size: int) -> dict[str, Any]:
     return manifest("ConfigMap", "c", data={"a": "x" * size})
 
@@ -107,6 +115,12 @@ async def filled(infra: Infra, start: Start, limits: Limits) -> tuple[Door, grpc
     return door, error
 
 
+async def bind(infra: Infra, name: str) -> None:
+    target = {"apiVersion": "v1", "kind": "Node", "name": "dpu"}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target}
+    await infra.client.post(f"/api/v1/namespaces/{NS}/pods/{name}/binding", binding)
+
+
 async def test_bytes_of_pods_are_bounded_together(infra: Infra, start: Start) -> None:
     """Those that exist may be written again, and one that goes makes room."""
     door, error = await filled(infra, start, Limits(pods_bytes=50_000))
@@ -124,30 +138,28 @@ async def test_bytes_of_pods_are_bounded_together(infra: Infra, start: Start) ->
 async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, start: Start) -> None:
     door, error = await filled(infra, start, Limits(pending_pods_bytes=50_000))
     assert "beside Pods without a node of 4" in (error.details() or "")
-    target = {"apiVersion": "v1", "kind": "Node", "name": "dpu"}
-    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": target}
-    await infra.client.post(f"/api/v1/namespaces/{NS}/pods/a/binding", binding)
+    await bind(infra, "a")
     await until(lambda: door.gateway._storing._pending[NS] < 30_000)
     await put(door.tenant("tenant1"), large("c"), method="Create")
     assert await infra.names(PODS, NS) == {"a", "b", "c"}
 
 
-async def test_few_pods_of_a_tenant_wait_for_the_scheduler_at_a_time(infra: Infra, start: Start) -> None:
-    """Pods of other tenants wait behind them; what has no node does so no more."""
-    door, error = await filled(infra, start, Limits(queued_pods=2))
-    assert "the scheduler has not looked at 2 Pods of this tenant yet; at most 2 may wait" in (error.details() or "")
-    assert dict(error.trailing_metadata() or ())["grpc-retry-pushback-ms"] == "1001"
+async def test_few_pods_of_a_tenant_have_no_node(infra: Infra, start: Start) -> None:
+    """Pods of other tenants wait behind them for the scheduler."""
+    door, error = await filled(infra, start, Limits(pending_pods=2))
+    assert (error.details() or "").endswith("exceeded quota: 2 Pods of this tenant have no node: at most 2")
     channel = door.tenant("tenant1")
     await put(channel, pod("a", annotations={"changed": "yes"}))
+    assert (await fails(put(channel, daemon_set(), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
     await infra.add_tenant("tenant2")
     await put(door.tenant("tenant2"), pod("a"), method="Create")
-    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    status = {"status": {"conditions": [condition]}}
-    await infra.client.patch(PODS, "a", status, patch_type="merge", namespace=NS, subresource="status")
-    await until(lambda: door.gateway._storing._queued[NS] == 1)
+    await bind(infra, "a")
+    await until(lambda: door.gateway._storing._unbound[NS] == 1)
+    await put(channel, daemon_set(), method="Create")
     await put(channel, pod("c"), method="Create")
-    await until(lambda: door.gateway._storing._queued[NS] == 2)
-    assert (await fails(put(channel, pod("d"), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
+    await until(lambda: door.gateway._storing._unbound[NS] == 2)
+    await put(channel, daemon_set(annotations={"changed": "yes"}))
+    assert (await fails(put(channel, pod("e"), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
 
 
 def test_all_workloads_of_a_tenant_are_stored_at_once() -> None:

@@ -240,9 +240,13 @@ def test_bounds_of_companions_are_none_of_the_namespace() -> None:
         "companions/bytes": 2**30,
         "companions/pending-bytes": 8 * 2**20,
         "companions/queued": 100,
+        "companions/pending": 300,
+        "companions/pending-of-host": 32,
     }
-    assert companion_bounds_of(parse_quota(["companions/bytes=", "companions/queued="])) == {
-        "companions/pending-bytes": 8 * 2**20
+    removed = ["companions/bytes=", "companions/queued=", "companions/pending=", "companions/pending-of-host=9"]
+    assert companion_bounds_of(parse_quota(removed)) == {
+        "companions/pending-bytes": 8 * 2**20,
+        "companions/pending-of-host": 9,
     }
     assert bounds_of(quota) == bounds_of(DEFAULT_QUOTA)
     assert places_of(DEFAULT_QUOTA)["SameNode"] == DEFAULT_QUOTA["count/pods"]

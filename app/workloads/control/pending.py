@@ -1,0 +1,97 @@
+"""How many companions of one tenant wait for a node, and which workloads wait until these have one. No I/O.
+
+Pods of all tenants wait in one queue of the scheduler. It binds at most 50 Pods a second, and writes as often why one
+has no node (its `clientConnection.qps`); one change in a cluster can bring all Pods without a node back into the queue.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable, Container, Iterator, Mapping
+
+from app.workloads.companions.plan import Waiting
+from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
+
+QUEUED, NUMBER, OF_HOST = "companions/queued", "companions/pending", "companions/pending-of-host"
+"""The names of the bounds in `--tenant-quota`."""
+DEFAULT_NUMBERS: Mapping[str, int] = {
+    # Two seconds of the scheduler.
+    QUEUED: 100,
+    # Six seconds, for what has no node and may be looked at again.
+    NUMBER: 300,
+    # So that a DPU that is full leaves room for the companions on others.
+    OF_HOST: 32,
+}
+QUEUED_REASON = "Queued"
+"""Reason of a companion that is made as soon as the scheduler has looked at others."""
+_Group = tuple[str, str]
+"""A bound, and the tenant's namespace, with the host where it is one for hosts."""
+
+
+class Pending:
+    """A bound that is missing is none. `wake` is told a workload that met an obstacle which is gone now."""
+
+    def __init__(self, bounds: Mapping[str, int], *, wake: Callable[[ObjectKey], None]) -> None:
+        self._bounds = bounds
+        self._wake = wake
+        self._counted: Counter[_Group] = Counter()
+        # The oldest first.
+        self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
+
+    def count(self, tenant: str, host: str | None, by: int, *, queued: bool, unbound: bool = True) -> None:
+        """So many more companions have no node; `queued`: the scheduler has not looked at them yet."""
+        for group in self._groups(tenant, host):
+            if queued if group[0] == QUEUED else unbound:
+                self._counted[group] += by
+                if not self._counted[group]:
+                    del self._counted[group]
+                if by < 0:
+                    self._let_in(group)
+
+    def obstacle(
+        self, workload: ObjectKey, host: str | None, *, bounds: Container[str] = DEFAULT_NUMBERS
+    ) -> Waiting | None:
+        """Which of these bounds keeps a companion from being made for this workload, which is woken when it may be."""
+        for group in self._groups(workload[0], host):
+            if group[0] in bounds and self._room(group) <= 0:
+                self._waiting.setdefault(group, {})[workload] = None
+                return _obstacle(group, workload[0], host)
+        return None
+
+    def is_queued(self, workload: ObjectKey) -> bool:
+        """Whether it waits for the scheduler to look at others."""
+        return workload in self._waiting.get((QUEUED, workload[0]), ())
+
+    def look_again(self) -> None:
+        """Wake whom a free place has not reached: a workload that was woken may have had no use for it."""
+        for group in list(self._waiting):
+            self._let_in(group)
+
+    def _groups(self, tenant: str, host: str | None) -> Iterator[_Group]:
+        for bound in (QUEUED, NUMBER, OF_HOST):
+            if bound in self._bounds and (bound != OF_HOST or host is not None):
+                yield bound, tenant if bound != OF_HOST else f"{tenant}/{host}"
+
+    def _room(self, group: _Group) -> int:
+        return self._bounds[group[0]] - self._counted[group]
+
+    def _let_in(self, group: _Group) -> None:
+        waiting = self._waiting.get(group, {})
+        for workload in list(itertools.islice(waiting, max(0, self._room(group)))):
+            del waiting[workload]
+            self._wake(workload)
+        if not waiting:
+            self._waiting.pop(group, None)
+
+
+def _obstacle(group: _Group, tenant: str, host: str | None) -> Waiting:
+    if group[0] == QUEUED:
+        return Waiting(QUEUED_REASON, "the scheduler has yet to look at other companions of the tenant")
+    where = f" for host {host}" if group[0] == OF_HOST else ""
+    name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
+    return Waiting(
+        "Unscheduled",
+        f"tenant {name} has as many companions without a node{where} as it may; the cloud admin can raise "
+        f"--tenant-quota {group[0]}",
+    )
