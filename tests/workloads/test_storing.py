@@ -183,6 +183,7 @@ def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     storing.expire()
     assert woken == ["a", "b", "c", "d", "e"]
     assert not storing.pending._waiting
+    assert not storing.pending._asleep
 
 
 def test_a_successor_waits_for_the_scheduler_only_when_it_is_made() -> None:
@@ -214,7 +215,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of other tenants wait behind them; what has no node does so no more."""
-    monkeypatch.setattr("app.workloads.control.reconciling._QUEUED_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.control.reconciling._PENDING_PAUSE", 0.2)
     await infra.rule("r")
     await infra.rule("r", namespace=T2)
     for number in range(5):
@@ -250,8 +251,9 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
                 await asyncio.sleep(0.05)
 
 
-async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra) -> None:
+async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no node is looked at again and again, so there are few for one host, and in all."""
+    monkeypatch.setattr("app.workloads.control.reconciling._PENDING_PAUSE", 0.2)
     await infra.rule("r", policy="SameNode")
     for number in range(4):
         await infra.workload(f"u{number}", node="full")

@@ -23,8 +23,6 @@ DEFAULT_NUMBERS: Mapping[str, int] = {
     # So that a DPU that is full leaves room for the companions on others.
     OF_HOST: 32,
 }
-QUEUED_REASON = "Queued"
-"""Reason of a companion that is made as soon as the scheduler has looked at others."""
 _Group = tuple[str, str]
 """A bound, and the tenant's namespace, with the host where it is one for hosts."""
 
@@ -38,6 +36,7 @@ class Pending:
         self._counted: Counter[_Group] = Counter()
         # The oldest first.
         self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
+        self._asleep: set[ObjectKey] = set()
 
     def count(self, tenant: str, host: str | None, by: int, *, queued: bool, unbound: bool = True) -> None:
         """So many more companions have no node; `queued`: the scheduler has not looked at them yet."""
@@ -56,12 +55,13 @@ class Pending:
         for group in self._groups(workload[0], host):
             if group[0] in bounds and self._room(group) <= 0:
                 self._waiting.setdefault(group, {})[workload] = None
+                self._asleep.add(workload)
                 return _obstacle(group, workload[0], host)
         return None
 
-    def is_queued(self, workload: ObjectKey) -> bool:
-        """Whether it waits for the scheduler to look at others."""
-        return workload in self._waiting.get((QUEUED, workload[0]), ())
+    def waits(self, workload: ObjectKey) -> bool:
+        """Whether it met an obstacle, and has not been woken since."""
+        return workload in self._asleep
 
     def look_again(self) -> None:
         """Wake whom a free place has not reached: a workload that was woken may have had no use for it."""
@@ -80,6 +80,7 @@ class Pending:
         waiting = self._waiting.get(group, {})
         for workload in list(itertools.islice(waiting, max(0, self._room(group)))):
             del waiting[workload]
+            self._asleep.discard(workload)
             self._wake(workload)
         if not waiting:
             self._waiting.pop(group, None)
@@ -87,7 +88,7 @@ class Pending:
 
 def _obstacle(group: _Group, tenant: str, host: str | None) -> Waiting:
     if group[0] == QUEUED:
-        return Waiting(QUEUED_REASON, "the scheduler has yet to look at other companions of the tenant")
+        return Waiting("Queued", "the scheduler has yet to look at other companions of the tenant")
     where = f" for host {host}" if group[0] == OF_HOST else ""
     name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
     return Waiting(

@@ -31,15 +31,14 @@ from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting,
 from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
-from app.workloads.control.pending import QUEUED_REASON
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
 
 _AT_ONCE = 16
 """Rules of a workload that are looked at before others may run: each takes some 10 µs."""
-_QUEUED_PAUSE = 30.0
-"""Seconds; a workload is woken before, when the scheduler has looked at others."""
+_PENDING_PAUSE = 30.0
+"""Seconds; a workload is woken before, when others have a node."""
 _REPLACING = Waiting(REPLACING, "the former companion is still ending")
 
 
@@ -62,7 +61,7 @@ class _Run:
     """What one reconcile has found out so far."""
 
     workload: ObjectKey
-    queued_before: bool
+    waited_before: bool
     findings: dict[ObjectKey, Finding] = field(default_factory=dict)
     desired: dict[ObjectKey, Planned] = field(default_factory=dict)
     failures: list[Transient] = field(default_factory=list)
@@ -103,7 +102,7 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        run = _Run(key, queued_before=self._caches.storing.pending.is_queued(key))
+        run = _Run(key, waited_before=self._caches.storing.pending.waits(key))
         if stored is not None and stored.workload is not None:
             await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
@@ -206,9 +205,9 @@ class Reconciler:
         tenant, storing = run.workload[0], self._caches.storing
         full = run.full.get(planned.namespace)
         obstacle = full or storing.obstacle(run.workload, planned.key, size_of(planned.manifest), planned.host)
-        if isinstance(obstacle, Waiting) and obstacle.reason == QUEUED_REASON and not run.queued_before:
-            # It takes a moment: a status says so only where it lasts.
-            run.again.append(_QUEUED_PAUSE)
+        if isinstance(obstacle, Waiting) and storing.pending.waits(run.workload) and not run.waited_before:
+            # It mostly takes a moment: a status says so only where it lasts.
+            run.again.append(_PENDING_PAUSE)
             return
         if obstacle is not None:
             raise _RefusedError(obstacle)
