@@ -186,6 +186,21 @@ def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     assert not storing.pending._asleep
 
 
+def test_terms_that_select_pods_count_for_more() -> None:
+    """The scheduler goes through them for each Pod that comes or goes, while their own Pod has no node."""
+    storing = Storing({NUMBER: 20}, wake=lambda _: None)
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 4}}
+    heavy = companion_of(pod("one", KIB) | {"spec": {"affinity": affinity, "topologySpreadConstraints": [term]}})
+    assert heavy.weight == 21
+    storing.seen(heavy.key, None, heavy)
+    assert storing.pending.obstacle((T1, "u"), None) is not None
+    storing.seen(heavy.key, heavy, replace(heavy, bound=True))
+    assert storing.obstacle((T1, "u"), KEY, KIB, weight=19) is None
+    assert storing.obstacle((T1, "u"), (T1, "two"), KIB, weight=50) is None  # there is room for one
+    assert storing.obstacle((T1, "u"), (T1, "three"), KIB) is not None
+
+
 def test_a_successor_waits_for_the_scheduler_only_when_it_is_made() -> None:
     storing = Storing({QUEUED: 1, NUMBER: 2, OF_HOST: 2})
     first, second, third = (companion_of(pod(name, KIB)) for name in ("one", "two", "three"))
@@ -198,12 +213,12 @@ def test_a_successor_waits_for_the_scheduler_only_when_it_is_made() -> None:
     assert waiting.reason == "Unscheduled"
     for one in bound[:2]:
         storing.seen(one.key, one, None)
-    assert storing.obstacle((T1, "u"), first.key, KIB, "h") is None
-    waiting = storing.obstacle((T1, "u"), second.key, KIB, "h")
+    assert storing.obstacle((T1, "u"), first.key, KIB, host="h") is None
+    waiting = storing.obstacle((T1, "u"), second.key, KIB, host="h")
     assert isinstance(waiting, Waiting)
     assert waiting.reason == "Queued"
     storing.seen(first.key, None, replace(bound[0], uid="new"))
-    assert storing.obstacle((T1, "u"), second.key, KIB, "h") is None
+    assert storing.obstacle((T1, "u"), second.key, KIB, host="h") is None
     storing.seen(second.key, None, replace(bound[1], uid="new"))
     for one in bound:
         storing.seen(one.key, one, None)

@@ -51,7 +51,8 @@ class Storing:
     def schedulable(self, namespace: str) -> None:
         """RESOURCE_EXHAUSTED where so many Pods have no node that no more are to be made."""
         if (pending := self._unbound[namespace]) >= self._limits.pending_pods:
-            text = f"{EXCEEDED_QUOTA}: {pending} Pods of this tenant have no node: at most {self._limits.pending_pods}"
+            most = f"at most {self._limits.pending_pods}, where each term that selects Pods counts for four more"
+            text = f"{EXCEEDED_QUOTA}: {pending} Pods of this tenant have no node: {most}"
             raise Refused(Code.RESOURCE_EXHAUSTED, text)
 
     def _fits(self, others: int, size: int, most: int, what: str) -> None:
@@ -68,7 +69,7 @@ class Storing:
             if one is not None:
                 self._bytes[namespace] += sign * one.size
                 self._pending[namespace] += sign * one.pending
-                self._unbound[namespace] += sign * bool(one.pending)
+                self._unbound[namespace] += sign * one.weight
         for counted in (self._bytes, self._pending, self._unbound):
             if not counted[namespace]:
                 del counted[namespace]

@@ -19,6 +19,7 @@ from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.companions.marks import is_bound, size_of
 from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_NAMESPACE_PREFIX, WORKLOAD
+from app.workloads.templates.terms import weight_of
 
 log = structlog.get_logger(__name__)
 
@@ -27,7 +28,8 @@ log = structlog.get_logger(__name__)
 class View:
     """One object as its tenant sees it: `message` is the serialized message of its watch.
 
-    `size` are the bytes of what its author says of a Pod that is no companion, `pending` those of one without a node.
+    `size` are the bytes of what its author says of a Pod that is no companion, `pending` those of one without a node,
+    and `weight` what that counts for.
     """
 
     namespace: str
@@ -35,6 +37,7 @@ class View:
     message: bytes
     size: int = field(default=0, compare=False)
     pending: int = field(default=0, compare=False)
+    weight: int = field(default=0, compare=False)
 
 
 def known_tenant(obj: JSON) -> Tenant | None:
@@ -77,7 +80,9 @@ def view_pod(obj: JSON) -> View | None:
         summary.manifest = canonical(_manifest(metadata, spec))
     message = summary.SerializeToString(deterministic=True)
     size = 0 if companion else size_of(obj)
-    return View(namespace, metadata["name"], message, size, 0 if is_bound(obj) else size)
+    if companion or is_bound(obj):
+        return View(namespace, metadata["name"], message, size)
+    return View(namespace, metadata["name"], message, size, pending=size, weight=weight_of(spec))
 
 
 def _conditions(status: JSON) -> list[JSON]:

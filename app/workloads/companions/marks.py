@@ -30,6 +30,7 @@ from app.workloads.model import (
     Workload,
     workload_name,
 )
+from app.workloads.templates.terms import weight_of
 
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _UNREADABLE = b"?"
@@ -42,8 +43,9 @@ class Companion:
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
     by say the same as the others. `host` is that whose DPU it is for, None for one that may be on any. `bound`: it has
-    a node. `queued`: the scheduler has not looked at it yet. `size` is its bytes, about. `version` is the resource
-    version that showed it so first, 0 where the server has none to compare.
+    a node. `queued`: the scheduler has not looked at it yet. `weight` is what it counts for while it has no node.
+    `size` is its bytes, about. `version` is the resource version that showed it so first, 0 where the server has none
+    to compare.
     """
 
     namespace: str
@@ -60,6 +62,7 @@ class Companion:
     host: str | None = None
     bound: bool = False
     queued: bool = False
+    weight: int = field(default=1, compare=False)
     size: int = field(default=0, compare=False)
     version: int = field(default=0, compare=False)
 
@@ -139,6 +142,7 @@ def companion_of(pod: JSON) -> Companion:
         host=host_of(annotations),
         bound=is_bound(pod),
         queued=is_queued(pod),
+        weight=weight_of(pod.get("spec")),
         size=size_of(pod),
         version=version_of(metadata),
     )

@@ -38,10 +38,10 @@ class Pending:
         self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
         self._asleep: set[ObjectKey] = set()
 
-    def count(self, tenant: str, host: str | None, by: int, *, queued: bool, unbound: bool = True) -> None:
-        """So many more companions have no node; `queued`: the scheduler has not looked at them yet."""
+    def count(self, tenant: str, host: str | None, sign: int, *, weight: int = 0, queued: bool) -> None:
+        """One companion more (1) or less (-1) has no node and counts for `weight`; `queued`: it is not looked at yet."""
         for group in self._groups(tenant, host):
-            if queued if group[0] == QUEUED else unbound:
+            if by := sign * (queued if group[0] == QUEUED else weight):
                 self._counted[group] += by
                 if not self._counted[group]:
                     del self._counted[group]

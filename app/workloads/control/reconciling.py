@@ -32,6 +32,7 @@ from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
+from app.workloads.templates.terms import weight_of
 
 log = structlog.get_logger(__name__)
 
@@ -177,7 +178,7 @@ class Reconciler:
     async def _replace(self, planned: Planned, companion: Companion, run: _Run) -> None:
         """The old one runs until its successor may be made."""
         storing = self._caches.storing
-        if (obstacle := storing.replacement(companion, size_of(planned.manifest))) is not None:
+        if (obstacle := storing.replacement(companion, size_of(planned.manifest), weight=_weight(planned))) is not None:
             raise _RefusedError(obstacle)
         try:
             await self._delete(companion, "made from another spec", charged=True)
@@ -204,7 +205,9 @@ class Reconciler:
     async def _create(self, planned: Planned, run: _Run) -> None:
         tenant, storing = run.workload[0], self._caches.storing
         full = run.full.get(planned.namespace)
-        obstacle = full or storing.obstacle(run.workload, planned.key, size_of(planned.manifest), planned.host)
+        obstacle = full or storing.obstacle(
+            run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=_weight(planned)
+        )
         if isinstance(obstacle, Waiting) and storing.pending.waits(run.workload) and not run.waited_before:
             # It mostly takes a moment: a status says so only where it lasts.
             run.again.append(_PENDING_PAUSE)
@@ -327,9 +330,14 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         host=planned.host,
         bound=is_bound(pod),
         queued=is_queued(pod),
+        weight=_weight(planned),
         size=size_of(pod),
         version=version_of(metadata),
     )
+
+
+def _weight(planned: Planned) -> int:
+    return weight_of(planned.manifest["spec"])
 
 
 def _changes(planned: Planned, companion: Companion) -> Mapping[str, str | None]:

@@ -42,6 +42,7 @@ class _Making:
     tenant: str
     host: str | None
     size: int
+    weight: int
     until: float
     replacing: bool
 
@@ -71,7 +72,7 @@ class Storing:
             if one is not None:
                 tenant = one.workload[0]
                 self._add(tenant, sign * one.size, pending=not one.bound)
-                self.pending.count(tenant, one.host, sign, queued=one.queued, unbound=not one.bound)
+                self.pending.count(tenant, one.host, sign, weight=0 if one.bound else one.weight, queued=one.queued)
         if making is not None and (not making.replacing or (new is not None and (old is None or old.uid != new.uid))):
             self._drop(key)
 
@@ -93,7 +94,7 @@ class Storing:
             self._drop(key)
 
     def obstacle(
-        self, workload: ObjectKey, key: ObjectKey, size: int, host: str | None = None
+        self, workload: ObjectKey, key: ObjectKey, size: int, *, host: str | None = None, weight: int = 1
     ) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
         tenant, making = workload[0], self._making.get(key)
@@ -105,7 +106,7 @@ class Storing:
             return waiting
         if making is not None and successor:
             making.replacing = False
-            self.pending.count(tenant, host, 1, queued=True, unbound=False)
+            self.pending.count(tenant, host, 1, queued=True)
             return None
         if text := self._beyond(ALL, tenant, size):
             return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
@@ -113,10 +114,10 @@ class Storing:
             return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, size)) is not None:
             return throttled
-        self._make(tenant, host, key, size, replacing=False)
+        self._make(key, _Making(tenant, host, size, weight, self._clock() + _REMEMBERED, replacing=False))
         return None
 
-    def replacement(self, companion: Companion, size: int) -> Waiting | None:
+    def replacement(self, companion: Companion, size: int, *, weight: int = 1) -> Waiting | None:
         """What keeps this companion from being replaced by one of so many bytes now: until then it runs on.
 
         Where nothing does, both writes count from now on, and nothing keeps the successor from being made.
@@ -131,7 +132,8 @@ class Storing:
             return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, companion.size + size)) is not None:
             return throttled
-        self._make(tenant, companion.host, companion.key, size, replacing=True)
+        until = self._clock() + _REMEMBERED
+        self._make(companion.key, _Making(tenant, companion.host, size, weight, until, replacing=True))
         return None
 
     def throttled(self, tenant: str, size: int) -> Waiting | None:
@@ -150,16 +152,16 @@ class Storing:
         """So many bytes were written, which could not wait."""
         self._writes.spend(tenant, size)
 
-    def _make(self, tenant: str, host: str | None, key: ObjectKey, size: int, *, replacing: bool) -> None:
-        self._making[key] = _Making(tenant, host, size, self._clock() + _REMEMBERED, replacing)
-        self._add(tenant, size, pending=True)
-        self.pending.count(tenant, host, 1, queued=not replacing)
+    def _make(self, key: ObjectKey, making: _Making) -> None:
+        self._making[key] = making
+        self._add(making.tenant, making.size, pending=True)
+        self.pending.count(making.tenant, making.host, 1, weight=making.weight, queued=not making.replacing)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
             self._add(making.tenant, -making.size, pending=True)
-            self.pending.count(making.tenant, making.host, -1, queued=not making.replacing)
+            self.pending.count(making.tenant, making.host, -1, weight=making.weight, queued=not making.replacing)
         return making
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:

@@ -147,7 +147,7 @@ async def test_bytes_of_pods_without_a_node_are_bounded_together(infra: Infra, s
 async def test_few_pods_of_a_tenant_have_no_node(infra: Infra, start: Start) -> None:
     """Pods of other tenants wait behind them for the scheduler."""
     door, error = await filled(infra, start, Limits(pending_pods=2))
-    assert (error.details() or "").endswith("exceeded quota: 2 Pods of this tenant have no node: at most 2")
+    assert (error.details() or "").startswith("exceeded quota: 2 Pods of this tenant have no node: at most 2, ")
     channel = door.tenant("tenant1")
     await put(channel, pod("a", annotations={"changed": "yes"}))
     assert (await fails(put(channel, daemon_set(), method="Create"))).code() is CODE.RESOURCE_EXHAUSTED
