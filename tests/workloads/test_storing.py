@@ -156,7 +156,7 @@ def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     one = replace(companion_of(pod("one", KIB)), queued=True)
 
     def reasons(names: str, tenant: str = T1) -> list[str]:
-        found = [storing.pending.obstacle((tenant, name), None) for name in names]
+        found = [storing.pending.obstacle((tenant, name), tenant, None) for name in names]
         return [waiting.reason if waiting else "" for waiting in found]
 
     storing.seen(one.key, None, one)
@@ -186,6 +186,25 @@ def test_one_workload_is_woken_for_each_companion_that_may_be_made() -> None:
     assert not storing.pending._asleep
 
 
+@pytest.mark.parametrize(
+    ("spec", "status", "queued"),
+    [
+        ({}, {}, True),
+        ({"schedulerName": "default-scheduler"}, {"conditions": [{"type": "Ready", "status": "False"}]}, True),
+        ({"nodeName": "n"}, {}, False),
+        ({}, {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}, False),
+        ({}, {"phase": "Failed"}, False),
+        ({"schedulerName": "another"}, {}, False),
+        ({"resourceClaims": [{"name": "a", "resourceClaimName": "missing"}]}, {}, False),
+    ],
+)
+def test_which_companions_the_scheduler_has_yet_to_look_at(spec: JSON, status: JSON, queued: bool) -> None:  # noqa: FBT001
+    found = pod("one", KIB) | {"spec": spec, "status": status}
+    assert companion_of(found).queued is queued
+    found["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert not companion_of(found).queued
+
+
 def test_terms_that_select_pods_count_for_more() -> None:
     """The scheduler goes through them for each Pod that comes or goes, while their own Pod has no node."""
     storing = Storing({NUMBER: 20}, wake=lambda _: None)
@@ -194,7 +213,8 @@ def test_terms_that_select_pods_count_for_more() -> None:
     heavy = companion_of(pod("one", KIB) | {"spec": {"affinity": affinity, "topologySpreadConstraints": [term]}})
     assert heavy.weight == 21
     storing.seen(heavy.key, None, heavy)
-    assert storing.pending.obstacle((T1, "u"), None) is not None
+    assert storing.pending.obstacle((T1, "u"), T1, None) is not None
+    assert storing.pending.obstacle((T1, "u"), SYSTEM, None) is None  # a companion of the admin's rules
     storing.seen(heavy.key, heavy, replace(heavy, bound=True))
     assert storing.obstacle((T1, "u"), KEY, KIB, weight=19) is None
     assert storing.obstacle((T1, "u"), (T1, "two"), KIB, weight=50) is None  # there is room for one

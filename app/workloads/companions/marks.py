@@ -14,6 +14,7 @@ import msgspec
 
 from app.kube.names import shorten
 from app.placement.model import DPU_OF_HOST
+from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
 from app.workloads.model import (
     COMPANION,
@@ -154,8 +155,13 @@ def is_bound(pod: JSON) -> bool:
 
 
 def is_queued(pod: JSON) -> bool:
-    """Whether the scheduler has yet to look at the Pod for the first time; then it has a node, or a condition."""
-    status = pod.get("status") or {}
+    """Whether the scheduler has yet to look at the Pod for the first time; then it has a node, or a condition.
+
+    One with claims of devices is not in its queue until these exist, and other schedulers have queues of their own.
+    """
+    status, spec = pod.get("status") or {}, pod.get("spec") or {}
+    if spec.get("resourceClaims") or spec.get("schedulerName", DEFAULT_SCHEDULER) != DEFAULT_SCHEDULER:
+        return False
     if is_bound(pod) or pod["metadata"].get("deletionTimestamp") or status.get("phase") in ("Succeeded", "Failed"):
         return False
     return not any(condition.get("type") == "PodScheduled" for condition in status.get("conditions") or ())

@@ -23,8 +23,11 @@ DEFAULT_NUMBERS: Mapping[str, int] = {
     # So that a DPU that is full leaves room for the companions on others.
     OF_HOST: 32,
 }
-_Group = tuple[str, str]
-"""A bound, and the tenant's namespace, with the host where it is one for hosts."""
+_Group = tuple[str, str, str, str | None]
+"""A bound, the namespaces of the companions and of their tenant, and the host where the bound is one for hosts.
+
+Companions of the admin's rules have another namespace than their tenant: it cannot keep them from being made.
+"""
 
 
 class Pending:
@@ -38,9 +41,9 @@ class Pending:
         self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
         self._asleep: set[ObjectKey] = set()
 
-    def count(self, tenant: str, host: str | None, sign: int, *, weight: int = 0, queued: bool) -> None:
-        """One companion more (1) or less (-1) has no node and counts for `weight`; `queued`: it is not looked at yet."""
-        for group in self._groups(tenant, host):
+    def count(self, namespace: str, tenant: str, host: str | None, sign: int, *, weight: int = 0, queued: bool) -> None:
+        """One companion more (1) or less (-1) has no node and counts for `weight`; `queued`: none has looked at it."""
+        for group in self._groups(namespace, tenant, host):
             if by := sign * (queued if group[0] == QUEUED else weight):
                 self._counted[group] += by
                 if not self._counted[group]:
@@ -49,14 +52,14 @@ class Pending:
                     self._let_in(group)
 
     def obstacle(
-        self, workload: ObjectKey, host: str | None, *, bounds: Container[str] = DEFAULT_NUMBERS
+        self, workload: ObjectKey, namespace: str, host: str | None, *, bounds: Container[str] = DEFAULT_NUMBERS
     ) -> Waiting | None:
-        """Which of these bounds keeps a companion from being made for this workload, which is woken when it may be."""
-        for group in self._groups(workload[0], host):
+        """Which of these bounds keeps the workload from getting a companion there now; it is woken when it may."""
+        for group in self._groups(namespace, workload[0], host):
             if group[0] in bounds and self._room(group) <= 0:
                 self._waiting.setdefault(group, {})[workload] = None
                 self._asleep.add(workload)
-                return _obstacle(group, workload[0], host)
+                return _obstacle(group)
         return None
 
     def waits(self, workload: ObjectKey) -> bool:
@@ -68,10 +71,10 @@ class Pending:
         for group in list(self._waiting):
             self._let_in(group)
 
-    def _groups(self, tenant: str, host: str | None) -> Iterator[_Group]:
+    def _groups(self, namespace: str, tenant: str, host: str | None) -> Iterator[_Group]:
         for bound in (QUEUED, NUMBER, OF_HOST):
             if bound in self._bounds and (bound != OF_HOST or host is not None):
-                yield bound, tenant if bound != OF_HOST else f"{tenant}/{host}"
+                yield bound, namespace, tenant, host if bound == OF_HOST else None
 
     def _room(self, group: _Group) -> int:
         return self._bounds[group[0]] - self._counted[group]
@@ -86,13 +89,15 @@ class Pending:
             self._waiting.pop(group, None)
 
 
-def _obstacle(group: _Group, tenant: str, host: str | None) -> Waiting:
-    if group[0] == QUEUED:
+def _obstacle(group: _Group) -> Waiting:
+    bound, namespace, tenant, host = group
+    if bound == QUEUED:
         return Waiting("Queued", "the scheduler has yet to look at other companions of the tenant")
-    where = f" for host {host}" if group[0] == OF_HOST else ""
+    where = f" for host {host}" if bound == OF_HOST else ""
     name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
+    where += f" in {namespace}" if namespace != tenant else ""
     return Waiting(
         "Unscheduled",
         f"tenant {name} has as many companions without a node{where} as it may; the cloud admin can raise "
-        f"--tenant-quota {group[0]}",
+        f"--tenant-quota {bound}",
     )

@@ -72,7 +72,9 @@ class Storing:
             if one is not None:
                 tenant = one.workload[0]
                 self._add(tenant, sign * one.size, pending=not one.bound)
-                self.pending.count(tenant, one.host, sign, weight=0 if one.bound else one.weight, queued=one.queued)
+                self.pending.count(
+                    one.namespace, tenant, one.host, sign, weight=0 if one.bound else one.weight, queued=one.queued
+                )
         if making is not None and (not making.replacing or (new is not None and (old is None or old.uid != new.uid))):
             self._drop(key)
 
@@ -102,11 +104,11 @@ class Storing:
         if not successor:
             self._drop(key)
         # A successor has been counted as one without a node.
-        if waiting := self.pending.obstacle(workload, host, bounds=(QUEUED,) if successor else DEFAULT_NUMBERS):
+        if waiting := self.pending.obstacle(workload, key[0], host, bounds=(QUEUED,) if successor else DEFAULT_NUMBERS):
             return waiting
         if making is not None and successor:
             making.replacing = False
-            self.pending.count(tenant, host, 1, queued=True)
+            self.pending.count(key[0], tenant, host, 1, queued=True)
             return None
         if text := self._beyond(ALL, tenant, size):
             return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
@@ -125,7 +127,9 @@ class Storing:
         tenant = companion.workload[0]
         self._drop(companion.key)
         if companion.bound and (
-            waiting := self.pending.obstacle(companion.workload, companion.host, bounds=(NUMBER, OF_HOST))
+            waiting := self.pending.obstacle(
+                companion.workload, companion.namespace, companion.host, bounds=(NUMBER, OF_HOST)
+            )
         ):
             return waiting
         if companion.bound and (text := self._beyond(PENDING, tenant, size)):
@@ -155,14 +159,18 @@ class Storing:
     def _make(self, key: ObjectKey, making: _Making) -> None:
         self._making[key] = making
         self._add(making.tenant, making.size, pending=True)
-        self.pending.count(making.tenant, making.host, 1, weight=making.weight, queued=not making.replacing)
+        self._count(key[0], making, 1)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
             self._add(making.tenant, -making.size, pending=True)
-            self.pending.count(making.tenant, making.host, -1, weight=making.weight, queued=not making.replacing)
+            self._count(key[0], making, -1)
         return making
+
+    def _count(self, namespace: str, making: _Making, sign: int) -> None:
+        queued = not making.replacing
+        self.pending.count(namespace, making.tenant, making.host, sign, weight=making.weight, queued=queued)
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:
         """What is too much with so many bytes more; "" where nothing is."""

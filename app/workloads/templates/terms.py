@@ -63,14 +63,12 @@ BOUNDS: Final[Mapping[str, Bound]] = {
     "tolerations": Bound(64, "tolerations", _OWN_POD, added=16),
 }
 """By the path of the list in the spec of a Pod."""
-_SELECTING = [
-    (above, name) for field, bound in BOUNDS.items() if bound.selects for above, _, name in [field.rpartition(".")]
-]
+_SELECTING: Final = [field.rpartition(".") for field, bound in BOUNDS.items() if bound.selects]
 
 
 def weight_of(spec: Any) -> int:
     """What a Pod counts for among those without a node: 1, and 4 more for each term that selects Pods."""
-    return 1 + 4 * sum(_length(at(spec, above), name) for above, name in _SELECTING)
+    return 1 + 4 * sum(_length(at(spec, above), name) for above, _, name in _SELECTING)
 
 
 def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
