@@ -23,6 +23,7 @@ from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PRE
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
+from app.workloads.templates.terms import weight_of
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
@@ -40,13 +41,15 @@ class CompanionOptions:
 class Planned:
     """A companion that should exist. `manifest` is the whole Pod to create, without sharing its annotations.
 
-    `defaults` are the template's own annotations, which come back where none is injected any more.
+    `defaults` are the template's own annotations, which come back where none is injected any more. `weight` is what the
+    companion counts for while it has no node.
     """
 
     rule: ObjectKey
     namespace: str
     name: str
     host: str | None
+    weight: int
     spec_hash: str
     digest: bytes
     injected: Mapping[str, str]
@@ -99,6 +102,7 @@ class Blueprint:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     spec: JSON
+    weight: int
     wanted: tuple[Requirement, ...]
     spec_hash: str
     injections: tuple[tuple[str, Key], ...]
@@ -139,6 +143,7 @@ def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
         labels=metadata.get("labels") or {},
         annotations=metadata.get("annotations") or {},
         spec=spec if problem else placed(spec, wanted),
+        weight=weight_of(spec),
         wanted=wanted,
         spec_hash=_hash(rule, wanted),
         injections=tuple((one.annotation, compile_key(one.key)) for one in rule.injections),
@@ -192,6 +197,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         namespace=namespace,
         name=name,
         host=host_of(annotations),
+        weight=blueprint.weight,
         spec_hash=spec_hash,
         digest=digest_of(injected),
         injected=injected,

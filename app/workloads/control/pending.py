@@ -31,7 +31,7 @@ Companions of the admin's rules have another namespace than their tenant: it can
 
 
 class Pending:
-    """A bound that is missing is none. `wake` is told a workload that met an obstacle which is gone now."""
+    """A missing bound means no limit. Calls `wake` with each workload whose obstacle is gone."""
 
     def __init__(self, bounds: Mapping[str, int], *, wake: Callable[[ObjectKey], None]) -> None:
         self._bounds = bounds
@@ -42,7 +42,7 @@ class Pending:
         self._asleep: set[ObjectKey] = set()
 
     def count(self, namespace: str, tenant: str, host: str | None, sign: int, *, weight: int = 0, queued: bool) -> None:
-        """One companion more (1) or less (-1) has no node and counts for `weight`; `queued`: none has looked at it."""
+        """Add (1) or remove (-1) a companion without a node; one that is `queued` has had no look of the scheduler."""
         for group in self._groups(namespace, tenant, host):
             if by := sign * (queued if group[0] == QUEUED else weight):
                 self._counted[group] += by
@@ -67,7 +67,7 @@ class Pending:
         return workload in self._asleep
 
     def look_again(self) -> None:
-        """Wake whom a free place has not reached: a workload that was woken may have had no use for it."""
+        """Wake more workloads where there is room: one that was woken before may have had no use for it."""
         for group in list(self._waiting):
             self._let_in(group)
 

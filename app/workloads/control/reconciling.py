@@ -32,7 +32,6 @@ from app.workloads.control.caches import Caches
 from app.workloads.control.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
 from app.workloads.control.findings import REPLACING, Finding, Findings
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
-from app.workloads.templates.terms import weight_of
 
 log = structlog.get_logger(__name__)
 
@@ -178,7 +177,7 @@ class Reconciler:
     async def _replace(self, planned: Planned, companion: Companion, run: _Run) -> None:
         """The old one runs until its successor may be made."""
         storing = self._caches.storing
-        if (obstacle := storing.replacement(companion, size_of(planned.manifest), weight=_weight(planned))) is not None:
+        if (obstacle := storing.replacement(companion, size_of(planned.manifest), weight=planned.weight)) is not None:
             raise _RefusedError(obstacle)
         try:
             await self._delete(companion, "made from another spec", charged=True)
@@ -206,7 +205,7 @@ class Reconciler:
         tenant, storing = run.workload[0], self._caches.storing
         full = run.full.get(planned.namespace)
         obstacle = full or storing.obstacle(
-            run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=_weight(planned)
+            run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=planned.weight
         )
         if isinstance(obstacle, Waiting) and storing.pending.waits(run.workload) and not run.waited_before:
             # It mostly takes a moment: a status says so only where it lasts.
@@ -330,14 +329,10 @@ def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion |
         host=planned.host,
         bound=is_bound(pod),
         queued=is_queued(pod),
-        weight=_weight(planned),
+        weight=planned.weight,
         size=size_of(pod),
         version=version_of(metadata),
     )
-
-
-def _weight(planned: Planned) -> int:
-    return weight_of(planned.manifest["spec"])
 
 
 def _changes(planned: Planned, companion: Companion) -> Mapping[str, str | None]:

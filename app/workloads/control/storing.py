@@ -48,7 +48,7 @@ class _Making:
 
 
 class Storing:
-    """A bound that is missing is none. What is being made counts until the watch has shown it, also for `pending`."""
+    """A missing bound means no limit. What is being made counts until the watch has shown it, also for `pending`."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Storing:
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         """The cache of companions has changed."""
         making = self._making.get(key)
-        # What is more comes first, lest a workload is woken for nothing.
+        # The increase comes first, so that no workload is woken for nothing.
         for one, sign in ((new, 1), (old, -1)):
             if one is not None:
                 tenant = one.workload[0]
@@ -100,16 +100,16 @@ class Storing:
     ) -> Problem | Waiting | None:
         """What keeps a companion of so many bytes from being made now; where nothing does, it counts from now on."""
         tenant, making = workload[0], self._making.get(key)
-        successor = making is not None and making.replacing
-        if not successor:
-            self._drop(key)
-        # A successor has been counted as one without a node.
-        if waiting := self.pending.obstacle(workload, key[0], host, bounds=(QUEUED,) if successor else DEFAULT_NUMBERS):
-            return waiting
-        if making is not None and successor:
+        if making is not None and making.replacing:
+            # A successor is paid for, and counts as one without a node.
+            if waiting := self.pending.obstacle(workload, key[0], host, bounds=(QUEUED,)):
+                return waiting
             making.replacing = False
             self.pending.count(key[0], tenant, host, 1, queued=True)
             return None
+        self._drop(key)
+        if waiting := self.pending.obstacle(workload, key[0], host):
+            return waiting
         if text := self._beyond(ALL, tenant, size):
             return Problem("QuotaExceeded", f"the companions of {text}", of_workload=True)
         if text := self._beyond(PENDING, tenant, size):
@@ -126,14 +126,12 @@ class Storing:
         """
         tenant = companion.workload[0]
         self._drop(companion.key)
-        if companion.bound and (
-            waiting := self.pending.obstacle(
-                companion.workload, companion.namespace, companion.host, bounds=(NUMBER, OF_HOST)
-            )
-        ):
-            return waiting
-        if companion.bound and (text := self._beyond(PENDING, tenant, size)):
-            return Waiting("Unscheduled", f"the companions without a node of {text}")
+        if companion.bound:
+            where = companion.workload, companion.namespace, companion.host
+            if waiting := self.pending.obstacle(*where, bounds=(NUMBER, OF_HOST)):
+                return waiting
+            if text := self._beyond(PENDING, tenant, size):
+                return Waiting("Unscheduled", f"the companions without a node of {text}")
         if (throttled := self.throttled(tenant, companion.size + size)) is not None:
             return throttled
         until = self._clock() + _REMEMBERED
