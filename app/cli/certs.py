@@ -17,20 +17,17 @@ from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
 from app.cli.certs_cluster import (
     INSTALL_EPILOG,
-    INSTALL_SWITCHES,
     PATCH_EPILOG,
     UNREGISTER_EPILOG,
     install,
     patch,
     unregister,
 )
-from app.cli.certs_keep import EPILOG as KEEP_EPILOG
-from app.cli.certs_keep import keep
-from app.cli.options import RoleCommand, paragraphs
+from app.cli.options import missing_command, paragraphs
+from app.cli.roles import add_role
 from app.errors import UsageError
+from app.registry import CERTIFICATES
 from app.wire import encode_json
-
-SWITCHES = ("new-ca", "force", *INSTALL_SWITCHES)
 
 _EPILOG = paragraphs("""Examples:
 
@@ -74,10 +71,6 @@ certs_app = typer.Typer(
     epilog=_EPILOG,
     rich_markup_mode="rich",
 )
-certs_app.command("patch", epilog=PATCH_EPILOG)(patch)
-certs_app.command("install", epilog=INSTALL_EPILOG)(install)
-certs_app.command("keep", cls=RoleCommand, epilog=KEEP_EPILOG)(keep)
-certs_app.command("unregister", epilog=UNREGISTER_EPILOG)(unregister)
 
 _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certificates", show_default=False)]
 
@@ -86,9 +79,7 @@ _Directory = Annotated[Path, typer.Option("--dir", help="Directory of the certif
 def certs(context: typer.Context) -> None:
     """Make, renew and show certificates, and make webhook configurations trust them."""
     if context.invoked_subcommand is None:
-        raise UsageError(
-            "missing command: want one of make, renew, show, patch, install, keep, unregister; see berth certs --help"
-        )
+        raise missing_command(context)
 
 
 @certs_app.command("make", epilog=_MAKE_EPILOG)
@@ -159,3 +150,9 @@ def show_command(
         raise UsageError(f"{directory} holds no certificate; make some with berth certs make --dir {directory}")
     print(encode_json(descriptions).decode() if output == "json" else render(descriptions))
     return 0
+
+
+certs_app.command("patch", epilog=PATCH_EPILOG)(patch)
+certs_app.command("install", epilog=INSTALL_EPILOG)(install)
+add_role(certs_app, CERTIFICATES)
+certs_app.command("unregister", epilog=UNREGISTER_EPILOG)(unregister)

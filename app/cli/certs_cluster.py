@@ -25,8 +25,6 @@ from app.errors import Transient, UsageError
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient
 
-INSTALL_SWITCHES = ("logtostderr", "alsologtostderr")
-
 PATCH_EPILOG = paragraphs("""Examples:
 
   berth certs patch --ca certs/ca-bundle.crt berth

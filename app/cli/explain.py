@@ -11,19 +11,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from app.cli.roles import option_of
 from app.errors import Transient, UsageError
 from app.explain.documents import read_documents
 from app.explain.explaining import Explanation, Surroundings
 from app.explain.explaining import explain as explain_manifests
 from app.explain.manifests import Manifests, sort_documents
 from app.explain.rendering import Form, Line, asides, render
-from app.settings import webhook as settings
-
-SWITCHES = ("honor-resources", "injectHugepageDownApi")
+from app.settings.webhook import WebhookSettings
 
 DENIED, CLUSTER = 1, 3
 
 _INJECTION = "Injection (as berth webhook)"
+
+
+def _as_webhook(field: str) -> typer.models.OptionInfo:
+    return option_of(WebhookSettings, field, panel=_INJECTION)
 
 
 def explain(
@@ -57,54 +60,12 @@ def explain(
             rich_help_panel=_INJECTION,
         ),
     ] = None,
-    existing_resources: Annotated[
-        str | None,
-        typer.Option(
-            "--existing-resources",
-            help="top-up, skip or add what Pods ask for (default: top-up)",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
-    honor_resources: Annotated[
-        bool | None,
-        typer.Option(
-            "--honor-resources/--no-honor-resources",
-            help="Same as --existing-resources=add",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
-    node_selector_conflict: Annotated[
-        str | None,
-        typer.Option(
-            "--node-selector-conflict",
-            help="override (with a warning) or deny a Pod whose own value differs (default: override)",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
-    default_network_namespace: Annotated[
-        str | None,
-        typer.Option(
-            "--default-network-namespace",
-            help="Where default networks without a namespace are looked up (default: kube-system)",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
-    network_resource_name_keys: Annotated[
-        str | None,
-        typer.Option(
-            "--network-resource-name-keys",
-            help="Annotation keys on attachments that name a resource (default: k8s.v1.cni.cncf.io/resourceName)",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
-    inject_hugepage_down_api: Annotated[
-        bool | None,
-        typer.Option(
-            "--injectHugepageDownApi/--no-injectHugepageDownApi",
-            help="Publish hugepage requests and limits in /etc/podnetinfo",
-            rich_help_panel=_INJECTION,
-        ),
-    ] = None,
+    existing_resources: Annotated[str | None, _as_webhook("existing_resources")] = None,
+    honor_resources: Annotated[bool | None, _as_webhook("honor_resources")] = None,
+    node_selector_conflict: Annotated[str | None, _as_webhook("node_selector_conflict")] = None,
+    default_network_namespace: Annotated[str | None, _as_webhook("default_network_namespace")] = None,
+    network_resource_name_keys: Annotated[str | None, _as_webhook("network_resource_name_keys")] = None,
+    inject_hugepage_down_api: Annotated[bool | None, _as_webhook("inject_hugepage_down_api")] = None,
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 
@@ -141,7 +102,7 @@ def explain(
         "network_resource_name_keys": network_resource_name_keys,
         "inject_hugepage_down_api": inject_hugepage_down_api,
     }
-    chosen = settings.load({name: value for name, value in flags.items() if value is not None})
+    chosen = WebhookSettings.load({name: value for name, value in flags.items() if value is not None})
     manifests = sort_documents(read_documents(files), namespace=namespace)
     if not manifests.pods:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
@@ -155,7 +116,7 @@ def explain(
 
 
 async def _explain(
-    manifests: Manifests, chosen: settings.WebhookSettings, *, kubeconfig: str | None, context: str | None
+    manifests: Manifests, chosen: WebhookSettings, *, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     surroundings = Surroundings(
         options=chosen.networks_options,

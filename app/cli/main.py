@@ -13,38 +13,27 @@ from importlib.metadata import version
 from typing import Annotated
 
 import typer
+import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.agent import EPILOG as AGENT_EPILOG
-from app.cli.agent import SWITCHES as AGENT_SWITCHES
-from app.cli.agent import agent
-from app.cli.certs import SWITCHES as CERTS_SWITCHES
 from app.cli.certs import certs_app
-from app.cli.controller import EPILOG as CONTROLLER_EPILOG
-from app.cli.controller import SWITCHES as CONTROLLER_SWITCHES
-from app.cli.controller import controller
 from app.cli.crds import EPILOG as CRDS_EPILOG
 from app.cli.crds import crds
 from app.cli.demo import EPILOG as DEMO_EPILOG
 from app.cli.demo import demo
 from app.cli.doctor import EPILOG as DOCTOR_EPILOG
 from app.cli.doctor import doctor
-from app.cli.explain import SWITCHES as EXPLAIN_SWITCHES
 from app.cli.explain import explain
-from app.cli.gateway import EPILOG as GATEWAY_EPILOG
-from app.cli.gateway import gateway
 from app.cli.goflags import normalize
 from app.cli.health import EPILOG as HEALTH_EPILOG
 from app.cli.health import health
-from app.cli.options import RoleCommand
+from app.cli.options import missing_command, switches_of
+from app.cli.roles import add_role
 from app.cli.sandbox import EPILOG as SANDBOX_EPILOG
 from app.cli.sandbox import sandbox
-from app.cli.tenant import SWITCHES as TENANT_SWITCHES
 from app.cli.tenant import tenant_app
-from app.cli.webhook import EPILOG as WEBHOOK_EPILOG
-from app.cli.webhook import SWITCHES as WEBHOOK_SWITCHES
-from app.cli.webhook import webhook
 from app.errors import BerthError, UsageError
+from app.registry import ROLES
 
 cli = typer.Typer(
     name="berth",
@@ -54,10 +43,9 @@ cli = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-cli.command("webhook", cls=RoleCommand, epilog=WEBHOOK_EPILOG)(webhook)
-cli.command("controller", cls=RoleCommand, epilog=CONTROLLER_EPILOG)(controller)
-cli.command("gateway", cls=RoleCommand, epilog=GATEWAY_EPILOG)(gateway)
-cli.command("agent", cls=RoleCommand, epilog=AGENT_EPILOG)(agent)
+for _role in ROLES:
+    if len(_role.command) == 1:
+        add_role(cli, _role)
 cli.command("explain")(explain)
 cli.command("doctor", epilog=DOCTOR_EPILOG)(doctor)
 cli.command("health", epilog=HEALTH_EPILOG)(health)
@@ -68,9 +56,6 @@ cli.add_typer(certs_app, name="certs")
 cli.add_typer(tenant_app, name="tenant")
 
 _OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
-_SWITCHES = frozenset().union(
-    WEBHOOK_SWITCHES, CONTROLLER_SWITCHES, AGENT_SWITCHES, EXPLAIN_SWITCHES, CERTS_SWITCHES, TENANT_SWITCHES
-)
 
 
 def _version(wanted: bool) -> None:
@@ -88,16 +73,15 @@ def root(
 ) -> None:
     """Puts every Pod beside the network hardware that it needs."""
     if context.invoked_subcommand is None:
-        raise UsageError(
-            "missing command: want one of webhook, controller, gateway, agent, tenant, crds, certs, explain, doctor, "
-            "health, sandbox, demo; see berth --help"
-        )
+        raise missing_command(context)
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line and return its exit status; a user's mistake is one line on standard error."""
     try:
-        status = cli(args=normalize(arguments, switches=_SWITCHES), prog_name="berth", standalone_mode=False)
+        command = typer.main.get_command(cli)
+        words = normalize(arguments, switches=switches_of(command, arguments))
+        status = command(args=words, prog_name="berth", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
     except TyperException as error:

@@ -1,24 +1,17 @@
-"""How commands declare their options: those of the roles have no defaults, which the settings have, and are in panels.
-
-What several roles are told in the same words is here once.
-"""
+"""What commands have alike: options in panels, switches whose `--no-…` twin the help leaves out, texts of epilogs."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
-from app.placement.policy import ALLOWANCES
-
-ABSENT = None
-"""The default of every option: what was not given is not told to the settings."""
-CLUSTER, LOGS, PLACEMENT, SERVING = "Cluster", "Logs", "Placement and tenants", "Serving"
-"""Panels that several roles have."""
+from app.errors import UsageError
 
 
-class RoleCommand(TyperCommand):
+class PanelCommand(TyperCommand):
     """Leaves the `--no-…` twin of each switch out of the help, where it would squeeze everything else."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -39,11 +32,6 @@ def option(*names: str, panel: str, text: str, hidden: bool = False) -> typer.mo
     return option
 
 
-def given(values: dict[str, Any]) -> dict[str, object]:
-    """The options that the user gave, by their fields."""
-    return {name: value for name, value in values.items() if value is not None and not name.startswith("_")}
-
-
 def paragraphs(text: str) -> str:
     """The text with each paragraph on one line: the terminal breaks it, as wide as it is. Indented ones stay so."""
     found = []
@@ -53,53 +41,14 @@ def paragraphs(text: str) -> str:
     return "\n\n".join(found)
 
 
-InfraKubeconfig = Annotated[
-    str | None, option("--kubeconfig", panel=CLUSTER, text="The infra cluster (default: in-cluster)")
-]
-Context = Annotated[str | None, option("--context", panel=CLUSTER, text="Context of the kubeconfig")]
-HealthAddress = Annotated[
-    str | None, option("--bind-address", panel=SERVING, text="Address of the health server (default: 0.0.0.0)")
-]
-ServersAddress = Annotated[
-    str | None, option("--bind-address", panel=SERVING, text="Address of both servers (default: 0.0.0.0)")
-]
-HealthPort = Annotated[
-    int | None,
-    option("--health-check-port", panel=SERVING, text="Plain port of /healthz, /readyz, /metrics (default: 8444)"),
-]
-HostLabel = Annotated[
-    str | None,
-    option(
-        "--host-label",
-        panel=PLACEMENT,
-        text="Label of DPU nodes that names their host (default: provisioning.dpu.nvidia.com/host)",
-    ),
-]
-TenantNodeLabel = Annotated[
-    str | None,
-    option(
-        "--tenant-node-label",
-        panel=PLACEMENT,
-        text='Label of DPU nodes that names their tenant; "" confines nobody (default: berth.dev/tenant)',
-    ),
-]
-TenantAllow = Annotated[
-    str | None,
-    option(
-        "--tenant-allow",
-        panel=PLACEMENT,
-        text="Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold; "
-        f"KIND is {', '.join(ALLOWANCES)}",
-    ),
-]
-RefusedNames = Annotated[
-    str | None,
-    option(
-        "--admin-names",
-        panel=PLACEMENT,
-        text="Comma list of names that no Tenant may claim (default: cloud-admin.local)",
-    ),
-]
-LogLevel = Annotated[
-    str | None, option("--log-level", panel=LOGS, text="debug, info, warning or error (default: info)")
-]
+def missing_command(context: typer.Context) -> UsageError:
+    """What to raise where a group of commands is called without one of them."""
+    commands = getattr(context.command, "commands", {})
+    return UsageError(f"missing command: want one of {', '.join(commands)}; see {context.command_path} --help")
+
+
+def switches_of(command: Any, words: Sequence[str]) -> list[str]:
+    """The switches of the command that the words name: they take no value, and have a twin that begins with `no-`."""
+    for word in words:
+        command = command if word.startswith("-") else getattr(command, "commands", {}).get(word, command)
+    return [name.lstrip("-") for param in command.params if param.secondary_opts for name in param.opts]

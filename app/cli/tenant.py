@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from app.certs.holdings import DAYS
-from app.cli.options import RoleCommand, paragraphs
+from app.cli.options import PanelCommand, missing_command, paragraphs
 from app.cli.tenant_authority import EPILOG as AUTHORITY_EPILOG
 from app.cli.tenant_authority import authority
 from app.cli.tenant_cluster import AgentNamespace, Context, Kubeconfig, Namespace, run_in_cluster
@@ -23,8 +23,6 @@ from app.errors import UsageError
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.tenancy.tenants.objects import name_problem
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
-
-SWITCHES = ("force", "now", "yes")
 
 _EPILOG = paragraphs("""Examples:
 
@@ -93,17 +91,17 @@ _AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file o
 _Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
 
 
-tenant_app.command("authority", cls=RoleCommand, epilog=AUTHORITY_EPILOG)(authority)
+tenant_app.command("authority", cls=PanelCommand, epilog=AUTHORITY_EPILOG)(authority)
 
 
 @tenant_app.callback(invoke_without_command=True)
 def tenant(context: typer.Context) -> None:
     """Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates."""
     if context.invoked_subcommand is None:
-        raise UsageError("missing command: want one of authority, add, list, rotate, remove; see berth tenant --help")
+        raise missing_command(context)
 
 
-@tenant_app.command("add", cls=RoleCommand, epilog=_ADD_EPILOG)
+@tenant_app.command("add", cls=PanelCommand, epilog=_ADD_EPILOG)
 def add_command(
     *,
     name: _Name,
@@ -154,7 +152,7 @@ def add_command(
     return 0
 
 
-@tenant_app.command("list", cls=RoleCommand, epilog=_LIST_EPILOG)
+@tenant_app.command("list", cls=PanelCommand, epilog=_LIST_EPILOG)
 def list_command(
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
     kubeconfig: Kubeconfig = None,
@@ -173,7 +171,7 @@ def list_command(
     return 0
 
 
-@tenant_app.command("rotate", cls=RoleCommand, epilog=_ROTATE_EPILOG)
+@tenant_app.command("rotate", cls=PanelCommand, epilog=_ROTATE_EPILOG)
 def rotate_command(
     *,
     name: _Name,
@@ -214,7 +212,7 @@ def rotate_command(
     return 0
 
 
-@tenant_app.command("remove", cls=RoleCommand, epilog=_REMOVE_EPILOG)
+@tenant_app.command("remove", cls=PanelCommand, epilog=_REMOVE_EPILOG)
 def remove_command(
     *,
     name: _Name,

@@ -9,12 +9,12 @@ from app.doctor.arguments import flag
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
-from app.settings.source import flag_of
-from app.settings.webhook import WebhookSettings, load
+from app.settings.flags import flag_names, flags_of, parsed_type
+from app.settings.webhook import WebhookSettings
 from app.tenancy.control.bounds import DEFAULT_QUOTA, Bound, bounds_of, parse_quota
 from app.wire import JSON
 
-_TEXTS = (
+_DECIDING = (
     "network_resource_name_keys",
     "existing_resources",
     "node_selector_conflict",
@@ -22,8 +22,11 @@ _TEXTS = (
     "host_label",
     "tenant_node_label",
     "tenant_allow",
+    "inject_hugepage_down_api",
+    "honor_resources",
+    "confine_tenants",
 )
-_SWITCHES = ("inject_hugepage_down_api", "honor_resources", "confine_tenants")
+"""The settings that decide about Pods."""
 _FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 
@@ -35,9 +38,9 @@ async def webhook_settings(cluster: Cluster) -> WebhookSettings:
         found = None
     given = {} if found is None else told(found)
     try:
-        return load({"namespace": cluster.namespace, **given}, environment=False)
+        return WebhookSettings.load({"namespace": cluster.namespace, **given}, environment=False)
     except UsageError:
-        return load({"namespace": cluster.namespace}, environment=False)
+        return WebhookSettings.load({"namespace": cluster.namespace}, environment=False)
 
 
 async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
@@ -56,12 +59,13 @@ def told(one: Installed) -> dict[str, object]:
     """The fields that flags, else environment variables, of the container give."""
     variables = _variables(one.object)
     given: dict[str, object] = {}
-    for field in (*_TEXTS, *_SWITCHES):
-        variable = variables.get(f"BERTH_{field.upper()}")
-        value = flag(one.arguments, flag_of(field), switch=field in _SWITCHES)
-        value = variable if value is None else value
+    flags = flags_of(WebhookSettings)
+    for field in _DECIDING:
+        switch = parsed_type(WebhookSettings.model_fields[field], flags[field]) is bool
+        value = flag(one.arguments, flag_names(field, flags[field])[0], switch=switch)
+        value = variables.get(f"BERTH_{field.upper()}") if value is None else value
         if value:
-            given[field] = value.lower() not in _FALSE if field in _SWITCHES else value
+            given[field] = value.lower() not in _FALSE if switch else value
     return given
 
 

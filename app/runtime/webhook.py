@@ -22,7 +22,7 @@ _log = structlog.get_logger(__name__)
 
 def run_webhook(settings: WebhookSettings) -> int:
     """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
-    logs.configure(settings.log_level)
+    logs.configure(settings.level)
     raise_limit()
     _warn(settings)
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)

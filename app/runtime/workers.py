@@ -203,7 +203,7 @@ def _worker(settings: WebhookSettings, listener: socket.socket, reports: Connect
     """The body of a worker process."""
     from app.runtime.serving import Serving  # noqa: PLC0415  after PROMETHEUS_MULTIPROC_DIR is set
 
-    logs.configure(settings.log_level)
+    logs.configure(settings.level)
     try:
         with opened_spans("webhook") as spans:
             serving = Serving(settings, listener=listener, health=None, report=_Reports(reports), spans=spans)

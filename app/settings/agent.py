@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator
 
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.settings.source import RoleSettings, load_role, not_empty
+from app.settings.flags import CLUSTER, Flag
+from app.settings.source import RoleSettings, not_empty
 from app.tenancy.agent.options import CONFIG_MAP_NAME, AgentOptions
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
 
+_GATEWAY, _WORK = "Gateway", "Work"
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
 
@@ -22,18 +25,27 @@ class AgentSettings(RoleSettings):
     `namespace` is where rules, UVS objects and mirrors are, and the Lease.
     """
 
-    gateway: str = Field(default="", validate_default=True)
-    gateway_name: str = GATEWAY_NAME
-    gateway_ca: str = "ca.crt"
-    tls_cert_file: str = "tls.crt"
-    tls_private_key_file: str = "tls.key"
-    tenant: str = ""
-    namespace: str = Field(default=SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-    configmap_name: str = CONFIG_MAP_NAME
-    configmap_namespace: str = SYSTEM_NAMESPACE
-    keep_finished: bool = False
-    resync_seconds: float = Field(default=60.0, ge=1, allow_inf_nan=False)
-    leader_elect: bool = True
+    gateway: Annotated[str, Flag("HOST:PORT of the gateway (required)", _GATEWAY)] = Field("", validate_default=True)
+    gateway_name: Annotated[str, Flag("Name in its certificate", _GATEWAY)] = GATEWAY_NAME
+    gateway_ca: Annotated[str, Flag("CA of its certificate, PEM", _GATEWAY)] = "ca.crt"
+    tls_cert_file: Annotated[str, Flag("The tenant's certificate, PEM", _GATEWAY)] = "tls.crt"
+    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", _GATEWAY)] = "tls.key"
+    tenant: Annotated[str, Flag("The tenant's name, to be compared with the certificate's", _GATEWAY)] = ""
+    namespace: Annotated[
+        str,
+        Flag(
+            "Namespace of rules, UVS objects, mirrors and the Lease",
+            CLUSTER,
+            default=f"$NAMESPACE or {SYSTEM_NAMESPACE}",
+        ),
+    ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
+    configmap_name: Annotated[str, Flag("ConfigMap that names the namespaces to watch", _WORK)] = CONFIG_MAP_NAME
+    configmap_namespace: Annotated[str, Flag("Its namespace", _WORK)] = SYSTEM_NAMESPACE
+    keep_finished: Annotated[bool, Flag("Pods that have finished keep their companions", _WORK)] = False
+    resync_seconds: Annotated[float, Flag("How often everything is sent again", _WORK)] = Field(
+        60.0, ge=1, allow_inf_nan=False
+    )
+    leader_elect: Annotated[bool, Flag("Work only while holding the Lease", _WORK)] = True
 
     @property
     def options(self) -> AgentOptions:
@@ -79,8 +91,3 @@ class AgentSettings(RoleSettings):
     @classmethod
     def _some_file(cls, value: str) -> str:
         return not_empty(value)
-
-
-def load(given: dict[str, object], *, environment: bool = True) -> AgentSettings:
-    """The settings of an agent; see `load_role`. The gateway has to be named."""
-    return load_role(AgentSettings, given, environment=environment)

@@ -13,10 +13,12 @@ from app.certs.webhooks import WebhookOptions
 from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.permissions import WEBHOOK_SECRET
-from app.settings.source import RoleSettings, comma_list, load_role
+from app.settings.flags import CLUSTER, Flag
+from app.settings.source import RoleSettings, comma_list
 from app.tenancy.authority.ensuring import SERVICE, AuthorityOptions
 from app.workloads.model import SYSTEM_NAMESPACE
 
+_WEBHOOK, _GATEWAY, _LIVES = "Webhook", "Gateway", "Certificates"
 _LONGEST = 36_500
 """Days; more than a certificate's dates can say would be a mistake anyway."""
 
@@ -27,17 +29,29 @@ class CertificatesSettings(RoleSettings):
     `namespace` is where the Secrets and the Services are. Without a `webhook_service` nothing is kept for a webhook.
     """
 
-    namespace: str = Field(default=SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-    webhook_service: str = "berth-webhook"
-    webhook_secret: str = WEBHOOK_SECRET
-    configuration: Annotated[tuple[str, ...], NoDecode] = ("berth",)
-    gateway: bool = False
-    gateway_service: str = SERVICE
-    gateway_dns: Annotated[tuple[str, ...], NoDecode] = ()
-    gateway_address: Annotated[tuple[str, ...], NoDecode] = ()
-    days: int = Field(default=DAYS, ge=1, le=_LONGEST)
-    ca_days: int = Field(default=AUTHORITY_DAYS, ge=1, le=_LONGEST)
-    resync_seconds: float = Field(default=60.0, ge=1, allow_inf_nan=False)
+    webhook_service: Annotated[str, Flag('Service it is called by; "" for none', _WEBHOOK)] = "berth-webhook"
+    webhook_secret: Annotated[str, Flag("Secret of its certificate", _WEBHOOK)] = WEBHOOK_SECRET
+    configuration: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag("Webhook configurations of a name; repeatable", _WEBHOOK, repeatable=True),
+    ] = ("berth",)
+    gateway: Annotated[bool, Flag("Keep the gateway's certificates too", _GATEWAY)] = False
+    gateway_service: Annotated[str, Flag("Its Service", _GATEWAY)] = SERVICE
+    gateway_dns: Annotated[
+        tuple[str, ...], NoDecode, Flag("One more name of the gateway; repeatable", _GATEWAY, repeatable=True)
+    ] = ()
+    gateway_address: Annotated[
+        tuple[str, ...], NoDecode, Flag("One more address of the gateway; repeatable", _GATEWAY, repeatable=True)
+    ] = ()
+    days: Annotated[int, Flag("Days that certificates are valid", _LIVES)] = Field(DAYS, ge=1, le=_LONGEST)
+    ca_days: Annotated[int, Flag("Days that a new CA is valid", _LIVES)] = Field(AUTHORITY_DAYS, ge=1, le=_LONGEST)
+    resync_seconds: Annotated[float, Flag("How often everything is reconciled again", _LIVES)] = Field(
+        60.0, ge=1, allow_inf_nan=False
+    )
+    namespace: Annotated[
+        str, Flag("Namespace of the Secrets and Services", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")
+    ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
 
     @property
     def webhook_options(self) -> WebhookOptions | None:
@@ -117,8 +131,3 @@ def _checked(value: tuple[str, ...], *, dns: tuple[str, ...] = (), addresses: tu
     except UsageError as error:
         raise ValueError(str(error)) from error
     return value
-
-
-def load(given: dict[str, object], *, environment: bool = True) -> CertificatesSettings:
-    """The settings of a keeper of certificates; see `load_role`."""
-    return load_role(CertificatesSettings, given, environment=environment)

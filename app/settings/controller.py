@@ -8,13 +8,15 @@ from pydantic import AliasChoices, Field, field_validator
 from pydantic_settings import NoDecode
 
 from app.kube.names import check_dns_label
+from app.settings.flags import CLUSTER, Flag
 from app.settings.placement import PlacementSettings
-from app.settings.source import comma_list, load_role
+from app.settings.source import comma_list
 from app.tenancy.control.bounds import parse_quota
 from app.tenancy.control.grants import NamespaceGrant, parse_grant
 from app.workloads.model import SYSTEM_NAMESPACE
 
 CONTROLLERS = ("workloads", "tenants")
+_WORK = "Reconciling"
 
 
 class ControllerSettings(PlacementSettings):
@@ -24,13 +26,37 @@ class ControllerSettings(PlacementSettings):
     `tenant_quota` which of the default bounds there are others.
     """
 
-    namespace: str = Field(default=SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-    controllers: Annotated[tuple[str, ...], NoDecode] = CONTROLLERS
-    max_concurrent_reconciles: int = Field(default=16, ge=1, le=256)
-    resync_seconds: float = Field(default=60.0, ge=1, allow_inf_nan=False)
-    leader_elect: bool = True
-    namespace_grant: Annotated[tuple[str, ...], NoDecode] = ()
-    tenant_quota: Annotated[tuple[str, ...], NoDecode] = ()
+    controllers: Annotated[
+        tuple[str, ...], NoDecode, Flag(f"Comma list of {', '.join(CONTROLLERS)}", _WORK, default="both")
+    ] = CONTROLLERS
+    max_concurrent_reconciles: Annotated[int, Flag("Keys reconciled at a time", _WORK)] = Field(16, ge=1, le=256)
+    resync_seconds: Annotated[float, Flag("How often everything is reconciled again", _WORK)] = Field(
+        60.0, ge=1, allow_inf_nan=False
+    )
+    leader_elect: Annotated[bool, Flag("Work only while holding the Lease", _WORK)] = True
+    namespace_grant: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag(
+            "A ClusterRole to bind in each tenant's namespace, ROLE=NAMESPACE/ACCOUNT; repeatable",
+            _WORK,
+            repeatable=True,
+        ),
+    ] = ()
+    tenant_quota: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag(
+            "Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, of companions of admin "
+            "rules (companions/Any, companions/SameNode), of the bytes of all its companions (companions/bytes, "
+            "companions/pending-bytes) and of those without a node (companions/pending, companions/pending-of-host, "
+            "companions/queued), in place of the defaults; RESOURCE= removes one",
+            _WORK,
+        ),
+    ] = ()
+    namespace: Annotated[str, Flag("Namespace of the Lease", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")] = (
+        Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
+    )
 
     @property
     def grants(self) -> tuple[NamespaceGrant, ...]:
@@ -76,8 +102,3 @@ class ControllerSettings(PlacementSettings):
     @classmethod
     def _namespace(cls, value: str) -> str:
         return check_dns_label(value)
-
-
-def load(given: dict[str, object], *, environment: bool = True) -> ControllerSettings:
-    """The settings of a controller; see `load_role`."""
-    return load_role(ControllerSettings, given, environment=environment)

@@ -3,31 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from app.settings.flags import SERVING, TLS, Flag
 from app.settings.placement import PlacementSettings
-from app.settings.source import Port, load_role, not_empty
+from app.settings.source import Port, not_empty
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 
 _LIMITS = Limits()
+_OF_TENANT = "Limits of a tenant"
 
 
 class GatewaySettings(PlacementSettings):
     """Everything `berth gateway` is told. Times are in seconds; limits of a tenant hold for each replica."""
 
-    port: Port = 9090
-    tls_cert_file: str = "tls.crt"
-    tls_private_key_file: str = "tls.key"
-    client_ca: str = "ca.crt"
-    admin_ca: str | None = None
-    max_message_bytes: int = Field(default=_LIMITS.message_bytes, ge=64 * 1024, le=64 * 1024 * 1024)
-    streams_per_tenant: int = Field(default=_LIMITS.streams_per_tenant, ge=3, le=1000)
-    calls_per_second: float = Field(default=_LIMITS.calls_per_second, gt=0, allow_inf_nan=False)
-    calls_burst: int = Field(default=_LIMITS.calls_burst, ge=1)
-    workloads_per_tenant: int = Field(default=_LIMITS.workloads_per_tenant, ge=1)
-    writes_per_tenant: int = Field(default=_LIMITS.writes_per_tenant, ge=1, le=256)
-    drain_seconds: float = Field(default=5.0, ge=0, le=600)
+    port: Annotated[Port, Flag("gRPC port", SERVING)] = 9090
+    drain_seconds: Annotated[float, Flag("How long calls under way may take after SIGTERM", SERVING)] = Field(
+        5.0, ge=0, le=600
+    )
+    tls_cert_file: Annotated[str, Flag("Serving certificate, PEM", TLS)] = "tls.crt"
+    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", TLS)] = "tls.key"
+    client_ca: Annotated[str, Flag("CAs of tenants' and the admin's certificates, PEM", TLS)] = "ca.crt"
+    admin_ca: Annotated[
+        str | None, Flag("CAs of --client-ca that issue the cloud admin's, PEM", TLS, default="any")
+    ] = None
+    max_message_bytes: Annotated[int, Flag("Largest message read", _OF_TENANT)] = Field(
+        _LIMITS.message_bytes, ge=64 * 1024, le=64 * 1024 * 1024
+    )
+    streams_per_tenant: Annotated[int, Flag("Streams open at a time", _OF_TENANT)] = Field(
+        _LIMITS.streams_per_tenant, ge=3, le=1000
+    )
+    calls_per_second: Annotated[float, Flag("Unary calls, for long", _OF_TENANT)] = Field(
+        _LIMITS.calls_per_second, gt=0, allow_inf_nan=False
+    )
+    calls_burst: Annotated[int, Flag("Unary calls, at once", _OF_TENANT)] = Field(_LIMITS.calls_burst, ge=1)
+    workloads_per_tenant: Annotated[
+        int, Flag("Workloads taken, of 4 KiB each in all, and 8 rules for all", _OF_TENANT)
+    ] = Field(_LIMITS.workloads_per_tenant, ge=1)
+    writes_per_tenant: Annotated[int, Flag("Writes to the API server under way", _OF_TENANT)] = Field(
+        _LIMITS.writes_per_tenant, ge=1, le=256
+    )
 
     @property
     def options(self) -> GatewayOptions:
@@ -67,8 +84,3 @@ class GatewaySettings(PlacementSettings):
         if self.port == self.health_check_port != 0:
             raise ValueError("--port and --health-check-port: want two ports, got one")
         return self
-
-
-def load(given: dict[str, object], *, environment: bool = True) -> GatewaySettings:
-    """The settings of a gateway; see `load_role`."""
-    return load_role(GatewaySettings, given, environment=environment)

@@ -9,7 +9,8 @@ from pydantic_settings import NoDecode
 
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.placement.policy import parse_policy
+from app.placement.policy import ALLOWANCES, parse_policy
+from app.settings.flags import PLACEMENT, Flag
 from app.settings.source import RoleSettings, comma_list
 from app.tenancy.model import ADMIN_NAME
 
@@ -21,10 +22,24 @@ class PlacementSettings(RoleSettings):
     tenants' Pods may ask for beyond what every tenant may; see `app.placement.policy`.
     """
 
-    host_label: str = HOST_LABEL
-    tenant_node_label: str = TENANT_LABEL
-    admin_names: Annotated[tuple[str, ...], NoDecode] = (ADMIN_NAME,)
-    tenant_allow: Annotated[tuple[str, ...], NoDecode] = ()
+    host_label: Annotated[str, Flag("Label of DPU nodes that names their host", PLACEMENT)] = HOST_LABEL
+    tenant_node_label: Annotated[
+        str, Flag('Label of DPU nodes that names their tenant; "" confines nobody', PLACEMENT)
+    ] = TENANT_LABEL
+    tenant_allow: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag(
+            "Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold; "
+            f"KIND is {', '.join(ALLOWANCES)}",
+            PLACEMENT,
+        ),
+    ] = ()
+    admin_names: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT),
+    ] = (ADMIN_NAME,)
 
     @property
     def placement(self) -> PlacementOptions:

@@ -7,12 +7,13 @@ beats the default. A mistake becomes one line that names the flag or the variabl
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import AfterValidator, ValidationError, field_validator
 from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from app.errors import UsageError
+from app.settings.flags import CLUSTER, LOGS, SERVING, Flag, flag_names, flags_of
 
 
 def _port(value: int) -> int:
@@ -47,16 +48,31 @@ class RoleSettings(BaseSettings):
         env_prefix="BERTH_", extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
     )
 
-    bind_address: str = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
-    health_check_port: Port = 8444
-    kubeconfig: str | None = None
-    context: str | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    bind_address: Annotated[str, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
+    health_check_port: Annotated[Port, Flag("Plain port of /healthz, /readyz, /metrics", SERVING)] = 8444
+    kubeconfig: Annotated[str | None, Flag("Kubeconfig of the role's cluster", CLUSTER, default="in-cluster")] = None
+    context: Annotated[str | None, Flag("Context of the kubeconfig", CLUSTER)] = None
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error", LOGS)] = (
+        "info"
+    )
 
     @field_validator("bind_address")
     @classmethod
     def _some_address(cls, value: str) -> str:
         return not_empty(value)
+
+    @classmethod
+    def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:
+        """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
+
+        Raises UsageError with one line that names each flag that is wrong.
+        """
+        chosen = cls if environment else _flags_alone(cls)
+        try:
+            return chosen(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
+        except ValidationError as error:
+            lines = [_line(cls, item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
+            raise UsageError("; ".join(lines)) from error
 
     @classmethod
     def settings_customise_sources(
@@ -68,9 +84,6 @@ class RoleSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, _Environment(settings_cls)
-
-
-S = TypeVar("S", bound=RoleSettings)
 
 
 def not_empty(value: str) -> str:
@@ -85,17 +98,7 @@ def comma_list(value: object) -> object:
     return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
 
 
-def load_role(settings: type[S], given: dict[str, object], *, environment: bool = True) -> S:
-    """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
-
-    Raises UsageError with one line that names each flag that is wrong.
-    """
-    chosen = settings if environment else _flags_alone(settings)
-    try:
-        return chosen(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
-    except ValidationError as error:
-        lines = [_line(item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
-        raise UsageError("; ".join(lines)) from error
+S = TypeVar("S", bound=RoleSettings)
 
 
 def _flags_alone(settings: type[S]) -> type[S]:
@@ -115,12 +118,7 @@ def _flags_alone(settings: type[S]) -> type[S]:
     return type(settings.__name__, (settings,), methods)
 
 
-def flag_of(field: str) -> str:
-    """The flag of a field, as the user types it."""
-    return "--injectHugepageDownApi" if field == "inject_hugepage_down_api" else f"--{field.replace('_', '-')}"
-
-
-def _line(location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
+def _line(settings: type[RoleSettings], location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
     """One mistake, under the name by which the user gave the value: the environment variable, or the flag.
 
     What was not given at all is asked for by its flag.
@@ -132,4 +130,5 @@ def _line(location: tuple[int | str, ...], message: str, given: dict[str, object
     present = {key.upper() for key, value in os.environ.items() if value}
     variables = (f"BERTH_{name.upper()}", *(("NAMESPACE",) if name == "namespace" else ()))
     variable = next((known for known in variables if known in present), "")
-    return f"{flag_of(name) if name in given or not variable else variable}: {text}"
+    flag, *_ = flag_names(name, flags_of(settings)[name])
+    return f"{flag if name in given or not variable else variable}: {text}"

@@ -14,10 +14,14 @@ from pydantic_settings import NoDecode
 from app.kube.names import check_annotation_key, check_dns_label
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
+from app.placement.model import TENANT_LABEL
+from app.settings.flags import LOGS, PLACEMENT, SERVING, TLS, Flag
 from app.settings.placement import PlacementSettings
-from app.settings.source import Port, comma_list, load_role, not_empty
+from app.settings.source import Port, comma_list, not_empty
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
+
+_SOURCE, _INJECTION = "Attachments", "Injection"
 
 ExistingResources = Literal["top-up", "skip", "add"]
 SelectorConflict = Literal["override", "deny"]
@@ -26,34 +30,66 @@ SelectorConflict = Literal["override", "deny"]
 class WebhookSettings(PlacementSettings):
     """Everything `berth webhook` is told. Times are in seconds; port 0 takes a free port, which the log names."""
 
-    port: Port = 8443
-    tls_cert_file: str = "cert.pem"
-    tls_private_key_file: str = "key.pem"
-    tls_min_version: str = ""
-    tls_cipher_suites: str = ""
-    tls_curve_preferences: str = ""
-    enable_http2: bool = False
-    insecure: bool = False
-    client_ca: Annotated[tuple[str, ...], NoDecode] = (SERVICE_ACCOUNT_CA,)
-    certificate_poll_seconds: float = Field(default=10.0, gt=0, allow_inf_nan=False)
+    port: Annotated[Port, Flag("TLS port", SERVING)] = 8443
+    workers: Annotated[int, Flag("Worker processes", SERVING)] = Field(1, ge=1, le=64)
+    deadline_seconds: Annotated[float, Flag("Longest time for one review", SERVING)] = Field(8.0, gt=0, le=30)
+    drain_seconds: Annotated[float, Flag("How long to serve on after SIGTERM, unready", SERVING)] = Field(
+        5.0, ge=0, le=600
+    )
+    events: Annotated[bool, Flag("Record an Event on the owner of a denied Pod", SERVING)] = True
 
-    manifests: str | None = None
+    tls_cert_file: Annotated[str, Flag("Serving certificate, PEM", TLS)] = "cert.pem"
+    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", TLS)] = "key.pem"
+    insecure: Annotated[bool, Flag("Do not ask the API server for a client certificate", TLS)] = False
+    client_ca: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
+    ] = (SERVICE_ACCOUNT_CA,)
+    certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are looked at", TLS)] = Field(
+        10.0, gt=0, allow_inf_nan=False
+    )
+    tls_min_version: Annotated[str, Flag("VersionTLS12 or VersionTLS13", TLS, default="VersionTLS12")] = ""
+    tls_cipher_suites: Annotated[str, Flag("Comma list of IANA cipher names", TLS)] = ""
+    tls_curve_preferences: Annotated[str, Flag("Comma list of IANA curve numbers", TLS)] = ""
+    enable_http2: Annotated[bool, Flag("Accepted; Berth speaks HTTP/1.1 only", TLS)] = False
+
+    manifests: Annotated[
+        str | None, Flag("Directory of YAML files instead of a cluster, reloaded on change", _SOURCE)
+    ] = None
     # NAMESPACE is the name that Network Resources Injector's Deployment sets; it needs no prefix.
-    namespace: str = Field(default="kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
+    namespace: Annotated[str, Flag("Namespace Berth runs in", _SOURCE, default="$NAMESPACE or kube-system")] = Field(
+        "kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE")
+    )
 
-    network_resource_name_keys: str = "k8s.v1.cni.cncf.io/resourceName"
-    inject_hugepage_down_api: bool = False
-    honor_resources: bool = False
-    existing_resources: ExistingResources = "top-up"
-    node_selector_conflict: SelectorConflict = "override"
-    default_network_namespace: str = "kube-system"
+    network_resource_name_keys: Annotated[
+        str, Flag("Annotation keys on attachments that name a resource", _INJECTION)
+    ] = "k8s.v1.cni.cncf.io/resourceName"
+    existing_resources: Annotated[ExistingResources, Flag("top-up, skip or add what Pods ask for", _INJECTION)] = (
+        "top-up"
+    )
+    honor_resources: Annotated[bool, Flag("Same as --existing-resources=add", _INJECTION)] = False
+    inject_hugepage_down_api: Annotated[
+        bool,
+        Flag("Publish hugepage requests and limits in /etc/podnetinfo", _INJECTION, names=("--injectHugepageDownApi",)),
+    ] = False
+    node_selector_conflict: Annotated[
+        SelectorConflict, Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION)
+    ] = "override"
+    default_network_namespace: Annotated[
+        str, Flag("Where default networks without a namespace are looked up", _INJECTION)
+    ] = "kube-system"
 
-    confine_tenants: bool = False
-    events: bool = True
+    confine_tenants: Annotated[
+        bool, Flag("Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces", PLACEMENT, default="off")
+    ] = False
+    tenant_node_label: Annotated[str, Flag("Label of DPU nodes that names their tenant", PLACEMENT)] = TENANT_LABEL
+    verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
 
-    workers: int = Field(default=1, ge=1, le=64)
-    deadline_seconds: float = Field(default=8.0, gt=0, le=30)
-    drain_seconds: float = Field(default=5.0, ge=0, le=600)
+    @property
+    def level(self) -> str:
+        """The lowest level that is logged."""
+        return "debug" if self.verbosity >= 4 and "log_level" not in self.model_fields_set else self.log_level
 
     @property
     def resource_name_keys(self) -> tuple[str, ...]:
@@ -126,8 +162,3 @@ class WebhookSettings(PlacementSettings):
         if self.honor_resources and self.existing_resources == "skip":
             raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
         return self
-
-
-def load(given: dict[str, object], *, environment: bool = True) -> WebhookSettings:
-    """The settings of a webhook; see `load_role`."""
-    return load_role(WebhookSettings, given, environment=environment)

@@ -13,7 +13,9 @@ import typer.main
 from pydantic.fields import FieldInfo
 
 from app.cli.main import cli
+from app.cli.roles import RoleCommand, settings_of
 from app.settings.source import RoleSettings
+from app.settings.webhook import WebhookSettings
 from docs.generate.texts import MissingTextError, Page, code, codes, help_text, page, prose, table
 
 _DEFAULT = re.compile(r"\s*\(default: ((?:[^()]|\([^()]*\))+)\)")
@@ -43,18 +45,14 @@ def shown(command: Any) -> list[Any]:
 
 
 def settings_fields(command: Any) -> dict[str, FieldInfo]:
-    """The fields of the role's settings that a command loads, by the names of its parameters; else nothing."""
-    function = inspect.unwrap(command.callback) if command.callback is not None else None
-    settings = getattr(function, "__globals__", {}).get("settings")
-    if function is None or settings is None or "settings" not in function.__code__.co_names:
-        return {}
-    loaded: type[RoleSettings] = typing.get_type_hints(settings.load)["return"]
-    renamed = {name: field for name, field in _OWN_NAMES.items() if name in {p.name for p in command.params}}
-    fields = {name: field for name, field in loaded.model_fields.items() if name not in renamed.values()}
-    if "given" not in function.__code__.co_names:
-        # It runs no role: it shares with one what is done, and has flags of its own for where and how.
-        fields = {name: field for name, field in fields.items() if name not in RoleSettings.model_fields}
-    return fields | {name: loaded.model_fields[field] for name, field in renamed.items()}
+    """The fields of the role's settings, by the names of the command's parameters; nothing for other commands."""
+    if isinstance(command, RoleCommand):
+        return settings_of(command.role).model_fields
+    if command.name == "explain":
+        names = {parameter.name for parameter in command.params} - {"namespace", *RoleSettings.model_fields}
+        fields = {name: field for name, field in WebhookSettings.model_fields.items() if name in names}
+        return fields | {"own_namespace": WebhookSettings.model_fields["namespace"]}
+    return {}
 
 
 def variables(name: str, field: FieldInfo) -> list[str]:

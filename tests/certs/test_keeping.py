@@ -20,7 +20,7 @@ from app.kube.reading import get_or_none
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.permissions import certificates
 from app.runtime.certificates import certificates_part
-from app.settings.certificates import load as load_settings
+from app.settings.certificates import CertificatesSettings
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from tests.certs.berthprocess import Process, berth, eventually
 from tests.certs.registered import (
@@ -192,7 +192,7 @@ def without(plural: str, verb: str):
 
 
 async def lacks(kubeconfig: str, plural: str, verb: str) -> None:
-    settings = load_settings({"namespace": NAMESPACE, "kubeconfig": kubeconfig}, environment=False)
+    settings = CertificatesSettings.load({"namespace": NAMESPACE, "kubeconfig": kubeconfig}, environment=False)
     part = certificates_part(settings)
     running = asyncio.create_task(part.run())
     try:

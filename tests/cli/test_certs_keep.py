@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
-from typing import Any
 
 import pytest
-import typer.main
 
-from app.cli.main import cli, run
+from app.cli.main import run
 from app.errors import UsageError
-from app.settings import controller
-from app.settings.certificates import CertificatesSettings, load
-from app.settings.source import flag_of
+from app.settings.certificates import CertificatesSettings
+from app.settings.controller import ControllerSettings
 
 GRANT = "berth-controller-tenants=berth/berth-controller"
 
@@ -26,29 +22,8 @@ def bare(monkeypatch):
             monkeypatch.delenv(name)
 
 
-def options() -> dict[str, str]:
-    """The help of every option by its flag."""
-    commands: Any = typer.main.get_command(cli)
-    found = {param.opts[0]: param.help for param in commands.commands["certs"].commands["keep"].params}
-    return {flag: text for flag, text in found.items() if flag != "--help"}
-
-
-def test_every_setting_has_its_flag_with_its_default() -> None:
-    told = options()
-    assert set(told) == {flag_of(field) for field in CertificatesSettings.model_fields}
-    for name, field in CertificatesSettings.model_fields.items():
-        found = re.search(r"\(default: (?:\$NAMESPACE or )?([^)]+)\)", told[flag_of(name)])
-        value = field.default
-        shown = (
-            f"{value:g}" if isinstance(value, float) else ",".join(value) if isinstance(value, tuple) else str(value)
-        )
-        assert (found[1] if found else "") == {"None": "in-cluster" if name == "kubeconfig" else "", "False": ""}.get(
-            shown, shown
-        ), name
-
-
 def test_what_is_told_nothing_keeps_the_webhooks_certificate() -> None:
-    settings = load({})
+    settings = CertificatesSettings.load({})
     options = settings.webhook_options
     assert options is not None
     assert (options.namespace, options.service, options.secret) == ("universe", "berth-webhook", "berth-webhook-tls")
@@ -60,7 +35,9 @@ def test_what_is_told_reaches_both(monkeypatch) -> None:
     monkeypatch.setenv("NAMESPACE", "berth")
     monkeypatch.setenv("BERTH_CONFIGURATION", "one, two,one")
     given = {"gateway": True, "gateway_service": "gw", "gateway_dns": ["a.example"], "gateway_address": ["10.0.0.1"]}
-    settings = load(given | {"days": 30, "ca_days": 90, "webhook_service": "w", "webhook_secret": "s"})
+    settings = CertificatesSettings.load(
+        given | {"days": 30, "ca_days": 90, "webhook_service": "w", "webhook_secret": "s"}
+    )
     webhook, gateway = settings.webhook_options, settings.authority_options
     assert webhook is not None
     assert gateway is not None
@@ -74,7 +51,7 @@ def test_what_is_told_reaches_both(monkeypatch) -> None:
 
 
 def test_without_a_webhook_the_gateways_are_kept_alone() -> None:
-    assert load({"webhook_service": "", "gateway": True}).webhook_options is None
+    assert CertificatesSettings.load({"webhook_service": "", "gateway": True}).webhook_options is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +73,7 @@ def test_without_a_webhook_the_gateways_are_kept_alone() -> None:
 )
 def test_a_wrong_value_is_one_line_that_names_the_flag(given, line) -> None:
     with pytest.raises(UsageError) as caught:
-        load(given)
+        CertificatesSettings.load(given)
     assert str(caught.value).startswith(line)
     assert "\n" not in str(caught.value)
 
@@ -109,14 +86,14 @@ def test_a_mistake_on_the_command_line_is_status_2(capsys) -> None:
 
 
 def test_grants_are_told_by_flags_or_a_list(monkeypatch) -> None:
-    assert controller.load({}).grants == ()
-    (grant,) = controller.load({"namespace_grant": [GRANT]}).grants
+    assert ControllerSettings.load({}).grants == ()
+    (grant,) = ControllerSettings.load({"namespace_grant": [GRANT]}).grants
     assert (grant.cluster_role, grant.namespace, grant.service_account) == (
         *("berth-controller-tenants", "berth"),
         "berth-controller",
     )
     monkeypatch.setenv("BERTH_NAMESPACE_GRANT", f"{GRANT}, other=berth/x")
-    assert [grant.cluster_role for grant in controller.load({}).grants] == ["berth-controller-tenants", "other"]
+    assert [grant.cluster_role for grant in ControllerSettings.load({}).grants] == ["berth-controller-tenants", "other"]
 
 
 @pytest.mark.parametrize(
@@ -129,5 +106,5 @@ def test_grants_are_told_by_flags_or_a_list(monkeypatch) -> None:
 )
 def test_a_wrong_grant_is_one_line(grants, words) -> None:
     with pytest.raises(UsageError) as caught:
-        controller.load({"namespace_grant": grants})
+        ControllerSettings.load({"namespace_grant": grants})
     assert str(caught.value).startswith(words)

@@ -9,24 +9,17 @@ import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer.main
 
 from app.certs.holdings import make
 from app.certs.issuing import serving_names
-from app.cli.main import cli
-from app.settings import agent, controller, gateway
-from app.settings.source import RoleSettings, flag_of
+from app.cli.roles import settings_of
+from app.registry import ROLES
+from app.settings.flags import flag_names, flags_of, help_of
 from tests.patience import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-ROLES: dict[str, type[RoleSettings]] = {
-    "controller": controller.ControllerSettings,
-    "gateway": gateway.GatewaySettings,
-    "agent": agent.AgentSettings,
-}
 KUBECONFIG = """
 apiVersion: v1
 kind: Config
@@ -60,52 +53,18 @@ def mistake(done: subprocess.CompletedProcess[str]) -> str:
     return line
 
 
-def options(role: str) -> dict[str, str]:
-    """The help of every option by its flag."""
-    commands: Any = typer.main.get_command(cli)
-    found = {param.opts[0]: param.help for param in commands.commands[role].params}
-    return {flag: text for flag, text in found.items() if flag != "--help"}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_every_setting_has_its_flag_and_every_flag_its_setting(role) -> None:
-    assert set(options(role)) == {flag_of(field) for field in ROLES[role].model_fields}
-
-
-@pytest.mark.parametrize("role", ROLES)
-def test_the_defaults_in_the_help_are_those_of_the_settings(role) -> None:
-    told = options(role)
-    for name, field in ROLES[role].model_fields.items():
-        found = re.search(r"\(default: (?:\$NAMESPACE or )?(.+)\)", told[flag_of(name)])
-        assert (found[1] if found else "") == as_shown(name, field.default), name
-
-
-def as_shown(name: str, value: object) -> str:
-    """A default as the help has it; "" where there is nothing to say."""
-    if name == "controllers":
-        return "both"
-    if name == "admin_ca":
-        return "any"
-    if name == "kubeconfig":
-        return "in-cluster"
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, tuple):
-        return ",".join(value)
-    return {"True": "on", "False": "", "None": ""}.get(str(value), str(value))
-
-
 @pytest.mark.parametrize("columns", [80, 120])
-@pytest.mark.parametrize("role", ROLES)
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_help_shows_every_flag_whole_with_examples(role, columns) -> None:
-    done = berth(role, "--help", columns=columns)
+    done = berth(*role.command, "--help", columns=columns)
     assert done.returncode == 0
     assert all(len(line) <= columns for line in done.stdout.splitlines())
     assert "…" not in done.stdout
     flat = re.sub(r"[\s│]+", " ", done.stdout)
-    for flag, text in options(role).items():
-        assert f" {flag} " in flat
-        assert " ".join(text.split()) in flat
+    settings = settings_of(role)
+    for field, flag in flags_of(settings).items():
+        assert f" {flag_names(field, flag)[0]} " in flat
+        assert " ".join(help_of(settings.model_fields[field], flag).split()) in flat
     assert "Examples: berth" in flat
     assert "Exit status: 0" in flat
 

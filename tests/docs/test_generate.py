@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import re
 import shutil
@@ -12,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from app.cli.roles import RoleCommand, settings_of
 from app.errors import UsageError
 from app.metrics.catalog import catalog
 from app.permissions import ROLES
+from app.settings.webhook import WebhookSettings
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
@@ -172,13 +173,14 @@ def test_a_default_that_the_help_of_a_role_tells_is_that_of_its_settings(name):
 def test_each_variable_that_is_told_is_read(name, monkeypatch):
     """Nonsense in it is either refused under its name, or taken."""
     command = COMMANDS[name]
-    load = inspect.unwrap(command.callback).__globals__["settings"].load
+    settings = settings_of(command.role) if isinstance(command, RoleCommand) else WebhookSettings
+    load = settings.load
     for known in [v for v in os.environ if v.startswith("BERTH_") or v == "NAMESPACE"]:
         monkeypatch.delenv(known)
     needed = {"gateway": "gateway.example:443"} if name == "berth agent" else {}
     before = load(dict(needed)).model_dump()
     for parameter, field in settings_fields(command).items():
-        field_name = next(known for known, there in type(load(dict(needed))).model_fields.items() if there is field)
+        field_name = next(known for known, there in settings.model_fields.items() if there is field)
         for variable in variables(field_name, field):
             monkeypatch.setenv(variable, "nonsense")
             given = {key: value for key, value in needed.items() if key != field_name}

@@ -36,7 +36,7 @@ from app.kube.transport import connect
 from app.runtime.sandbox.registering import until_ready
 from app.runtime.serving import Serving
 from app.serving.listening import bind
-from app.settings.webhook import load
+from app.settings.webhook import WebhookSettings
 from tests.doctor.patient import HOME, Patient
 from tests.patience import PATIENCE
 
@@ -216,7 +216,7 @@ async def a_place(patient: Patient, folder: Path) -> AsyncIterator[Place]:
 async def a_webhook(patient: Patient, certificates: Path, *, service: tuple[str, str]) -> AsyncIterator[None]:
     """One that answers where the API server takes the Service to be."""
     listener = bind("127.0.0.1", 0)
-    settings = load(
+    settings = WebhookSettings.load(
         {
             "kubeconfig": str(patient.kubeconfig),
             "insecure": True,

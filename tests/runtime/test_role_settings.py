@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import UsageError
-from app.settings import agent, controller, gateway, webhook
+from app.settings.agent import AgentSettings
+from app.settings.controller import ControllerSettings
+from app.settings.gateway import GatewaySettings
+from app.settings.webhook import WebhookSettings
 
 GATEWAY = {"gateway": "gateway.example:30001"}
 
@@ -22,7 +25,7 @@ def bare(monkeypatch):
 
 
 def test_a_controller_that_is_told_nothing() -> None:
-    loaded = controller.load({})
+    loaded = ControllerSettings.load({})
     assert loaded.controllers == ("workloads", "tenants")
     assert loaded.namespace == "universe"
     assert loaded.admin_names == ("cloud-admin.local",)
@@ -32,7 +35,7 @@ def test_a_controller_that_is_told_nothing() -> None:
 
 
 def test_a_gateway_that_is_told_nothing_serves_tls_from_its_folder() -> None:
-    options = gateway.load({}).options
+    options = GatewaySettings.load({}).options
     assert (options.host, options.port) == ("0.0.0.0", 9090)
     assert options.tls.certificate == Path("tls.crt")
     assert (options.tls.key, options.tls.client_ca) == (Path("tls.key"), Path("ca.crt"))
@@ -51,7 +54,7 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
         "host_label": "x/y",
         "tenant_allow": "priorityClass=gold, volumeType=nfs",
     }
-    options = gateway.load(given).options
+    options = GatewaySettings.load(given).options
     limits = options.limits
     assert (limits.message_bytes, limits.streams_per_tenant, limits.calls_burst) == (65536, 3, 7)
     assert (limits.calls_per_second, limits.writes_per_tenant, options.drain) == (2.5, 200, 1.5)
@@ -64,13 +67,13 @@ def test_what_a_gateway_is_told_reaches_it() -> None:
 
 @pytest.mark.parametrize("given", ["::1", "::", "127.0.0.1"])
 def test_the_address_of_a_gateway_is_as_sockets_take_it(given) -> None:
-    assert gateway.load({"bind_address": given}).options.host == given
+    assert GatewaySettings.load({"bind_address": given}).options.host == given
 
 
 def test_what_an_agent_is_told_reaches_it() -> None:
     given = {"gateway_ca": "a", "tls_cert_file": "b", "tls_private_key_file": "c", "gateway_name": "g.example"}
     given |= {"tenant": "tenant1", "namespace": "here", "configmap_name": "cm", "configmap_namespace": "there"}
-    options = agent.load(GATEWAY | given | {"keep_finished": True, "resync_seconds": 5.0}).options
+    options = AgentSettings.load(GATEWAY | given | {"keep_finished": True, "resync_seconds": 5.0}).options
     assert (options.ca_file, options.cert_file, options.key_file) == (Path("a"), Path("b"), Path("c"))
     assert (options.gateway, options.server_name, options.tenant) == (GATEWAY["gateway"], "g.example", "tenant1")
     assert (options.namespace, options.config_map, options.config_map_namespace) == ("here", "cm", "there")
@@ -79,25 +82,31 @@ def test_what_an_agent_is_told_reaches_it() -> None:
 
 @pytest.mark.parametrize("address", ["h:1", "10.0.0.1:30001", "[::1]:65535", "gateway.universe.svc:9090"])
 def test_addresses_of_a_gateway(address) -> None:
-    assert agent.load({"gateway": address}).options.gateway == address
+    assert AgentSettings.load({"gateway": address}).options.gateway == address
 
 
 @pytest.mark.parametrize(
     ("role", "variable", "text", "field", "value"),
     [
-        (controller, "BERTH_CONTROLLERS", "tenants, workloads,tenants", "controllers", ("tenants", "workloads")),
-        (controller, "NAMESPACE", "berth", "namespace", "berth"),
-        (controller, "BERTH_NAMESPACE", "berth", "namespace", "berth"),
-        (controller, "BERTH_LEADER_ELECT", "false", "leader_elect", False),
-        (controller, "BERTH_TENANT_NODE_LABEL", "a/b", "tenant_node_label", "a/b"),
-        (controller, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
-        (webhook, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
-        (gateway, "BERTH_PORT", "30001", "port", 30001),
-        (gateway, "BERTH_PORT", "tcp://10.0.0.1:9090", "port", 9090),
-        (gateway, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
-        (agent, "BERTH_GATEWAY", "h:2", "gateway", "h:2"),
-        (agent, "BERTH_KEEP_FINISHED", "true", "keep_finished", True),
-        (agent, "NAMESPACE", "berth", "namespace", "berth"),
+        (
+            ControllerSettings,
+            "BERTH_CONTROLLERS",
+            "tenants, workloads,tenants",
+            "controllers",
+            ("tenants", "workloads"),
+        ),
+        (ControllerSettings, "NAMESPACE", "berth", "namespace", "berth"),
+        (ControllerSettings, "BERTH_NAMESPACE", "berth", "namespace", "berth"),
+        (ControllerSettings, "BERTH_LEADER_ELECT", "false", "leader_elect", False),
+        (ControllerSettings, "BERTH_TENANT_NODE_LABEL", "a/b", "tenant_node_label", "a/b"),
+        (ControllerSettings, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
+        (WebhookSettings, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
+        (GatewaySettings, "BERTH_PORT", "30001", "port", 30001),
+        (GatewaySettings, "BERTH_PORT", "tcp://10.0.0.1:9090", "port", 9090),
+        (GatewaySettings, "BERTH_ADMIN_NAMES", "a,b", "admin_names", ("a", "b")),
+        (AgentSettings, "BERTH_GATEWAY", "h:2", "gateway", "h:2"),
+        (AgentSettings, "BERTH_KEEP_FINISHED", "true", "keep_finished", True),
+        (AgentSettings, "NAMESPACE", "berth", "namespace", "berth"),
     ],
 )
 def test_the_environment_counts(monkeypatch, role, variable, text, field, value) -> None:
@@ -108,60 +117,72 @@ def test_the_environment_counts(monkeypatch, role, variable, text, field, value)
 
 def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None:
     monkeypatch.setenv("BERTH_PORT", "9001")
-    assert gateway.load({"port": 9002}).port == 9002
-    assert gateway.load({"port": 443}).port == 443
-    assert gateway.load({}, environment=False).port == 9090
+    assert GatewaySettings.load({"port": 9002}).port == 9002
+    assert GatewaySettings.load({"port": 443}).port == 443
+    assert GatewaySettings.load({}, environment=False).port == 9090
 
 
 @pytest.mark.parametrize(
     ("role", "given", "line"),
     [
-        (controller, {"controllers": "tenants,pods"}, "--controllers: there is no controller 'pods': want workloads"),
-        (controller, {"controllers": " , "}, "--controllers: want a list of workloads, tenants"),
-        (controller, {"max_concurrent_reconciles": 0}, "--max-concurrent-reconciles: "),
-        (controller, {"resync_seconds": 0.5}, "--resync-seconds: "),
-        (controller, {"tenant_quota": "secrets=many"}, "--tenant-quota: want RESOURCE=NUMBER"),
-        (controller, {"resync_seconds": float("nan")}, "--resync-seconds: "),
-        (controller, {"namespace": "No Name"}, "--namespace: 'No Name' is not a valid name"),
-        (controller, {"admin_names": " , "}, "--admin-names: want at least one name"),
-        (webhook, {"admin_names": ""}, "--admin-names: want at least one name"),
         (
-            webhook,
+            ControllerSettings,
+            {"controllers": "tenants,pods"},
+            "--controllers: there is no controller 'pods': want workloads",
+        ),
+        (ControllerSettings, {"controllers": " , "}, "--controllers: want a list of workloads, tenants"),
+        (ControllerSettings, {"max_concurrent_reconciles": 0}, "--max-concurrent-reconciles: "),
+        (ControllerSettings, {"resync_seconds": 0.5}, "--resync-seconds: "),
+        (ControllerSettings, {"tenant_quota": "secrets=many"}, "--tenant-quota: want RESOURCE=NUMBER"),
+        (ControllerSettings, {"resync_seconds": float("nan")}, "--resync-seconds: "),
+        (ControllerSettings, {"namespace": "No Name"}, "--namespace: 'No Name' is not a valid name"),
+        (ControllerSettings, {"admin_names": " , "}, "--admin-names: want at least one name"),
+        (WebhookSettings, {"admin_names": ""}, "--admin-names: want at least one name"),
+        (
+            WebhookSettings,
             {"tenant_node_label": ""},
             "--tenant-node-label: want a label; to confine nobody, leave out --confine",
         ),
-        (webhook, {"tenant_node_label": "not a label"}, "--tenant-node-label: 'not a label'"),
-        (webhook, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
-        (controller, {"host_label": "not a label"}, "--host-label: "),
-        (controller, {"host_label": ""}, "--host-label: "),
-        (controller, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
-        (controller, {"kubeconfig": 5}, "--kubeconfig: "),
-        (gateway, {"tenant_allow": "gold"}, "--tenant-allow: 'gold': want KIND=NAME"),
-        (webhook, {"tenant_allow": "volumeType=hostPath"}, "--tenant-allow: 'volumeType=hostPath': tenants cannot"),
-        (gateway, {"port": 65536}, "--port: invalid port number"),
-        (gateway, {"port": 8444}, "--port and --health-check-port: want two ports, got one"),
-        (gateway, {"client_ca": ""}, "--client-ca: want a value"),
-        (gateway, {"admin_ca": ""}, "--admin-ca: want a value"),
-        (gateway, {"workloads_per_tenant": 0}, "--workloads-per-tenant: "),
-        (gateway, {"admin_names": ","}, "--admin-names: want at least one name"),
-        (gateway, {"calls_per_second": 0}, "--calls-per-second: "),
-        (gateway, {"calls_per_second": float("inf")}, "--calls-per-second: "),
-        (gateway, {"calls_burst": 0}, "--calls-burst: "),
-        (gateway, {"streams_per_tenant": 2}, "--streams-per-tenant: "),
-        (gateway, {"max_message_bytes": 1}, "--max-message-bytes: "),
-        (gateway, {"drain_seconds": -1}, "--drain-seconds: "),
-        (gateway, {"bind_address": ""}, "--bind-address: want a value"),
-        (agent, {}, "--gateway: want HOST:PORT of the gateway"),
-        (agent, {"gateway": "host"}, "--gateway: want HOST:PORT of the gateway"),
-        (agent, {"gateway": "::1:90"}, "--gateway: want HOST:PORT of the gateway"),
-        (agent, {"gateway": "h:0"}, "--gateway: want HOST:PORT of the gateway"),
-        (agent, {"gateway": "https://h:1"}, "--gateway: want HOST:PORT of the gateway"),
-        (agent, GATEWAY | {"tenant": "A"}, "--tenant: 'A' is not a valid name"),
-        (agent, GATEWAY | {"gateway_name": "a b"}, "--gateway-name: "),
-        (agent, GATEWAY | {"configmap_name": ""}, "--configmap-name: "),
-        (agent, GATEWAY | {"configmap_namespace": "A"}, "--configmap-namespace: "),
-        (agent, GATEWAY | {"tls_private_key_file": ""}, "--tls-private-key-file: want a value"),
-        (agent, GATEWAY | {"log_level": "loud"}, "--log-level: "),
+        (WebhookSettings, {"tenant_node_label": "not a label"}, "--tenant-node-label: 'not a label'"),
+        (WebhookSettings, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),
+        (ControllerSettings, {"host_label": "not a label"}, "--host-label: "),
+        (ControllerSettings, {"host_label": ""}, "--host-label: "),
+        (
+            ControllerSettings,
+            {"host_label": "x/y", "tenant_node_label": "x/y"},
+            "--host-label and --tenant-node-label: ",
+        ),
+        (ControllerSettings, {"kubeconfig": 5}, "--kubeconfig: "),
+        (GatewaySettings, {"tenant_allow": "gold"}, "--tenant-allow: 'gold': want KIND=NAME"),
+        (
+            WebhookSettings,
+            {"tenant_allow": "volumeType=hostPath"},
+            "--tenant-allow: 'volumeType=hostPath': tenants cannot",
+        ),
+        (GatewaySettings, {"port": 65536}, "--port: invalid port number"),
+        (GatewaySettings, {"port": 8444}, "--port and --health-check-port: want two ports, got one"),
+        (GatewaySettings, {"client_ca": ""}, "--client-ca: want a value"),
+        (GatewaySettings, {"admin_ca": ""}, "--admin-ca: want a value"),
+        (GatewaySettings, {"workloads_per_tenant": 0}, "--workloads-per-tenant: "),
+        (GatewaySettings, {"admin_names": ","}, "--admin-names: want at least one name"),
+        (GatewaySettings, {"calls_per_second": 0}, "--calls-per-second: "),
+        (GatewaySettings, {"calls_per_second": float("inf")}, "--calls-per-second: "),
+        (GatewaySettings, {"calls_burst": 0}, "--calls-burst: "),
+        (GatewaySettings, {"streams_per_tenant": 2}, "--streams-per-tenant: "),
+        (GatewaySettings, {"max_message_bytes": 1}, "--max-message-bytes: "),
+        (GatewaySettings, {"drain_seconds": -1}, "--drain-seconds: "),
+        (GatewaySettings, {"bind_address": ""}, "--bind-address: want a value"),
+        (AgentSettings, {}, "--gateway: want HOST:PORT of the gateway"),
+        (AgentSettings, {"gateway": "host"}, "--gateway: want HOST:PORT of the gateway"),
+        (AgentSettings, {"gateway": "::1:90"}, "--gateway: want HOST:PORT of the gateway"),
+        (AgentSettings, {"gateway": "h:0"}, "--gateway: want HOST:PORT of the gateway"),
+        (AgentSettings, {"gateway": "https://h:1"}, "--gateway: want HOST:PORT of the gateway"),
+        (AgentSettings, GATEWAY | {"tenant": "A"}, "--tenant: 'A' is not a valid name"),
+        (AgentSettings, GATEWAY | {"gateway_name": "a b"}, "--gateway-name: "),
+        (AgentSettings, GATEWAY | {"configmap_name": ""}, "--configmap-name: "),
+        (AgentSettings, GATEWAY | {"configmap_namespace": "A"}, "--configmap-namespace: "),
+        (AgentSettings, GATEWAY | {"tls_private_key_file": ""}, "--tls-private-key-file: want a value"),
+        (AgentSettings, GATEWAY | {"log_level": "loud"}, "--log-level: "),
     ],
 )
 def test_a_wrong_value_is_one_line_that_names_the_flag(role, given, line) -> None:
@@ -174,10 +195,10 @@ def test_a_wrong_value_is_one_line_that_names_the_flag(role, given, line) -> Non
 @pytest.mark.parametrize(
     ("role", "variable", "text"),
     [
-        (controller, "BERTH_CONTROLLERS", "pods"),
-        (controller, "NAMESPACE", "A B"),
-        (gateway, "BERTH_PORT", "80000"),
-        (agent, "BERTH_GATEWAY", "host"),
+        (ControllerSettings, "BERTH_CONTROLLERS", "pods"),
+        (ControllerSettings, "NAMESPACE", "A B"),
+        (GatewaySettings, "BERTH_PORT", "80000"),
+        (AgentSettings, "BERTH_GATEWAY", "host"),
     ],
 )
 def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, role, variable, text) -> None:
@@ -187,6 +208,6 @@ def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, role, variable, te
         role.load({})
 
 
-@pytest.mark.parametrize("role", [controller, gateway])
+@pytest.mark.parametrize("role", [ControllerSettings, GatewaySettings])
 def test_the_empty_label_confines_nobody(role) -> None:
     assert role.load({"tenant_node_label": ""}).placement.tenant_node_label == ""

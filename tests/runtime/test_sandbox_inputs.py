@@ -46,6 +46,6 @@ def test_what_is_no_kubeconfig_is_said_in_one_line(tmp_path: Path, text: str) ->
 def test_a_webhook_started_for_somebody_does_not_read_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTH_MANIFESTS", "x")
     monkeypatch.setenv("NAMESPACE", "elsewhere")
-    assert settings.load({}).manifests == "x"
-    alone = settings.load({}, environment=False)
+    assert settings.WebhookSettings.load({}).manifests == "x"
+    alone = settings.WebhookSettings.load({}, environment=False)
     assert (alone.manifests, alone.namespace) == (None, "kube-system")

@@ -29,7 +29,7 @@ async def test_a_role_that_may_only_get_config_maps_is_enough(tmp_path: Path, mo
     text = '{"features": {"enableHugePageDownApi": true}}'
     server.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
-    sources = Sources(settings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
+    sources = Sources(settings.WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
     with pytest.raises(Transient):
         sources.switches()
     try:

@@ -17,7 +17,7 @@ from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.runtime.serving import Serving
 from app.serving.listening import bind
-from app.settings.webhook import load
+from app.settings.webhook import WebhookSettings
 from app.wire import JSON
 from app.workloads.registration import isolation_webhooks
 
@@ -40,7 +40,7 @@ class Webhooks:
     ) -> tuple[int, int]:
         """Start one and wait until it is ready; returns its port and its health port."""
         listener, health = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-        settings = load(
+        settings = WebhookSettings.load(
             {
                 "kubeconfig": str(kubeconfig),
                 "insecure": True,

@@ -22,7 +22,9 @@ from app.runtime.sandbox.plans import CLUSTERS, INFRA
 from app.runtime.sandbox.registering import until_ready
 from app.runtime.standing import Part
 from app.serving.listening import free_port
-from app.settings import agent, controller, gateway
+from app.settings.agent import AgentSettings
+from app.settings.controller import ControllerSettings
+from app.settings.gateway import GatewaySettings
 from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.tenants.enrolling import Adding, Issuing, add
@@ -64,7 +66,7 @@ class WorkloadApi:
         """The gateway and the controller of the infra cluster."""
         folder, port = self._directory / "gateway", free_port(_HOST)
         serving = gateway_part(
-            gateway.load(
+            GatewaySettings.load(
                 self._cluster(INFRA)
                 | {
                     "bind_address": _HOST,
@@ -78,7 +80,7 @@ class WorkloadApi:
             )
         )
         reconciling = controller_part(
-            controller.load(self._cluster(INFRA) | {"leader_elect": False}, environment=False)
+            ControllerSettings.load(self._cluster(INFRA) | {"leader_elect": False}, environment=False)
         )
         for part, what in ((serving, "the gateway"), (reconciling, "the controller")):
             run(part)
@@ -96,7 +98,7 @@ class WorkloadApi:
         issuing = Issuing(directory=bundle, days=_DAYS, gateway=GATEWAY_NAME, authority_files=None)
         await add(self._clients[INFRA], adding, issuing, now=datetime.now(UTC))
         return agent_part(
-            agent.load(
+            AgentSettings.load(
                 self._cluster(name)
                 | {
                     "gateway": address,

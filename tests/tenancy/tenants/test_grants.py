@@ -13,7 +13,7 @@ from app.kube.transport import connect
 from app.permissions import TENANT_GRANTS, controller, tenants_role
 from app.placement.model import TENANT_LABEL
 from app.runtime.controller import controller_part
-from app.settings.controller import load
+from app.settings.controller import ControllerSettings
 from app.tenancy.control.controller import TenantsOptions
 from app.tenancy.control.grants import NamespaceGrant, ensure_grants, parse_grant
 from app.workloads.model import TENANTS
@@ -168,7 +168,7 @@ async def test_the_controllers_permissions_are_enough(cluster, tmp_path) -> None
         "namespace_grant": [f"{tenants_role(role)}=berth/berth-{role}" for role in TENANT_GRANTS],
         "resync_seconds": 1.0,
     }
-    part = controller_part(load(given, environment=False))
+    part = controller_part(ControllerSettings.load(given, environment=False))
     running = asyncio.create_task(part.run())
     try:
         await cluster.node("dpu1", "host-a")
