@@ -13,7 +13,7 @@ from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, VALIDATIN
 from app.networks.switches import CONFIG_MAP_NAME
 from app.tenancy.agent.options import CONFIG_MAP_NAME as AGENT_CONFIG_MAP
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
-from app.tenancy.control.bounds import ISOLATION, OBJECTS
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 
 Scope = Literal["cluster", "release", "system", "tenants"]

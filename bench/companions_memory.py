@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions.plan import CompanionOptions
-from app.workloads.control.caches import Caches, Listeners
+from app.workloads.controller.caches import Caches, Listeners
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from app.tenancy.gateway.ledger import project_known
 from app.tenancy.gateway.views import view_pod
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions.plan import CompanionOptions
-from app.workloads.control.caches import Caches
+from app.workloads.controller.caches import Caches
 from app.workloads.model import WORKLOADS
 from bench import companions_objects as objects
 from bench.caches import pod_of

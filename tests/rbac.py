@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
+from app.kube.retry import get_or_none
 from app.permissions import Permission, tenants_role
 from app.workloads.model import SYSTEM_NAMESPACE
 

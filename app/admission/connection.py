@@ -11,7 +11,7 @@ from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.serving.accepting import Place, Room
+from app.serving.listener import ConnectionPool, Slot
 
 HEAD_BYTES = 64 * 1024
 """Request line and headers together; an API server sends less than one thousand bytes."""
@@ -40,7 +40,7 @@ class _TooManyAtOnce(Exception):
 class BoundedProtocol(HttpToolsProtocol):
     """Closes a connection whose request is too large (head: 431) or too slow, and one that sends or takes nothing.
 
-    It says in its `place` whether it carries a request.
+    It says in its `slot` whether it carries a request.
     """
 
     _in_head = False
@@ -51,18 +51,18 @@ class BoundedProtocol(HttpToolsProtocol):
     _answer_timer: asyncio.TimerHandle | None = None
     _refused = False
 
-    def __init__(self, *args: Any, place: Place | None = None, **options: Any) -> None:
+    def __init__(self, *args: Any, slot: Slot | None = None, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._place = place if place is not None else Place(Room(1))
+        self._slot = slot if slot is not None else Slot(ConnectionPool(1))
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         super().connection_made(transport)
-        self._place.close = transport.abort
+        self._slot.close = transport.abort
         # The first request may take as long as any later one.
         self._await_request()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._place.leave()
+        self._slot.release()
         self._end_head()
         self._end_body()
         self._end_answer()
@@ -99,12 +99,12 @@ class BoundedProtocol(HttpToolsProtocol):
         self._end_body()
         super().on_message_complete()
         if not self.cycle.response_complete:
-            self._place.busy()
+            self._slot.busy()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if not self.pipeline:
-            self._place.rest()
+            self._slot.idle()
         if self.transport.is_closing():
             self._bound_answer()
 

@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 
 from app.admission.connection import BoundedProtocol
 from app.admission.endpoint import Receive, ReviewEndpoint, Scope, Send
-from app.serving.accepting import Door, Place, Room, allowed_connections
+from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
 
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
@@ -71,7 +71,7 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
 class _Server(uvicorn.Server):
     """uvicorn without its signal handlers: two servers share a process, and the runtime decides when to stop.
 
-    Connections come in through our own `Door`, which bounds them.
+    Connections come in through our own `Listener`, which bounds them.
     """
 
     @contextlib.contextmanager
@@ -80,16 +80,16 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await self.lifespan.startup()
-        room = Room(allowed_connections())
+        pool = ConnectionPool(allowed_connections())
 
-        def protocol(place: Place) -> BoundedProtocol:
+        def protocol(slot: Slot) -> BoundedProtocol:
             return BoundedProtocol(
-                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, place=place
+                config=self.config, server_state=self.server_state, app_state=self.lifespan.state, slot=slot
             )
 
         context, backlog = self.config.ssl, self.config.backlog
-        doors = [Door(listener, room, protocol, context=context, backlog=backlog) for listener in sockets or ()]
-        self.servers = doors  # type: ignore[assignment]  # it is told to close and waited for, no more
+        servers = [Listener(listener, pool, protocol, context=context, backlog=backlog) for listener in sockets or ()]
+        self.servers = servers  # type: ignore[assignment]  # it is told to close and waited for, no more
         self.started = True
 
 

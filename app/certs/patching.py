@@ -19,8 +19,8 @@ from app.certs.bundles import encode_bundle, overlap, parse_bundle
 from app.errors import ApiError, Terminal, UsageError
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
-from app.kube.reading import Sleep, get_or_none
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.kube.retry import Sleep, get_or_none
 from app.wire import JSON
 
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

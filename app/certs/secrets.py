@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from app.certs.clocks import check_clock
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES, SECRETS
+from app.kube.retry import get_or_none
 from app.wire import JSON
 
 MANAGED_BY = "app.kubernetes.io/managed-by"

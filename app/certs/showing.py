@@ -7,7 +7,7 @@ from datetime import datetime
 from cryptography import x509
 
 from app.certs.bundles import fingerprint, parse_bundle
-from app.certs.holdings import Files, renewal_due
+from app.certs.certificate_set import Files, renewal_due
 from app.certs.issuing import names_of
 from app.wire import JSON
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from app.certs.patching import CONFIGURATIONS, ServiceName, called_service
 from app.errors import ApiError, Terminal
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
+from app.kube.retry import get_or_none
 from app.wire import JSON
 
 PART_OF = "app.kubernetes.io/part-of"

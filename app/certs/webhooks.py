@@ -15,11 +15,11 @@ from typing import get_args
 
 import structlog
 
-from app.certs.holdings import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, load, renewal_due
+from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, load, renewal_due
+from app.certs.controller import Kept
 from app.certs.issuing import serving_names
-from app.certs.keeping import Kept
 from app.certs.patching import CONFIGURATIONS, ServiceName, trust, trusting
-from app.certs.retiring import (
+from app.certs.revocation import (
     PENDING,
     REVOKED,
     Keeps,
@@ -32,8 +32,7 @@ from app.certs.retiring import (
     nothing,
     without_outlived,
 )
-from app.certs.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
-from app.certs.succession import (
+from app.certs.rotation import (
     Renewal,
     Wanted,
     can_sign,
@@ -43,9 +42,10 @@ from app.certs.succession import (
     successor,
     trusted,
 )
+from app.certs.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
-from app.kube.reading import Sleep, until_no_conflict
+from app.kube.retry import Sleep, until_no_conflict
 
 RENEW = "berth.dev/renew"
 """Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, make, renew
 from app.certs.files import read_files, write_files
-from app.certs.holdings import AUTHORITY_DAYS, DAYS, make, renew
 from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
 from app.cli.certs_cluster import (

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import typer
 
-from app.certs.holdings import DAYS
+from app.certs.certificate_set import DAYS
 from app.cli.options import PanelCommand, missing_command, paragraphs
 from app.cli.tenant_authority import EPILOG as AUTHORITY_EPILOG
 from app.cli.tenant_authority import authority

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 from app.doctor.cluster import Cluster
 from app.doctor.commands import helm_upgrade
+from app.doctor.deployed_settings import told, webhook_settings
 from app.doctor.installed import COMPONENT, Installed
-from app.doctor.mending import retake
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, plain
+from app.doctor.remediation import retake
 from app.doctor.running import unchecked
-from app.doctor.told import told, webhook_settings
 from app.errors import ApiError
 from app.kube.resources import PRIORITY_CLASSES
 from app.settings.source import comma_list

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, plain, plural, several, subject
-from app.doctor.told import webhook_settings
 from app.errors import ApiError
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.checking import attachment_problems

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from app.doctor.cluster import Cluster
+from app.doctor.deployed_settings import tenant_bounds
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import condition, unseen
-from app.doctor.told import tenant_bounds
 from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS
 from app.placement.namespaces import tenant_of
-from app.tenancy.control.bounds import ISOLATION, OBJECTS, Bound, uncounted_in
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS, Bound, uncounted_in
 from app.wire import JSON
 from app.workloads.model import tenant_namespace
 

@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from cryptography import x509
 
 from app.certs.bundles import parse_bundle
-from app.certs.holdings import renewal_due
+from app.certs.certificate_set import renewal_due
 from app.certs.issuing import names_of
 from app.certs.showing import stamp
+from app.doctor.cert_fix import Keeping, keeping
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
-from app.doctor.reissuing import Keeping, keeping
 from app.doctor.rolecertificates import role_certificates
 from app.doctor.running import unchecked
 from app.doctor.serving import Served, by_tls, in_secret, trusts

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.errors import ApiError
-from app.kube.reading import every_item
 from app.kube.resources import Resource
+from app.kube.retry import every_item
 from app.wire import JSON
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import age, condition, kubectl, labels, listed, moment, plain, several, status, subject
-from app.doctor.told import webhook_settings
 from app.errors import ApiError
 from app.kube.resources import NODES, PODS
 from app.placement.model import PlacementOptions

@@ -10,9 +10,9 @@ from typing import Literal
 
 from app.doctor.cluster import Cluster
 from app.doctor.commands import patch_webhook
-from app.doctor.mending import again
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import plain
+from app.doctor.remediation import again
 from app.doctor.switches import switches_of
 from app.doctor.webhooks import Registered
 from app.errors import ApiError

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from app.doctor.cluster import Cluster
 from app.doctor.commands import patch_configuration
 from app.doctor.conditions import may_hold
-from app.doctor.mending import again
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import labels, namespace_labels
-from app.doctor.told import webhook_settings
+from app.doctor.remediation import again
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES

@@ -9,8 +9,8 @@ from app.doctor.objects import labels
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import every_item
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS
+from app.kube.retry import every_item
 from app.wire import JSON
 
 FALLBACK = "berth-system"

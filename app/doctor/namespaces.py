@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
-from app.doctor.mending import edited, mend
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import NAME_LABEL, labels, listed, namespace_labels
+from app.doctor.remediation import edited, mend
 from app.doctor.running import unchecked
 from app.doctor.webhooks import Registered
 from app.errors import ApiError

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from app.doctor.asking import Account, Asking, accounts_of
+from app.doctor.access_review import Account, Asking, accounts_of
 from app.doctor.cluster import Cluster
-from app.doctor.granting import Grant, grant, grant_of, in_tenants_namespace, revoke
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, listed
-from app.doctor.questions import EVERYTHING, Question, consequence, excessive, needed, permissions_of
+from app.doctor.rbac_fix import Grant, grant, grant_of, in_tenants_namespace, revoke
+from app.doctor.required_access import EVERYTHING, Question, consequence, excessive, needed, permissions_of
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
 from app.permissions import Permission

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.grouping import Group, finding_of
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import created, labels, namespace_labels, several
@@ -17,7 +18,6 @@ from app.doctor.planning import Known, Lack, Planner, Tenants
 from app.doctor.running import unchecked
 from app.doctor.switches import switches_of
 from app.doctor.templates import denied
-from app.doctor.told import webhook_settings
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from app.doctor.cluster import Cluster
 from app.doctor.commands import certs_install, describe_pods
 from app.doctor.installed import installed, released
-from app.doctor.mending import recreate
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import namespace_labels, plain
+from app.doctor.remediation import recreate
 from app.doctor.running import unchecked
 from app.doctor.webhooks import Registered
 from app.errors import ApiError

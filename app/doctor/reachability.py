@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from app.doctor.cluster import Cluster
 from app.doctor.commands import certs_install, describe_pods, patch_webhook
 from app.doctor.installed import Installed, installed, released
-from app.doctor.mending import again, recreate
 from app.doctor.model import Finding, Severity
 from app.doctor.probing import probes
+from app.doctor.remediation import again, recreate
 from app.doctor.running import unchecked
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError

@@ -14,12 +14,12 @@ from app.doctor.commands import certs_install, helm
 from app.doctor.conditions import left_out
 from app.doctor.installed import expected_roles, installed, released
 from app.doctor.isolation import isolation_findings
-from app.doctor.mending import mend
 from app.doctor.model import Finding, Severity
 from app.doctor.namespaces import namespace_findings
+from app.doctor.remediation import mend
 from app.doctor.rivals import rivals
-from app.doctor.terms import deadline_of, judge
 from app.doctor.uninstalling import unfinished
+from app.doctor.webhook_config import deadline_of, judge
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError
 from app.kube.resources import (

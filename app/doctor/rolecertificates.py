@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from app.certs.bundles import parse_bundle
-from app.certs.holdings import renewal_due
+from app.certs.certificate_set import renewal_due
 from app.certs.showing import stamp
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart

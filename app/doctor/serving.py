@@ -18,7 +18,7 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
 from app.certs.bundles import parse_bundle
-from app.certs.holdings import BUNDLE
+from app.certs.certificate_set import BUNDLE
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.webhooks import Registered

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from app.doctor.cluster import Cluster
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, plain
-from app.doctor.told import webhook_settings
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import selection

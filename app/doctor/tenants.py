@@ -10,11 +10,11 @@ from app.doctor.belonging import mislabeled
 from app.doctor.bounds import bound_findings
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
+from app.doctor.deployed_settings import webhook_settings
 from app.doctor.installed import Installed, installed
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import condition, kubectl, labels, plain, plural, several, status, subject, unchanged, unseen
 from app.doctor.running import unchecked
-from app.doctor.told import webhook_settings
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, NODES
 from app.placement.model import TENANT_LABEL, PlacementOptions

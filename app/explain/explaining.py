@@ -16,8 +16,8 @@ from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.explain.manifests import Manifests, PodManifest
 from app.explain.rendering import Explained
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import CONFIG_MAPS
+from app.kube.retry import get_or_none
 from app.networks.attachments import Attachments
 from app.networks.checking import attachment_problems
 from app.networks.model import Attachment, project

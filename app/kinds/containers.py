@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from app.kinds.environment import check_environment
 from app.kinds.fielderrors import FieldError
 from app.kinds.handlers import check_handlers
-from app.kinds.names import label_faults, supported
-from app.kinds.resources import check_resources
+from app.kinds.name_syntax import label_faults, supported
+from app.kinds.requests import check_resources
 from app.kinds.security import check_container_security
 from app.kinds.volumes import check_inner_path
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import too_long
+from app.kinds.name_syntax import too_long
 from app.wire import decode_json
 
 if TYPE_CHECKING:

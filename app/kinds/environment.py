@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.kinds.contents import key_faults
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import qualified_faults, subdomain_faults
+from app.kinds.name_syntax import qualified_faults, subdomain_faults
 
 if TYPE_CHECKING:
     from app.wire import JSON

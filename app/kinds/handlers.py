@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import supported
+from app.kinds.name_syntax import supported
 
 if TYPE_CHECKING:
     from app.wire import JSON

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import label_faults, subdomain_faults, supported
+from app.kinds.name_syntax import label_faults, subdomain_faults, supported
 
 if TYPE_CHECKING:
     from app.wire import JSON

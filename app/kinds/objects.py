@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.kinds.contents import check_config_map, check_secret
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import check_annotations, check_label_selector, check_labels, supported
+from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, supported
 from app.kinds.validation import check_pod, check_pod_birth, check_pod_spec
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import qualified_faults
+from app.kinds.name_syntax import qualified_faults
 from app.kinds.quantities import amount
 from app.kinds.quotas import counted_resource
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import (
+from app.kinds.name_syntax import (
     check_label_selector,
     label_faults,
     label_value_faults,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from app.kinds.containers import check_containers
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import check_labels, label_faults, qualified_faults, subdomain_faults, supported
+from app.kinds.name_syntax import check_labels, label_faults, qualified_faults, subdomain_faults, supported
 from app.kinds.networking import check_networking
-from app.kinds.resources import check_overhead
+from app.kinds.requests import check_overhead
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
 from app.kinds.volumes import check_volumes

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.kinds.environment import check_downward_item
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import label_faults, subdomain_faults, supported
+from app.kinds.name_syntax import label_faults, subdomain_faults, supported
 from app.kinds.podshapes import VOLUME_SOURCES
 from app.kinds.quantities import amount
 

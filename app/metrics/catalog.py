@@ -49,7 +49,7 @@ class Described(NamedTuple):
 WORKER_RESTARTS = Described(
     "worker_restarts_total", "counter", (), "Worker processes that ended and were replaced (--workers)", ("webhook",)
 )
-"""Counted by the parent of workers, which may import nothing from here: `app.runtime.totals`."""
+"""Counted by the parent of workers, which may import nothing from here: `app.runtime.worker_metrics`."""
 
 
 def catalog() -> list[Described]:

@@ -18,8 +18,8 @@ from app.errors import Denied
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import NODE_SELECTOR
-from app.networks.naming import resource_name, shown
 from app.networks.nodeselector import parse_node_selector
+from app.networks.resource_names import resource_name, shown
 from app.wire import JSON, decode_json
 
 # The name of a CNI network, as the CNI library accepts it.

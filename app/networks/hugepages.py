@@ -7,7 +7,7 @@ from functools import lru_cache
 from app.admission.chain import Plan, audit_text
 from app.kube import quantity
 from app.networks.model import Container, Pod, Quantity
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 from app.wire import JSON
 
 CONTAINER_NAME = "CONTAINER_NAME"

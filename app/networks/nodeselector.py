@@ -10,7 +10,7 @@ from app.admission.patch import pointer
 from app.errors import Denied
 from app.kube.names import check_label_key, check_label_value
 from app.networks.model import NODE_SELECTOR, Attachment, Pod
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 
 _PATH = "/spec/nodeSelector"
 _CACHED_LENGTH = 512

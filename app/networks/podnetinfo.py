@@ -12,7 +12,7 @@ from functools import lru_cache
 from app.admission.chain import Plan
 from app.admission.patch import Patch, Steps
 from app.networks.model import Container, Pod, Volume
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 from app.wire import JSON
 
 VOLUME = "podnetinfo"

@@ -15,7 +15,7 @@ import msgspec
 
 from app.errors import Denied
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 from app.wire import decode_json
 
 MAX_VALUE = 256 * 1024  # bytes, as the API server limits all annotations of an object together

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 from app.networks.userdefined import Injection, parse_entries
 from app.wire import JSON, decode_json
 

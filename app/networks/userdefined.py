@@ -16,7 +16,7 @@ from app.errors import Denied
 from app.kube.names import check_annotation_key, check_label_key
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS
-from app.networks.naming import shown
+from app.networks.resource_names import shown
 from app.wire import decode_json, encode_json
 
 Mode = Literal["replace", "append", "keep"]

@@ -15,6 +15,7 @@ from app.admission.review import Request
 from app.errors import Denied
 from app.kube.names import check_dns_label
 from app.networks import selection
+from app.networks.device_requests import Mode
 from app.networks.model import (
     DEFAULT_NETWORK,
     INJECT,
@@ -27,7 +28,6 @@ from app.networks.model import (
 )
 from app.networks.plan import Inputs
 from app.networks.plan import plan as plan_injection
-from app.networks.resources import Mode
 from app.networks.switches import Switches
 from app.networks.userdefined import Merged, matching, merge
 

@@ -1,4 +1,4 @@
-"""Composes the agent role: the agent, led by a Lease of the tenant cluster."""
+"""Composes the agent role: the agent, elected by a Lease of the tenant cluster."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from app.metrics.agent import AgentMetrics
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
-from app.runtime.recording import Recorded, recorder
-from app.runtime.standing import Connected, Led, Part, Together
+from app.runtime.events import Recorded, recorder
+from app.runtime.manager import Connected, Group, LeaderElected, Runnable
 from app.settings.agent import AgentSettings
 from app.tenancy.agent.agent import Agent
 from app.tenancy.callspans import CallSpans
@@ -35,21 +35,21 @@ def run_agent(settings: AgentSettings) -> int:
     """Run until a signal and return the exit status."""
     logs.configure(settings.log_level)
     with opened_spans("agent") as spans:
-        part = Together(agent_part(settings, spans=spans), CertificateDate(settings.options.cert_file))
-        return run_background(part, settings, role="agent")
+        runnable = Group(agent_part(settings, spans=spans), CertificateDate(settings.options.cert_file))
+        return run_background(runnable, settings, role="agent")
 
 
-def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Part:
+def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Runnable:
     """The agent of these settings, to be run in a loop."""
     agent_metrics.create_series()
     controllers.create_series(_CONTROLLERS, lease=LEASE if settings.leader_elect else "")
     watches.create_series(tuple(resource.kind for resource in _WATCHED))
     options = settings.options
 
-    def build(client: KubeClient) -> Part:
+    def build(client: KubeClient) -> Runnable:
         events = recorder("agent", lambda: client)
 
-        def agent(client: KubeClient) -> Part:
+        def agent(client: KubeClient) -> Runnable:
             return Agent(
                 client,
                 options=options,
@@ -62,8 +62,8 @@ def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Pa
 
         if not settings.leader_elect:
             return Recorded(agent(client), events)
-        led = Led(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
-        return Recorded(led, events)
+        elected = LeaderElected(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+        return Recorded(elected, events)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
 

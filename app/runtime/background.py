@@ -14,7 +14,7 @@ import uvloop
 from app import logs
 from app.metrics import process
 from app.runtime.descriptors import raise_limit
-from app.runtime.standing import Part, Standing
+from app.runtime.manager import Manager, Runnable
 from app.runtime.stopping import until_signal
 from app.serving.listening import address, listen
 from app.settings.source import RoleSettings
@@ -22,15 +22,15 @@ from app.settings.source import RoleSettings
 _log = structlog.get_logger(__name__)
 
 
-def run_background(part: Part, settings: RoleSettings, *, role: str) -> int:
-    """Run the part until a signal and return the exit status. Raises UsageError for what a user can mend."""
+def run_background(runnable: Runnable, settings: RoleSettings, *, role: str) -> int:
+    """Run it until a signal and return the exit status. Raises UsageError for a mistake of the user."""
     logs.configure(settings.log_level)
     raise_limit()
     process.describe(role)
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
     _log.info("listening", role=role, health=address(health, "http"))
     try:
-        uvloop.run(until_signal(Standing(part, health=health).run))
+        uvloop.run(until_signal(Manager(runnable, health=health).run))
     except asyncio.CancelledError:
         _log.warning("stopped before everything was drained")
         return 1

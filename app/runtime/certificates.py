@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.certs.keeping import CONTROLLER, Keeper, Kept, Subject
+from app.certs.controller import CONTROLLER, Keeper, Kept, Subject
 from app.certs.patching import CONFIGURATIONS
 from app.certs.webhooks import WebhookCertificates, WebhookOptions
 from app.kube.client import KubeClient
@@ -15,7 +15,7 @@ from app.metrics.certificates import KeepingMetrics
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import run_background
-from app.runtime.standing import Connected, Part
+from app.runtime.manager import Connected, Runnable
 from app.settings.certificates import CertificatesSettings
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
 
@@ -25,14 +25,14 @@ def run_certificates(settings: CertificatesSettings) -> int:
     return run_background(certificates_part(settings), settings, role="certificates")
 
 
-def certificates_part(settings: CertificatesSettings) -> Part:
+def certificates_part(settings: CertificatesSettings) -> Runnable:
     """The keeper of these settings, to be run in a loop."""
     webhook, gateway = settings.webhook_options, settings.authority_options
     controllers.create_series((CONTROLLER,), lease="")
     kinds = (SECRETS, *(CONFIGURATIONS if webhook else ()))
     watches.create_series(tuple(resource.kind for resource in kinds))
 
-    def build(client: KubeClient) -> Part:
+    def build(client: KubeClient) -> Runnable:
         subjects = [
             *([_webhook(client, webhook)] if webhook is not None else []),
             *([_gateway(client, gateway)] if gateway is not None else []),

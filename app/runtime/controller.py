@@ -1,4 +1,4 @@
-"""Composes the controller role: the chosen controllers, led by one Lease of the infra cluster."""
+"""Composes the controller role: the chosen controllers, elected by one Lease of the infra cluster."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from app.metrics import controllers, watches
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
-from app.runtime.recording import Recorded, recorder
-from app.runtime.standing import Connected, Led, Part, Together
+from app.runtime.events import Recorded, recorder
+from app.runtime.manager import Connected, Group, LeaderElected, Runnable
 from app.settings.controller import ControllerSettings
-from app.tenancy.control.bounds import companion_bounds_of, places_of
-from app.tenancy.control.controller import TenantsController, TenantsOptions
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.tenancy.controller.bounds import companion_bounds_of, places_of
+from app.tenancy.controller.controller import TenantsController, TenantsOptions
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
 
 LEASE = "berth-controller"
@@ -28,27 +28,27 @@ def run_controller(settings: ControllerSettings) -> int:
     return run_background(controller_part(settings), settings, role="controller")
 
 
-def controller_part(settings: ControllerSettings) -> Part:
+def controller_part(settings: ControllerSettings) -> Runnable:
     """The controllers of these settings, to be run in a loop."""
     names, watched = zip(*(_SERIES[name] for name in settings.controllers), strict=True)
     controllers.create_series(tuple(chain(*names)), lease=LEASE if settings.leader_elect else "")
     watches.create_series(tuple(resource.kind for resource in chain(*watched)))
 
-    def build(client: KubeClient) -> Part:
+    def build(client: KubeClient) -> Runnable:
         events = recorder("controller", lambda: client)
 
-        def chosen(client: KubeClient) -> Part:
-            return Together(*(_BUILDERS[name](client, settings, events) for name in settings.controllers))
+        def chosen(client: KubeClient) -> Runnable:
+            return Group(*(_BUILDERS[name](client, settings, events) for name in settings.controllers))
 
         if not settings.leader_elect:
             return Recorded(chosen(client), events)
-        led = Led(chosen, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
-        return Recorded(led, events)
+        elected = LeaderElected(chosen, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
+        return Recorded(elected, events)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
 
 
-def _workloads(client: KubeClient, settings: ControllerSettings, events: Events) -> Part:
+def _workloads(client: KubeClient, settings: ControllerSettings, events: Events) -> Runnable:
     options = ControllerOptions(
         placement=settings.placement,
         workers=settings.max_concurrent_reconciles,
@@ -65,7 +65,7 @@ def _workloads(client: KubeClient, settings: ControllerSettings, events: Events)
     )
 
 
-def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) -> Part:
+def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) -> Runnable:
     options = TenantsOptions(
         placement=settings.placement,
         admin_names=settings.admin_names,

@@ -14,7 +14,7 @@ from app.metrics.gateway import GatewayMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.allocator import share_one_heap
 from app.runtime.background import run_background
-from app.runtime.standing import Connected, Part
+from app.runtime.manager import Connected, Runnable
 from app.serving.listening import listen
 from app.settings.gateway import GatewaySettings
 from app.tenancy.callspans import ServedSpans
@@ -35,12 +35,12 @@ def run_gateway(settings: GatewaySettings) -> int:
         return run_background(gateway_part(settings, alone=True, spans=spans), settings, role="gateway")
 
 
-def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: ServedSpans | None = None) -> Part:
+def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: ServedSpans | None = None) -> Runnable:
     """The gateway of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
     gateway_metrics.create_series(methods(), get_args(Reason))
     watches.create_series(WATCHED)
 
-    def build(client: KubeClient) -> Part:
+    def build(client: KubeClient) -> Runnable:
         gateway = Gateway(
             client,
             options=settings.options,
@@ -56,7 +56,7 @@ def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: Serve
 
 
 class Serving:
-    """A gateway as a part: when it is cancelled it drains first."""
+    """A gateway as a runnable: when it is cancelled it drains first."""
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway

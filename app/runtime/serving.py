@@ -28,9 +28,9 @@ from app.networks.checking import AttachmentCheck
 from app.networks.webhook import NetworksInjector
 from app.placement.namespaces import Namespaces
 from app.placement.webhook import PlacementInjector
+from app.runtime.events import Denials, finish, recorder
 from app.runtime.failures import first_of
-from app.runtime.observing import ReviewObserver, ReviewSpans, measure_lag
-from app.runtime.recording import Denials, finish, recorder
+from app.runtime.review_log import ReviewObserver, ReviewSpans, measure_lag
 from app.runtime.sources import Sources
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context

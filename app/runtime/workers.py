@@ -26,7 +26,7 @@ from app import logs
 from app.admission.server import health_app, make_server
 from app.errors import BerthError, UsageError
 from app.runtime.stopping import on_stop, until_signal
-from app.runtime.totals import WorkerTotals
+from app.runtime.worker_metrics import WorkerTotals
 from app.settings.webhook import WebhookSettings
 from app.tracing.opening import opened_spans
 

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from app.certs.holdings import AUTHORITY_DAYS, DAYS
+from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.issuing import serving_names
 from app.certs.webhooks import WebhookOptions
 from app.errors import UsageError

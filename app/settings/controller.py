@@ -11,8 +11,8 @@ from app.kube.names import check_dns_label
 from app.settings.flags import CLUSTER, Flag
 from app.settings.placement import PlacementSettings
 from app.settings.source import comma_list
-from app.tenancy.control.bounds import parse_quota
-from app.tenancy.control.grants import NamespaceGrant, parse_grant
+from app.tenancy.controller.bounds import parse_quota
+from app.tenancy.controller.grants import NamespaceGrant, parse_grant
 from app.workloads.model import SYSTEM_NAMESPACE
 
 CONTROLLERS = ("workloads", "tenants")

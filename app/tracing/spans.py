@@ -32,7 +32,7 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from app.admission.endpoint import Outcome
-from app.admission.naming import object_name
+from app.admission.object_names import object_name
 from app.tracing.context import PARENT, TraceContext, of_headers, of_metadata
 
 CLOSE_SECONDS = 2.0

@@ -19,8 +19,8 @@ import pytest
 
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
+from app.certs.rotation import Wanted, successor
 from app.certs.secrets import StoredFiles, write_secret
-from app.certs.succession import Wanted, successor
 from app.certs.webhooks import RENEW
 from app.definitions import read_definitions
 from app.errors import ApiError

@@ -14,8 +14,8 @@ from cryptography.x509.verification import PolicyBuilder, Store
 
 from app.certs.bundles import encode_bundle, fingerprint, parse_bundle
 from app.certs.issuing import issue_authority
-from app.certs.retiring import HANDOVER, PENDING, REVOKED
-from app.certs.succession import settled
+from app.certs.revocation import HANDOVER, PENDING, REVOKED
+from app.certs.rotation import settled
 from app.certs.webhooks import RENEW, WebhookCertificates, WebhookOptions
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from tests.certs.registered import NAME, NAMESPACE, SECRET, SERVICE, bundles, change, configuration, register, stored

@@ -10,10 +10,10 @@ from datetime import timedelta
 import pytest
 
 from app.certs.bundles import parse_bundle
-from app.certs.holdings import load, make, renewal_due
+from app.certs.certificate_set import load, make, renewal_due
 from app.certs.issuing import serving_names
+from app.certs.rotation import SETTLING, settled
 from app.certs.secrets import MANAGED_BY
-from app.certs.succession import SETTLING, settled
 from app.certs.webhooks import RENEW, WebhookCertificates, WebhookOptions
 from app.errors import ApiError, Terminal, Transient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from app.kube.reading import get_or_none
 from app.kube.reflector import Reflector
 from app.kube.resources import RESOURCE_QUOTAS, SECRETS
+from app.kube.retry import get_or_none
 from app.kube.store import Store
-from app.runtime.standing import Part
+from app.runtime.manager import Runnable
 from app.sandbox.access.rbac import Authorizer
 from app.sandbox.standins.quotas import QuotaCounter
 from tests.chart.arguments import settings_of
@@ -62,7 +62,7 @@ class Stage:
             (directory / name).chmod(0o600)
         return directory
 
-    async def run(self, part: Part) -> None:
+    async def run(self, part: Runnable) -> None:
         """Returns when the part is ready."""
         self._running.append(self._tasks.create_task(part.run()))
         await self.ready(part.waiting)

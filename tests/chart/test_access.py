@@ -10,11 +10,11 @@ import pytest
 from app import permissions
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
+from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from app.permissions import Permission
-from app.tenancy.control.grants import NamespaceGrant, ensure_grants, parse_grant
+from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA
 from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered, Server
 from tests.patience import PATIENCE

@@ -15,7 +15,6 @@ import yaml
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import (
     EVENTS,
     LEASES,
@@ -25,6 +24,7 @@ from app.kube.resources import (
     SECRETS,
     Resource,
 )
+from app.kube.retry import get_or_none
 from app.networks.model import NETWORKS
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.runtime.agent import agent_part

@@ -14,7 +14,6 @@ import helm_python
 import pytest
 
 from app.certs.issuing import encode_certificate, issue_authority
-from app.kube.reading import get_or_none
 from app.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -26,6 +25,7 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
+from app.kube.retry import get_or_none
 from app.networks.switches import Switches, parse_switches
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render, Server

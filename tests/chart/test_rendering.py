@@ -9,7 +9,7 @@ from typing import Any
 import helm_python
 import pytest
 
-from app.runtime.recording import FLUSH_SECONDS
+from app.runtime.events import FLUSH_SECONDS
 from app.tracing.spans import CLOSE_SECONDS
 from tests.chart.combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render

@@ -16,7 +16,7 @@ from app.doctor.checks import CHECKS
 from app.metrics.catalog import catalog
 from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
-from app.serving import accepting
+from app.serving import listener
 from app.tenancy.gateway.framing import MOST_HEADERS
 from app.tenancy.gateway.front import HANDSHAKES
 from app.tenancy.gateway.options import GatewayOptions, Limits
@@ -180,8 +180,8 @@ def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
         "head of a request": f"{connection.HEAD_BYTES // 1024} KiB, {connection.HEAD_SECONDS:g} s",
         "body, from its head on": f"{connection.BODY_SECONDS:g} s",
         "an answer that nobody takes": f"{connection.ANSWER_SECONDS:g} s",
-        "TLS handshake": f"{accepting.HANDSHAKE_SECONDS:g} s",
-        "connections of a port of a process": f"{accepting.CONNECTIONS:,}",
+        "TLS handshake": f"{listener.HANDSHAKE_SECONDS:g} s",
+        "connections of a port of a process": f"{listener.CONNECTIONS:,}",
         "requests that wait on one connection": f"{connection.PIPELINED}",
         "connections of a gateway": f"{limits.connections:,}",
         "TLS handshake at a gateway": (

@@ -8,10 +8,10 @@ import pytest
 
 from app.doctor.arguments import flag
 from app.doctor.attachments import BrokenAttachments
+from app.doctor.deployed_settings import told
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.switches import ControlSwitches
-from app.doctor.told import told
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NETWORK_ATTACHMENTS
 from tests.doctor.patient import HOME, JSON, RESOURCE_NAME, Patient
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from app import permissions
-from app.doctor.granting import Grant, grant_of
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.permissions import Permissions
-from app.doctor.questions import permissions_of
+from app.doctor.rbac_fix import Grant, grant_of
+from app.doctor.required_access import permissions_of
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, ROLE_BINDINGS
 from tests.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
 

@@ -26,8 +26,8 @@ from app.kube.transport import AioKubeClient, connect
 from app.sandbox.server import Cluster
 from app.sandbox.standins.nodes import NodeSpec
 from app.sandbox.standins.standins import StandIns
-from app.tenancy.control.bounds import ISOLATION, OBJECTS, bounds_of, parse_quota
-from app.tenancy.control.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of, parse_quota
+from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.workloads.model import TENANTS, WORKLOADS
 from tests.e2e.apiserver import real_api_servers
 from tests.tenancy.conftest import definitions, until

@@ -11,7 +11,7 @@ from app.kube.store import Store
 from app.tenancy.agent.faults import GatewayRefused
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.remote import Remote
-from app.tenancy.agent.resources import ResourceSync
+from app.tenancy.agent.resource_sync import ResourceSync
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb

@@ -25,11 +25,11 @@ from app.sandbox.server import Cluster
 from app.sandbox.storage import Snapshot
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
-from app.tenancy.control.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.tenancy.gateway.options import GatewayOptions, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.faults.proxy import Proxy
 from tests.patience import PATIENCE

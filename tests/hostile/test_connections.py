@@ -16,7 +16,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.serving.accepting import CONNECTIONS
+from app.serving.listener import CONNECTIONS
 from tests.contract.conftest import Webhook, load_review
 from tests.hostile.conftest import descriptors, memory, settle, told
 from tests.patience import PATIENCE

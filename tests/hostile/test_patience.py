@@ -15,7 +15,7 @@ import pytest_asyncio
 
 from app.admission import connection, server
 from app.admission.server import health_app, make_server
-from app.serving.accepting import Place, Room, allowed_connections
+from app.serving.listener import ConnectionPool, Slot, allowed_connections
 from app.serving.listening import bind
 from tests.contract.conftest import ATTACHMENTS, Pki, Webhook, _flags, load_review
 from tests.hostile.conftest import descriptors
@@ -24,38 +24,38 @@ from tests.patience import PATIENCE
 GET = b"GET /healthz HTTP/1.1\r\nHost: a\r\n"
 
 
-def entered(room: Room, closed: list[str], name: str) -> Place:
-    place = room.enter()
-    assert place is not None
-    place.close = lambda: closed.append(name)
-    return place
+def entered(pool: ConnectionPool, closed: list[str], name: str) -> Slot:
+    slot = pool.acquire()
+    assert slot is not None
+    slot.close = lambda: closed.append(name)
+    return slot
 
 
 def test_the_oldest_that_brought_nothing_goes_first_then_the_one_idle_for_longest() -> None:
-    room, closed = Room(4), list[str]()
-    served, waiting = entered(room, closed, "served"), entered(room, closed, "waiting")
-    for place in (waiting, served):
-        place.busy()
-        place.rest()
-    entered(room, closed, "new 1")
-    entered(room, closed, "new 2")
+    pool, closed = ConnectionPool(4), list[str]()
+    served, waiting = entered(pool, closed, "served"), entered(pool, closed, "waiting")
+    for slot in (waiting, served):
+        slot.busy()
+        slot.idle()
+    entered(pool, closed, "new 1")
+    entered(pool, closed, "new 2")
     for number in range(3, 6):
-        entered(room, closed, f"new {number}").busy()
+        entered(pool, closed, f"new {number}").busy()
     assert closed == ["new 1", "new 2", "waiting"]
-    entered(room, closed, "last").busy()
+    entered(pool, closed, "last").busy()
     assert closed[3:] == ["served"]
-    assert room.enter() is None
-    assert len(room.taken) == 4
+    assert pool.acquire() is None
+    assert len(pool.taken) == 4
 
 
 def test_a_place_that_was_left_is_left_once() -> None:
-    room, closed = Room(1), list[str]()
-    place = entered(room, closed, "first")
-    place.leave()
-    place.leave()
-    place.rest()
-    entered(room, closed, "second").busy()
-    assert room.enter() is None
+    pool, closed = ConnectionPool(1), list[str]()
+    slot = entered(pool, closed, "first")
+    slot.release()
+    slot.release()
+    slot.idle()
+    entered(pool, closed, "second").busy()
+    assert pool.acquire() is None
     assert closed == []
 
 

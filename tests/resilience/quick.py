@@ -11,7 +11,7 @@ from typing import Any
 
 from app.__main__ import main
 from app.kube.lease import LeaderElector, LeaseTiming
-from app.runtime import standing
+from app.runtime import manager
 
 QUICK = LeaseTiming(duration=6.0, renew_deadline=3.0, retry_period=0.4)
 
@@ -26,5 +26,5 @@ class _Elector(LeaderElector):
 
 if __name__ == "__main__":
     _Elector.skew = dt.timedelta(seconds=float(sys.argv.pop(1)))
-    standing.LeaderElector = _Elector  # type: ignore[attr-defined]  # no flag sets the times of a Lease
+    manager.LeaderElector = _Elector  # type: ignore[attr-defined]  # no flag sets the times of a Lease
     main()

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from app.certs.holdings import make
+from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, SECRETS, SERVICES, Resource

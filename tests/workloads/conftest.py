@@ -19,7 +19,7 @@ from app.kube.credentials import load_credentials
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import AioKubeClient
 from app.sandbox.server import Cluster
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
 from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook

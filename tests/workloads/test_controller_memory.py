@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from app.errors import ApiError
 from app.workloads.companions.marks import Companion
-from app.workloads.control.expectations import Expectations
-from app.workloads.control.failures import Restarts, pause_of, problem_of
+from app.workloads.controller.expectations import Expectations
+from app.workloads.controller.failures import Restarts, pause_of, problem_of
 from app.workloads.model import ObjectKey
 
 W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")

@@ -12,7 +12,7 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
 from app.sandbox.storage import Storage
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import T1, T2, CountingClient, Infra, eventually, rule

@@ -13,7 +13,7 @@ import pytest
 from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import PODS, Resource
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, WORKLOADS, Policy
 from tests.workloads.conftest import SYSTEM, T1, T2, CountingClient, Infra, eventually
 

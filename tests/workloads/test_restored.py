@@ -10,9 +10,9 @@ from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import PODS, Resource
 from app.workloads.companions.plan import CompanionOptions
-from app.workloads.control.caches import Caches, Listeners
-from app.workloads.control.findings import Findings
-from app.workloads.control.writing import QuietTime, RuleStatuses, WorkloadStatuses
+from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.findings import Findings
+from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.kube.apiserver import running
 from tests.workloads.conftest import T1, CountingClient, Infra, eventually

@@ -13,8 +13,8 @@ import pytest
 from app.kube.events import EventRecorder, Regarding
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import EVENTS, PODS
-from app.runtime.recording import Recorded
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.runtime.events import Recorded
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES
 from tests.workloads.conftest import SYSTEM, T1, Infra, eventually, rule
 

@@ -9,10 +9,10 @@ import pytest
 
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
-from app.workloads.control.caches import Caches, Listeners
-from app.workloads.control.findings import Finding, Findings
-from app.workloads.control.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
-from app.workloads.control.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
+from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.findings import Finding, Findings
+from app.workloads.controller.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
+from app.workloads.controller.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
@@ -192,7 +192,7 @@ async def test_status_that_somebody_changed_is_written_again(infra: Infra) -> No
 
 
 async def test_slow_replacement_is_told_in_the_status(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.workloads.control.writing._REPLACEMENT_PAUSE", 0.3)
+    monkeypatch.setattr("app.workloads.controller.writing._REPLACEMENT_PAUSE", 0.3)
     await infra.workload("u1")
     await infra.rule("r")
     async with infra.controller():
@@ -247,7 +247,7 @@ def test_what_was_written_is_believed_for_a_while(monkeypatch: pytest.MonkeyPatc
     assert sent.latest(W, "a") == "b"
     assert sent.latest(W, "c") == "c"  # somebody else's word, and later
     assert sent.latest(W, "a") == "a"
-    monkeypatch.setattr("app.workloads.control.writing._LAG", 0.0)
+    monkeypatch.setattr("app.workloads.controller.writing._LAG", 0.0)
     sent.note(W, seen="a", written="b")
     assert sent.latest(W, "a") == "a"
 
@@ -265,7 +265,7 @@ def test_the_messages_of_very_many_rules_are_short() -> None:
 async def test_statuses_do_not_wait_for_the_companions_of_another_tenant(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.workloads.control.writing._FIRST_PAUSE", 100 * PATIENCE)
+    monkeypatch.setattr("app.workloads.controller.writing._FIRST_PAUSE", 100 * PATIENCE)
     client, answer = await infra.client(), asyncio.Event()
 
     async def slow(verb: str, name: str) -> None:

@@ -11,8 +11,8 @@ from app.kube.resources import RESOURCE_QUOTAS
 from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
 from app.workloads.companions.plan import Problem, Waiting
-from app.workloads.control.pending import NUMBER, OF_HOST, QUEUED
-from app.workloads.control.storing import ALL, PENDING, Storing
+from app.workloads.controller.pending import NUMBER, OF_HOST, QUEUED
+from app.workloads.controller.storing import ALL, PENDING, Storing
 from app.workloads.model import COMPANION, RULE, WORKLOAD, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, SYSTEM, T1, T2, Infra, eventually, rule
@@ -250,7 +250,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those of other tenants wait behind them; what has no node does so no more."""
-    monkeypatch.setattr("app.workloads.control.reconciling._PENDING_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.controller.reconciling._PENDING_PAUSE", 0.2)
     await infra.rule("r")
     await infra.rule("r", namespace=T2)
     for number in range(5):
@@ -288,7 +288,7 @@ async def test_few_companions_of_a_tenant_wait_for_the_scheduler_at_a_time(
 
 async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
     """What has no node is looked at again and again, so there are few for one host, and in all."""
-    monkeypatch.setattr("app.workloads.control.reconciling._PENDING_PAUSE", 0.2)
+    monkeypatch.setattr("app.workloads.controller.reconciling._PENDING_PAUSE", 0.2)
     await infra.rule("r", policy="SameNode")
     for number in range(4):
         await infra.workload(f"u{number}", node="full")
@@ -310,8 +310,8 @@ async def test_a_full_dpu_leaves_room_for_companions_on_others(infra: Infra, mon
 
 async def test_what_changes_too_often_is_written_later(infra: Infra, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each change of a label that is injected patches a Pod, and each status is stored with all of its rule."""
-    monkeypatch.setattr("app.workloads.control.storing._BURST", 15 * KIB)
-    monkeypatch.setattr("app.workloads.control.storing._PER_SECOND", 1e-3)
+    monkeypatch.setattr("app.workloads.controller.storing._BURST", 15 * KIB)
+    monkeypatch.setattr("app.workloads.controller.storing._PER_SECOND", 1e-3)
     pause, refused = Storing.pause, list[int]()
 
     def noted(storing: Storing, tenant: str, size: int) -> float:
@@ -336,8 +336,8 @@ async def test_what_is_replaced_runs_until_its_successor_may_be_made(
     infra: Infra, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A change of a template must not take down what it cannot bring up again."""
-    monkeypatch.setattr("app.workloads.control.storing._BURST", 50 * KIB)
-    monkeypatch.setattr("app.workloads.control.storing._PER_SECOND", 1e-3)
+    monkeypatch.setattr("app.workloads.controller.storing._BURST", 50 * KIB)
+    monkeypatch.setattr("app.workloads.controller.storing._PER_SECOND", 1e-3)
     template = {**POD, "metadata": {"annotations": {"large": "x" * 6 * KIB}}}
     await infra.rule("r", template=template)
     for number in range(4):

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from app.workloads.control import warming as control_warming
-from app.workloads.control.warming import Warming
+from app.workloads.controller import warming as control_warming
+from app.workloads.controller.warming import Warming
 from app.workloads.matching import preparing
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name

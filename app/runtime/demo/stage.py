@@ -14,8 +14,8 @@ from rich.syntax import Syntax
 
 from app.errors import BerthError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import Resource
+from app.kube.retry import get_or_none
 from app.wire import JSON, load_yaml
 
 _MANIFESTS = resources.files("app.runtime.demo") / "manifests"

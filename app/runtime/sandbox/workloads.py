@@ -17,10 +17,10 @@ from app.kube.resources import NAMESPACES
 from app.runtime.agent import agent_part
 from app.runtime.controller import controller_part
 from app.runtime.gateway import gateway_part
+from app.runtime.manager import Runnable
 from app.runtime.sandbox.kubeconfigs import write_private
 from app.runtime.sandbox.plans import CLUSTERS, INFRA
 from app.runtime.sandbox.registering import until_ready
-from app.runtime.standing import Part
 from app.serving.listening import free_port
 from app.settings.agent import AgentSettings
 from app.settings.controller import ControllerSettings
@@ -42,7 +42,7 @@ class WorkloadApi:
         self._clients = clients
         self._common: dict[str, object] = {"log_level": log_level}
 
-    async def start(self, run: Callable[[Part], None]) -> str:
+    async def start(self, run: Callable[[Runnable], None]) -> str:
         """Returns the gateway's address when all are ready."""
         for client in self._clients.values():
             await _ensure_namespace(client, SYSTEM_NAMESPACE)
@@ -62,7 +62,7 @@ class WorkloadApi:
             for name, content in files.items():
                 write_private(self._directory / folder / name, content)
 
-    async def _serve(self, run: Callable[[Part], None]) -> str:
+    async def _serve(self, run: Callable[[Runnable], None]) -> str:
         """The gateway and the controller of the infra cluster."""
         folder, port = self._directory / "gateway", free_port(_HOST)
         serving = gateway_part(
@@ -89,7 +89,7 @@ class WorkloadApi:
         (self._directory / "gateway.addr").write_text(address + "\n")
         return address
 
-    async def _tenant(self, name: str, hosts: tuple[str, ...], address: str) -> Part:
+    async def _tenant(self, name: str, hosts: tuple[str, ...], address: str) -> Runnable:
         """The tenant in the infra cluster, and its agent with the bundle that it got."""
         bundle = self._directory / "tenants" / name
         # What an earlier sandbox left is of no use: its certificates may have been revoked.

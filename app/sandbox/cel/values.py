@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from app.sandbox.cel.calls import TYPE_NAMES, NoValue, TypeName, call, equal, type_of
-from app.sandbox.cel.names import unescaped
+from app.sandbox.cel.identifiers import unescaped
 from app.sandbox.cel.syntax import Node
 
 Variables = Mapping[str, Any]

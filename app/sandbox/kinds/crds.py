@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import dns1035_faults, label_faults, subdomain_faults
+from app.kinds.name_syntax import dns1035_faults, label_faults, subdomain_faults
 from app.sandbox.kinds.builtin import BUILTIN, ApiResource
 from app.sandbox.printing.jsonpaths import check_path
 from app.sandbox.schemas.embedded import has_embedded

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import check_metadata
+from app.kinds.name_syntax import check_metadata
 from app.kinds.quality import quality_of_service
 from app.kinds.quotafaults import check_quota
 from app.kinds.shapes import ShapeError, decode_builtin, decode_metadata

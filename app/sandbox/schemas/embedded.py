@@ -11,7 +11,7 @@ from typing import Any
 
 from app.errors import BerthError
 from app.kinds.fielderrors import FieldError, child
-from app.kinds.names import check_metadata, dns1035_faults, label_faults
+from app.kinds.name_syntax import check_metadata, dns1035_faults, label_faults
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.sandbox.schemas.schemaformats import type_name
 from app.wire import JSON, encode_json

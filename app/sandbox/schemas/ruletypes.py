@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.sandbox.cel.names import escaped
+from app.sandbox.cel.identifiers import escaped
 from app.sandbox.cel.types import BOOL, DOUBLE, DYN, INT, STRING, Type, list_of, map_of, opaque
 from app.wire import JSON
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.reading import every_item
 from app.kube.resources import NAMESPACES, Resource
+from app.kube.retry import every_item
 from app.kube.store import Key, Store
 from app.sandbox.standins.catalog import DiscoveringClient, deletable_resources
 from app.wire import JSON

@@ -9,8 +9,8 @@ from app.errors import ApiError
 from app.kinds.quotas import counted, counted_resources, hard
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, Result
-from app.kube.reading import every_item, get_or_none
 from app.kube.resources import RESOURCE_QUOTAS, Resource
+from app.kube.retry import every_item, get_or_none
 from app.kube.store import EventType, Key, Store
 from app.sandbox.standins.catalog import DiscoveringClient, deletable_resources
 from app.wire import JSON

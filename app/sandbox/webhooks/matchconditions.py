@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.errors import BerthError
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import qualified_faults
+from app.kinds.name_syntax import qualified_faults
 from app.sandbox.cel.calls import NoValue
 from app.sandbox.cel.checking import check
 from app.sandbox.cel.syntax import Node, parse

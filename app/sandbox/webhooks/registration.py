@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import check_label_selector, dns1035_faults, subdomain_faults, supported
+from app.kinds.name_syntax import check_label_selector, dns1035_faults, subdomain_faults, supported
 from app.sandbox.webhooks.matchconditions import check_conditions
 from app.sandbox.webhooks.rulepatterns import check_rule
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.names import supported
+from app.kinds.name_syntax import supported
 
 if TYPE_CHECKING:
     from app.wire import JSON

@@ -20,7 +20,7 @@ from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.options import AgentObserver, AgentOptions
 from app.tenancy.agent.pods import PodView, project_pod
-from app.tenancy.agent.resources import ResourceSync
+from app.tenancy.agent.resource_sync import ResourceSync
 from app.tenancy.agent.rules import RuleSync
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object

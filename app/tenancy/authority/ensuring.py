@@ -14,12 +14,12 @@ from datetime import datetime
 from cryptography import x509
 
 from app.certs.bundles import encode_bundle, overlap, parse_bundle
-from app.certs.holdings import AUTHORITY_DAYS, DAYS, renewal_due
+from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, renewal_due
 from app.certs.issuing import Issued, bridge, issue_authority, serving_names
 from app.certs.secrets import read_secret, write_secret
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.reading import Sleep, until_no_conflict
+from app.kube.retry import Sleep, until_no_conflict
 from app.tenancy.authority.leaves import Leaf, admin_leaf, load_pair, next_files, serving_leaf
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE

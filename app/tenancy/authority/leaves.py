@@ -13,7 +13,7 @@ from datetime import datetime
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 
-from app.certs.holdings import load, renewal_due
+from app.certs.certificate_set import load, renewal_due
 from app.certs.issuing import (
     Issued,
     Names,

@@ -13,9 +13,9 @@ from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Slots
+from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.model import Tenant
 
 _HOLD = 0.5

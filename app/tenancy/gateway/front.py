@@ -1,7 +1,7 @@
 """Accepts the callers' connections over TLS, bounds how many each caller has, and hands their bytes to gRPC.
 
 gRPC's own listener can do the TLS too. But it bounds only all connections together, refuses the newest, and cannot be
-asked to close one: a single certificate could take every place. gRPC listens on a socket of this process alone, and
+asked to close one: a single certificate could take every slot. gRPC listens on a socket of this process alone, and
 learns from the name of the other end whose connection it is. See ADR 11.
 """
 
@@ -18,11 +18,11 @@ from collections.abc import Callable
 import structlog
 
 from app.kube.rate import Rate
-from app.serving.accepting import Door, Place, Room, allowed_connections
+from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
 from app.tenancy.gateway.framing import FrameCosts
+from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.relaying import ALONE, End
-from app.tenancy.gateway.sparing import SparingLog
 
 _BACKLOG = 512
 _PIECE = 4096
@@ -38,13 +38,13 @@ class Front:
     """gRPC must listen on `target` before `start`.
 
     A connection belongs to its certificate until a call on it is recognized, and to the caller from then on. Neither
-    has more than `connections_per_tenant`: one more closes the oldest. Where the room is full, one that no caller has
+    has more than `connections_per_tenant`: one more closes the oldest. Where the pool is full, one that no caller has
     gives way. A TLS handshake may take `handshake` seconds. A sender that is too fast waits; nothing is lost.
     """
 
     def __init__(self, context: ssl.SSLContext, *, limits: Limits, handshake: float, lines: SparingLog) -> None:
         self._context, self._handshake = context, handshake
-        self._room = Room(allowed_connections(limits.connections, descriptors=3))
+        self._pool = ConnectionPool(allowed_connections(limits.connections, descriptors=3))
         self._each = limits.connections_per_tenant
         self._callers: Rate[str] = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
         self._strangers: Rate[str] = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
@@ -53,7 +53,7 @@ class Front:
         self._name = f"berth-gateway-{secrets.token_hex(8)}"
         self._known: dict[str, Connection] = {}
         self._held: dict[str, OrderedDict[Connection, None]] = {}
-        self._door: Door | None = None
+        self._listener: Listener | None = None
 
     @property
     def target(self) -> str:
@@ -62,10 +62,10 @@ class Front:
 
     def start(self, listener: socket.socket) -> None:
         """Accept on this bound socket."""
-        self._door = Door(
+        self._listener = Listener(
             listener,
-            self._room,
-            lambda place: Connection(self, place),
+            self._pool,
+            lambda slot: Connection(self, slot),
             context=self._context,
             backlog=_BACKLOG,
             handshake=self._handshake,
@@ -74,13 +74,13 @@ class Front:
 
     def close(self) -> None:
         """Accept no more."""
-        if self._door is not None:
-            self._door.close()
+        if self._listener is not None:
+            self._listener.close()
 
     async def wait_closed(self) -> None:
         """End what is open still."""
-        if self._door is not None:
-            await self._door.wait_closed()
+        if self._listener is not None:
+            await self._listener.wait_closed()
         for connection in [connection for held in self._held.values() for connection in held]:
             connection.abort()
             await connection.gone.wait()
@@ -156,14 +156,14 @@ class _Inside(End):
 class Connection(End):
     """The end at the caller: its `address`, and its certificate in PEM."""
 
-    def __init__(self, front: Front, place: Place) -> None:
+    def __init__(self, front: Front, slot: Slot) -> None:
         super().__init__()
         self.address = ""
         self.pem = b""
         self.holder = ""
         self.gone = asyncio.Event()
         self._front = front
-        self._place = place
+        self._slot = slot
         self._recognized = False
         self._costs = FrameCosts()
         self._waiting = bytearray()
@@ -174,14 +174,14 @@ class Connection(End):
         if self._recognized and self.holder == caller:
             return
         self._recognized = True
-        self._place.busy()
+        self._slot.busy()
         self._front.hold(self, caller)
         self.go_on(_TOO_FAST)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
         self.stop(ALONE)
-        self._place.close = self.abort
+        self._slot.close = self.abort
         address = transport.get_extra_info("peername")
         self.address = f"{address[0]}:{address[1]}" if address else ""
         der = transport.get_extra_info("ssl_object").getpeercert(binary_form=True)
@@ -219,7 +219,7 @@ class Connection(End):
         if self._handing is not None:
             self._handing.cancel()
         self._front.release(self)
-        self._place.leave()
+        self._slot.release()
         self.gone.set()
 
     async def _hand_on(self) -> None:

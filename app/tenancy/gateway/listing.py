@@ -8,8 +8,8 @@ from typing import TypeVar
 from google.protobuf.message import Message
 
 from app.kube.client import KubeClient, Page
-from app.kube.reading import every_item
 from app.kube.resources import Resource
+from app.kube.retry import every_item
 from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
 from app.wire import JSON

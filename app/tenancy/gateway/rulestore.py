@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import Resource
+from app.kube.retry import get_or_none
 from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.listing import Lists, M

@@ -24,15 +24,15 @@ from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
-from app.tenancy.gateway.guard import Guard
 from app.tenancy.gateway.identity import Caller, Refusal, identify
+from app.tenancy.gateway.interceptor import Guard
+from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Receiving
 from app.tenancy.gateway.services import AUDIENCES, add_services
 from app.tenancy.gateway.sources import Sources
-from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.storing import Storing
 from app.tenancy.model import Tenant
 

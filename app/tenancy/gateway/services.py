@@ -11,13 +11,13 @@ from app.kube.client import KubeClient
 from app.kube.rate import Rate
 from app.kube.turns import Turns
 from app.tenancy.gateway.identity import Audience
+from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.resources import UniverseResourceService
+from app.tenancy.gateway.resource_service import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.sources import BY_NAMESPACE, Sources
-from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.storing import Storing
 from app.tenancy.gateway.streamids import StreamIds
 from app.tenancy.gateway.workloads import WorkloadService

@@ -13,12 +13,12 @@ from collections.abc import AsyncIterator
 
 from app.errors import ApiError
 from app.kube.queue import QueueClosed
-from app.tenancy.gateway.census import Census
 from app.tenancy.gateway.failures import Code, Refused, message_of
 from app.tenancy.gateway.intake import GONE, Intake, State
 from app.tenancy.gateway.ledger import Known, digest_of
 from app.tenancy.gateway.reading import SMALL_MESSAGE
 from app.tenancy.gateway.sources import BY_NAMESPACE
+from app.tenancy.gateway.workload_quota import Census
 from app.tenancy.gateway.writing import Writer, Writing
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant

@@ -15,11 +15,11 @@ from app.kube.store import Store
 from app.kube.turns import Turns
 from app.tenancy.gateway.intake import State
 from app.tenancy.gateway.ledger import Known, Ledger
+from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.observer import GatewayObserver
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.rulestore import no_namespace
-from app.tenancy.gateway.sparing import SparingLog
 from app.tenancy.gateway.storing import Storing
 from app.tenancy.gateway.streamids import STREAM, StreamIds
 from app.tenancy.gateway.views import View

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 from app.certs.showing import stamp
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.reading import every_item, get_or_none
 from app.kube.resources import NAMESPACES, Resource
+from app.kube.retry import every_item, get_or_none
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
 from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reading import every_item
 from app.kube.resources import PODS, Resource
+from app.kube.retry import every_item
 from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from app.certs.secrets import MANAGED_BY, MANAGER
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import NAMESPACES
+from app.kube.retry import get_or_none
 from app.placement.model import TENANT_LABEL
 from app.wire import JSON
 from app.workloads.model import tenant_namespace

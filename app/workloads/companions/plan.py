@@ -17,8 +17,8 @@ from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
+from app.workloads.companions.companion_names import companion_name, companion_namespace
 from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
-from app.workloads.companions.naming import companion_name, companion_namespace
 from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Policy, Rule, Workload
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered

@@ -15,7 +15,7 @@ import msgspec
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.fielderrors import FieldError
 from app.kinds.kindshapes import OBJECT_META
-from app.kinds.names import check_metadata
+from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import check_object
 from app.kinds.shapes import ShapeError, decode_builtin
 from app.kube.names import check_dns_subdomain

@@ -14,10 +14,10 @@ from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
 from app.sandbox.standins.standins import StandIns
-from app.tenancy.control.bounds import ISOLATION, OBJECTS
-from app.tenancy.control.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS
+from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.tenancy.gateway.options import GatewayOptions
-from app.workloads.control.controller import ControllerOptions, WorkloadsController
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,
     DAEMON_SETS,

@@ -125,7 +125,7 @@ async def test_handshakes_leave_time_for_those_who_are_connected(
 ) -> None:
     """After so many of them the listener rests."""
     monkeypatch.setattr("app.tenancy.gateway.front.HANDSHAKES", 2)
-    monkeypatch.setattr("app.serving.accepting._PAUSE_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr("app.serving.listener._PAUSE_SECONDS", 10 * PATIENCE)
     await infra.add_tenant("tenant1")
     door = await start()
     first, second = door.tenant("tenant1"), door.tenant("tenant1")
@@ -199,7 +199,7 @@ async def test_what_is_no_tls_is_closed_in_time(infra: Infra, start: Start, firs
     writer.write(first)
     assert await is_closed((reader, writer))
     writer.close()
-    await until(lambda: not door.gateway._front._room.taken)
+    await until(lambda: not door.gateway._front._pool.taken)
 
 
 async def test_no_more_of_a_chunk_is_handed_on_than_its_cost_allows(infra: Infra, start: Start) -> None:

@@ -19,7 +19,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.kube.transport import AioKubeClient, connect
 from app.placement.model import HOST_LABEL
 from app.sandbox.server import Cluster
-from app.tenancy.control.controller import TenantsController
+from app.tenancy.controller.controller import TenantsController
 from app.workloads.model import TENANTS
 from tests.patience import PATIENCE
 

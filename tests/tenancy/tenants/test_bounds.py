@@ -10,7 +10,7 @@ from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import tenants_role
 from app.placement.model import TENANT_LABEL
-from app.tenancy.control.bounds import (
+from app.tenancy.controller.bounds import (
     DEFAULT_QUOTA,
     ISOLATION,
     OBJECTS,
@@ -20,8 +20,8 @@ from app.tenancy.control.bounds import (
     parse_quota,
     places_of,
 )
-from app.tenancy.control.controller import TenantsOptions
-from app.tenancy.control.grants import OWN_ROLE, NamespaceGrant
+from app.tenancy.controller.controller import TenantsOptions
+from app.tenancy.controller.grants import OWN_ROLE, NamespaceGrant
 from app.workloads.model import TENANTS
 
 from .conftest import tenant, until

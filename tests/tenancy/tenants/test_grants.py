@@ -14,8 +14,8 @@ from app.permissions import TENANT_GRANTS, controller, tenants_role
 from app.placement.model import TENANT_LABEL
 from app.runtime.controller import controller_part
 from app.settings.controller import ControllerSettings
-from app.tenancy.control.controller import TenantsOptions
-from app.tenancy.control.grants import NamespaceGrant, ensure_grants, parse_grant
+from app.tenancy.controller.controller import TenantsOptions
+from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
 from app.workloads.model import TENANTS
 from tests.rbac import CLUSTER_ROLES, allow
 

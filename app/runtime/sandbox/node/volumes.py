@@ -12,8 +12,8 @@ from pathlib import Path
 from app.certs.files import write_files
 from app.errors import Transient
 from app.kube.client import KubeClient
-from app.kube.reading import get_or_none
 from app.kube.resources import CONFIG_MAPS, SECRETS, Resource
+from app.kube.retry import get_or_none
 from app.wire import JSON
 
 

@@ -1,0 +1,79 @@
+"""What the installed webhook and controller were told: settings, read off the arguments and variables of Deployments.
+
+A value that Berth would refuse counts as not given: that Deployment does not run, which is another check's business.
+"""
+
+from __future__ import annotations
+
+from app.doctor.arguments import flag
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed, installed
+from app.errors import ApiError, UsageError
+from app.settings.flags import flag_names, flags_of, parsed_type
+from app.settings.webhook import WebhookSettings
+from app.tenancy.controller.bounds import DEFAULT_QUOTA, Bound, bounds_of, parse_quota
+from app.wire import JSON
+
+_DECIDING = (
+    "network_resource_name_keys",
+    "existing_resources",
+    "node_selector_conflict",
+    "default_network_namespace",
+    "host_label",
+    "tenant_node_label",
+    "tenant_allow",
+    "inject_hugepage_down_api",
+    "honor_resources",
+    "confine_tenants",
+)
+"""The settings that decide about Pods."""
+_FALSE = frozenset({"0", "f", "false", "no", "off"})
+
+
+async def webhook_settings(cluster: Cluster) -> WebhookSettings:
+    """The settings that decide about Pods; the defaults where no webhook is found, or where it may not be read."""
+    try:
+        found = next((one for one in await installed(cluster) if one.role == "webhook"), None)
+    except ApiError:
+        found = None
+    given = {} if found is None else told(found)
+    try:
+        return WebhookSettings.load({"namespace": cluster.namespace, **given}, environment=False)
+    except UsageError:
+        return WebhookSettings.load({"namespace": cluster.namespace}, environment=False)
+
+
+async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
+    """What the installed controller is to keep in tenants' namespaces; by default where none is found."""
+    try:
+        found = next((one for one in await installed(cluster) if one.role == "controller"), None)
+        given = "" if found is None else flag(found.arguments, "--tenant-quota")
+        if found is not None and given is None:
+            given = _variables(found.object).get("BERTH_TENANT_QUOTA")
+        return bounds_of(parse_quota(item.strip() for item in (given or "").split(",") if item.strip()))
+    except (ApiError, ValueError):
+        return bounds_of(DEFAULT_QUOTA)
+
+
+def told(one: Installed) -> dict[str, object]:
+    """The fields that flags, else environment variables, of the container give."""
+    variables = _variables(one.object)
+    given: dict[str, object] = {}
+    flags = flags_of(WebhookSettings)
+    for field in _DECIDING:
+        switch = parsed_type(WebhookSettings.model_fields[field], flags[field]) is bool
+        value = flag(one.arguments, flag_names(field, flags[field])[0], switch=switch)
+        value = variables.get(f"BERTH_{field.upper()}") if value is None else value
+        if value:
+            given[field] = value.lower() not in _FALSE if switch else value
+    return given
+
+
+def _variables(deployment: JSON) -> dict[str, str]:
+    containers = deployment["spec"]["template"]["spec"].get("containers") or []
+    return {
+        entry["name"]: str(entry["value"])
+        for container in containers
+        for entry in container.get("env") or []
+        if entry.get("value")
+    }

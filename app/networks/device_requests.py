@@ -1,0 +1,246 @@
+"""Counts the device resources that a Pod's networks need and plans them into its containers. Pure.
+
+What counts as asked for already: the app containers, and init containers that restart (sidecars), because their
+devices stay with the Pod. Devices of an ordinary init container are free again when it ends, and the scheduler takes
+the larger of both phases, not the sum; so they neither serve a network nor add to the Pod's request.
+
+Requests and limits of a device resource must be equal. The amount of a container is the larger of its two sides,
+and the other side is brought to it wherever a needed resource stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import Literal
+
+import msgspec
+
+from app.admission.chain import Plan
+from app.admission.patch import Patch, Steps, escape, pointer
+from app.errors import Denied
+from app.kube import quantity
+from app.networks.model import (
+    INJECTED_RESOURCES,
+    RESOURCES_CONTAINER,
+    Attachment,
+    Container,
+    Pod,
+    Quantity,
+    Resources,
+)
+from app.networks.resource_names import resource_name, shown
+from app.wire import encode_json
+
+Mode = Literal["top-up", "skip", "add"]
+"""What becomes of amounts that the Pod asks for itself:
+
+- top-up: they count; the target gets what is missing;
+- skip: a resource that any app container names already is left alone;
+- add: the target gets all that is needed on top. `berth.dev/injected-resources` records by container what was
+  added, so that a second injection adds nothing; of a record only what the container still holds is believed.
+"""
+
+_NOTHING = Resources()
+
+
+class Need(msgspec.Struct, frozen=True):
+    """How many of a resource the networks need, the keys of the attachments that need it, and why, in words."""
+
+    count: int
+    attachments: tuple[str, ...]
+    reason: str
+
+
+_Record = dict[str, dict[str, int]]
+_decode_record = msgspec.json.Decoder(_Record).decode
+
+
+def count_needs(networks: Iterable[tuple[str, Attachment]]) -> dict[str, Need]:
+    """The needs of (annotation, attachment) pairs in the order of the resources' names, duplicates counted.
+
+    Raises Denied for a broken resource name.
+    """
+    found: dict[str, dict[tuple[str, str], int]] = {}
+    for annotation, attachment in networks:
+        for text in attachment.resources:
+            try:
+                name = resource_name(text)
+            except ValueError as error:
+                raise Denied(
+                    f"network attachment definition '{attachment.key}' has a broken resource name: {error}",
+                    reason="BadResourceName",
+                ) from error
+            sources = found.setdefault(name, {})
+            source = (annotation, attachment.key)
+            sources[source] = sources.get(source, 0) + 1
+    return {name: _need(name, found[name]) for name in sorted(found)}
+
+
+def _need(resource: str, sources: Mapping[tuple[str, str], int]) -> Need:
+    parts = [
+        f"annotation {annotation} selects {attachment}{f' {times} times' if times > 1 else ''}"
+        for (annotation, attachment), times in sources.items()
+    ]
+    attachments = dict.fromkeys(attachment for _, attachment in sources)
+    return Need(sum(sources.values()), tuple(attachments), f"{' and '.join(parts)}, which needs {resource}")
+
+
+def plan_resources(
+    pod: Pod, needs: Mapping[str, Need], plan: Plan, *, mode: Mode, annotations: Mapping[str, str]
+) -> dict[str, int]:
+    """Plan what the containers lack; returns the amounts added to the target by resource.
+
+    The target is the container named by `berth.dev/resources-container`, else the first. Raises Denied for an
+    unknown one, and where an amount in the Pod is no whole number.
+    """
+    target = _target(pod, annotations)
+    record = _read_record(annotations) if mode == "add" else {}
+    mine = record.setdefault(pod.spec.containers[target].name, {})
+    added: dict[str, int] = {}
+    changed = 0
+    for resource, need in needs.items():
+        held = _holders(pod, resource)
+        if not held:
+            # Nobody asks for it: in every mode the target gets all of it.
+            _plan_whole(pod, target, resource, need, plan)
+            added[resource] = mine[resource] = need.count
+            changed += 1
+            continue
+        present = held.get(("containers", target), 0)
+        if mode == "top-up":
+            missing = max(0, need.count - sum(held.values()))
+        elif mode == "skip":
+            missing = 0 if any(kind == "containers" for kind, _ in held) else need.count
+        else:
+            believed = _believed(pod, record, resource, held)
+            missing = max(0, need.count - sum(believed.values()))
+            mine[resource] = believed.get(target, 0) + missing
+        if missing:
+            held["containers", target] = present + missing
+            added[resource] = missing
+        operations = len(plan.patch.operations)
+        for (kind, index), amount in held.items():
+            _plan_sides(pod, kind, index, resource, amount, plan, need.reason)
+        changed += len(plan.patch.operations) > operations
+    if added and mode == "add":
+        reason = "what was added, so that a second injection adds nothing"
+        plan.patch.ensure("/metadata/annotations", {}, present=bool(pod.metadata.annotations), reason=reason)
+        path = pointer("metadata", "annotations", INJECTED_RESOURCES)
+        plan.patch.add(path, encode_json({name: record[name] for name in sorted(record)}).decode(), reason=reason)
+        plan.count("annotation")
+        plan.audit["record"] = f"{INJECTED_RESOURCES} for resources that were added"
+    if changed:
+        plan.count("resource", changed)
+    return added
+
+
+def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str, int], int]) -> dict[int, int]:
+    """What of the record each app container still holds.
+
+    All of them count: the first container of a second injection may be a sidecar that was put before ours.
+    """
+    believed = {}
+    for (kind, index), amount in held.items():
+        if kind == "containers":
+            recorded = record.get(pod.spec.containers[index].name, {}).get(resource, 0)
+            believed[index] = min(max(0, recorded), amount)
+    return believed
+
+
+def _target(pod: Pod, annotations: Mapping[str, str]) -> int:
+    containers = pod.spec.containers
+    name = annotations.get(RESOURCES_CONTAINER)
+    if name is None:
+        return 0
+    for index, container in enumerate(containers):
+        if container.name == name:
+            return index
+    names = ", ".join(shown(container.name)[1:-1] for container in containers[:20])
+    raise Denied(
+        f"annotation {RESOURCES_CONTAINER}: the Pod has no container {shown(name)}; want one of: {names}",
+        reason="UnknownContainer",
+    )
+
+
+def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
+    """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
+    held: dict[tuple[str, int], int] = {}
+    for index, container in enumerate(pod.spec.containers):
+        resources = container.resources
+        if resources is not None and (resource in resources.requests or resource in resources.limits):
+            _hold(held, "containers", index, container, resource)
+    for index, container in enumerate(pod.spec.init_containers):
+        if container.restart_policy == "Always":
+            _hold(held, "initContainers", index, container, resource)
+    return held
+
+
+def _hold(held: dict[tuple[str, int], int], kind: str, index: int, container: Container, resource: str) -> None:
+    resources = container.resources or _NOTHING
+    sides = [side[resource] for side in (resources.requests, resources.limits) if resource in side]
+    if sides:
+        held[kind, index] = max(_amount(value, container, resource) for value in sides)
+
+
+def _amount(value: Quantity, container: Container, resource: str) -> int:
+    if isinstance(value, str) and len(value) < 10 and value.isascii() and value.isdigit():
+        return int(value)
+    try:
+        return quantity.parse_integer(value)
+    except ValueError as error:
+        raise Denied(
+            f"container {shown(container.name)} asks for {resource}: {error}", reason="BadResourceAmount"
+        ) from error
+
+
+def _plan_sides(pod: Pod, kind: str, index: int, resource: str, amount: int, plan: Plan, reason: str) -> None:
+    containers = pod.spec.containers if kind == "containers" else pod.spec.init_containers
+    container = containers[index]
+    resources = container.resources or _NOTHING
+    base = f"/spec/{kind}/{index}/resources"
+    for name, side in (("requests", resources.requests), ("limits", resources.limits)):
+        current = side.get(resource)
+        if current is not None and _amount(current, container, resource) == amount:
+            continue
+        plan.patch.ensure(base, {}, present=container.resources is not None, reason=reason)
+        plan.patch.ensure(f"{base}/{name}", {}, present=bool(side), reason=reason)
+        plan.patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason=reason)
+
+
+def _plan_whole(pod: Pod, target: int, resource: str, need: Need, plan: Plan) -> None:
+    resources = pod.spec.containers[target].resources
+    sides = resources or _NOTHING
+    steps = _both_sides(target, resource, need.count, resources is not None, bool(sides.requests), bool(sides.limits))
+    plan.patch.extend(steps, reason=need.reason)
+
+
+@lru_cache(maxsize=2048)
+def _both_sides(
+    index: int,
+    resource: str,
+    amount: int,
+    has_resources: bool,  # noqa: FBT001  positional, as keywords make the key of a cache dear
+    has_requests: bool,  # noqa: FBT001
+    has_limits: bool,  # noqa: FBT001
+) -> Steps:
+    """The amount in both sides of an app container that names the resource in neither.
+
+    Kept because Pods of one template lack the same. The arguments say all that the operations depend on; they are
+    short, since a resource name that was checked is, and operations are only ever read.
+    """
+    patch = Patch()
+    base = f"/spec/containers/{index}/resources"
+    for name, present in (("requests", has_requests), ("limits", has_limits)):
+        patch.ensure(base, {}, present=has_resources, reason="")
+        patch.ensure(f"{base}/{name}", {}, present=present, reason="")
+        patch.add(f"{base}/{name}/{escape(resource)}", str(amount), reason="")
+    return patch.steps()
+
+
+def _read_record(annotations: Mapping[str, str]) -> _Record:
+    """The record of earlier injections; an unreadable one counts as none."""
+    try:
+        return _decode_record(annotations.get(INJECTED_RESOURCES, "{}"))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return {}

@@ -1,0 +1,173 @@
+"""Runs the background work of a role, with health and metrics beside it, until a signal stops it.
+
+A runnable runs until it is cancelled, and reports at any time what it waits for. A runnable that returns by itself has
+failed: its work would not be done any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+import structlog
+
+from app.admission.server import health_app, make_server
+from app.errors import BerthError
+from app.kube.client import KubeClient
+from app.kube.fencing import FencedClient
+from app.kube.lease import LeaderElector, LeaseTiming
+from app.kube.transport import AioKubeClient
+from app.metrics import process
+from app.metrics.controllers import LEADER
+from app.runtime.failures import first_of
+from app.runtime.review_log import measure_lag
+
+_log = structlog.get_logger(__name__)
+_LOOK_SECONDS = 0.25
+
+
+class Runnable(Protocol):
+    """Something that runs until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each; empty when all is well."""
+        ...
+
+
+async def lasting(runnable: Runnable) -> None:
+    """Run it until it is cancelled. Raises BerthError where it returns by itself."""
+    await runnable.run()
+    task = asyncio.current_task()
+    if task is None or not task.cancelling():
+        raise BerthError(f"{type(runnable).__name__} ended by itself")
+
+
+class Manager:
+    """One process of a role.
+
+    `run` serves health, then runs the runnable. When `stop` is set, the runnable ends first and health last.
+    """
+
+    def __init__(self, runnable: Runnable, *, health: socket.socket | None) -> None:
+        self._runnable, self._health = runnable, health
+        self._stopping = False
+
+    def waiting(self) -> list[str]:
+        return ["stopping"] if self._stopping else self._runnable.waiting()
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Return after a requested stop; raise the error of the runnable."""
+        server = make_server(health_app(readiness=self.waiting, metrics=process.exposition), grace_seconds=1)
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                background = [tasks.create_task(self._report_readiness()), tasks.create_task(measure_lag())]
+                if self._health is not None:
+                    tasks.create_task(server.serve(sockets=[self._health]))
+                work = tasks.create_task(lasting(self._runnable))
+                stopping = tasks.create_task(stop.wait())
+                await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
+                self._stopping = True
+                for task in (work, stopping, *background):
+                    task.cancel()
+                # Readiness and metrics are served until the runnable has drained.
+                await asyncio.wait({work})
+                server.should_exit = True
+        except* BerthError as group:
+            raise first_of(group) from None
+
+    async def _report_readiness(self) -> None:
+        known: list[str] | None = None
+        while True:
+            waiting = self.waiting()
+            if waiting != known:
+                _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
+                known = waiting
+            await asyncio.sleep(_LOOK_SECONDS)
+
+
+class LeaderElected:
+    """A runnable for the holder of a Lease only. A standby replica is ready, because it can take over.
+
+    `build` makes the runnable again for each term, so that no cache of an earlier term is used. Its client refuses
+    writes after the term has ended, also those of requests under way.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[KubeClient], Runnable],
+        *,
+        client: KubeClient,
+        namespace: str,
+        lease: str,
+        identity: str,
+        timing: LeaseTiming | None = None,
+    ) -> None:
+        self._build, self._client, self._lease = build, client, lease
+        self._runnable: Runnable | None = None
+        self._elector = LeaderElector(
+            client,
+            namespace=namespace,
+            name=lease,
+            identity=identity,
+            timing=timing,
+            on_change=lambda leading: LEADER.labels(lease).set(leading),
+        )
+
+    def waiting(self) -> list[str]:
+        if self._runnable is not None:
+            return self._runnable.waiting()
+        if self._elector.leading:
+            return [f"Lease {self._lease}: held, its work begins"]
+        # Who cannot reach the Lease will never take over.
+        return [f"Lease {self._lease}: {self._elector.problem}"] if self._elector.problem else []
+
+    @property
+    def leading(self) -> bool:
+        return self._elector.leading
+
+    async def run(self) -> None:
+        await self._elector.run(self._term)
+
+    async def _term(self) -> None:
+        self._runnable = self._build(FencedClient(self._client, self._elector.fence))
+        try:
+            await lasting(self._runnable)
+        finally:
+            self._runnable = None
+
+
+class Group:
+    """Several runnables as one. They start together; the first failure ends all."""
+
+    def __init__(self, *runnables: Runnable) -> None:
+        self._runnables = runnables
+
+    def waiting(self) -> list[str]:
+        return [line for runnable in self._runnables for line in runnable.waiting()]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for runnable in self._runnables:
+                tasks.create_task(lasting(runnable))
+
+
+class Connected:
+    """A runnable that needs a client: built after the connection, which is closed when it ends."""
+
+    def __init__(
+        self, connect: Callable[[], Awaitable[AioKubeClient]], build: Callable[[KubeClient], Runnable]
+    ) -> None:
+        self._connect, self._build = connect, build
+        self._runnable: Runnable | None = None
+
+    def waiting(self) -> list[str]:
+        return self._runnable.waiting() if self._runnable is not None else ["API server: not connected"]
+
+    async def run(self) -> None:
+        async with await self._connect() as client:
+            self._runnable = self._build(client)
+            await lasting(self._runnable)

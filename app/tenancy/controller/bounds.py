@@ -1,0 +1,189 @@
+"""What holds in a tenant's namespace without any webhook: two ResourceQuotas, and a ServiceAccount without a token.
+
+The bounds of companions, which are outside of that namespace, are told with the others and kept by the workloads'
+controller.
+
+Each is ours by its name: what an admin changes in the fields below is changed back, what is added beside them stays.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from app.certs.secrets import MANAGED_BY, MANAGER
+from app.errors import Terminal, Transient
+from app.kube.client import KubeClient
+from app.kube.quantity import canonical, parse_integer
+from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
+from app.kube.retry import get_or_none
+from app.tenancy.controller.state import FIELD_MANAGER
+from app.wire import JSON
+from app.workloads.controller.places import COMPANIONS, DEFAULT_PLACES
+from app.workloads.controller.storing import DEFAULT_BOUNDS
+from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
+
+ISOLATION = "berth-isolation"
+"""The ResourceQuota that lets no Pod have an affinity, or anti-affinity, to Pods of other namespaces."""
+OBJECTS = "berth-objects"
+"""The ResourceQuota that bounds how many objects there are."""
+DEFAULT_QUOTA: Mapping[str, int] = {
+    # Pods that have ended too: each is an object until it is deleted.
+    "count/pods": 20_000,
+    # A stream may store twice as many workloads as a tenant has, while it replaces what the one before it left.
+    f"count/{WORKLOADS.plural}.{WORKLOADS.group}": 40_000,
+    f"count/{TENANT_RULES.plural}.{TENANT_RULES.group}": 256,
+    # Each may have 1 MiB.
+    "secrets": 256,
+    "configmaps": 256,
+    "count/daemonsets.apps": 64,
+    # One for each template that a DaemonSet has had, as many as it says.
+    "count/controllerrevisions.apps": 640,
+    **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
+    **DEFAULT_BOUNDS,
+}
+_OF_COMPANIONS = [name for name in DEFAULT_QUOTA if name.startswith(COMPANIONS)]
+_FORM = "want RESOURCE=NUMBER, and nothing behind the = to remove a bound"
+_RESOURCE = re.compile(
+    r"count/[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|configmaps|persistentvolumeclaims|pods|secrets|services"
+    rf"|{'|'.join(_OF_COMPANIONS)}"
+)
+_RETRY = 1.0
+_RECOUNT = 10.0
+"""Seconds before a quota is counted again: kube-controller-manager looks for new kinds every 30 seconds."""
+
+
+class BoundsPending(Transient):
+    """A quota is there and does not hold yet: its objects are not counted yet."""
+
+
+class ForeignBound(Terminal):
+    """A quota of our name with scopes, which narrow it and cannot be changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One object of a tenant's namespace, with the fields that are Berth's."""
+
+    resource: Resource
+    name: str
+    fields: JSON
+
+    def body(self, namespace: str) -> JSON:
+        metadata: JSON = {"name": self.name, "namespace": namespace}
+        if self.resource == RESOURCE_QUOTAS:
+            metadata["labels"] = {MANAGED_BY: MANAGER}
+        return {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "metadata": metadata,
+            **self.fields,
+        }
+
+    def is_met_by(self, present: JSON) -> bool:
+        """Whether the fields are as they should be, and nothing is added to them."""
+        return all(present.get(name) == value for name, value in self.fields.items())
+
+    def holds_in(self, present: JSON) -> bool:
+        """Whether it bounds what it should: more bounds do no harm."""
+        return _covers(present, self.fields)
+
+
+def parse_quota(items: Iterable[str]) -> dict[str, int]:
+    """The bounds after the defaults are changed by `RESOURCE=NUMBER` items; ValueError for any other text."""
+    bounds = dict(DEFAULT_QUOTA)
+    for item in items:
+        name, equals, number = item.partition("=")
+        if not equals or not _RESOURCE.fullmatch(name):
+            raise ValueError(
+                f"{_FORM}, got {item!r}; a resource is count/PLURAL.GROUP, count/PLURAL, pods, secrets, configmaps, "
+                + " or ".join(_OF_COMPANIONS)
+            )
+        if not number:
+            bounds.pop(name, None)
+            continue
+        try:
+            bounds[name] = parse_integer(number)
+        except ValueError as error:
+            raise ValueError(f"{_FORM}: {name}: {error}") from error
+    return bounds
+
+
+def bounds_of(quota: Mapping[str, int]) -> tuple[Bound, ...]:
+    """Everything that is kept in each tenant's namespace, for these bounds of objects."""
+    selector = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
+    counts = {name: canonical(number) for name, number in sorted(quota.items()) if not name.startswith(COMPANIONS)}
+    return (
+        Bound(RESOURCE_QUOTAS, ISOLATION, {"spec": {"hard": {"pods": "0"}, "scopeSelector": selector}}),
+        Bound(RESOURCE_QUOTAS, OBJECTS, {"spec": {"hard": counts}}),
+        Bound(SERVICE_ACCOUNTS, "default", {"automountServiceAccountToken": False}),
+    )
+
+
+def places_of(quota: Mapping[str, int]) -> dict[Policy, int]:
+    """How many companions of admin rules there may be for one tenant, by policy; without those that have no bound."""
+    return {policy: quota[name] for policy in DEFAULT_PLACES if (name := f"{COMPANIONS}{policy}") in quota}
+
+
+def companion_bounds_of(quota: Mapping[str, int]) -> dict[str, int]:
+    """The bounds of all companions of one tenant; without those that were removed."""
+    return {name: quota[name] for name in DEFAULT_BOUNDS if name in quota}
+
+
+async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Bound]) -> None:
+    """Have all of them in the namespace.
+
+    Raises BoundsPending where a quota does not hold yet, ForeignBound where it never will, or ApiError where the API
+    server does not let us.
+    """
+    pending = [found for bound in bounds if (found := await _ensure(client, namespace, bound)) is not None]
+    if pending:
+        raise BoundsPending("; ".join(map(str, pending)), delay=max(one.delay or 0.0 for one in pending))
+
+
+async def _ensure(client: KubeClient, namespace: str, bound: Bound) -> BoundsPending | None:
+    """Why it does not hold yet, None where it does."""
+    present = await get_or_none(client, bound.resource, bound.name, namespace=namespace)
+    if present is None or not bound.is_met_by(present):
+        present = await _apply(client, namespace, bound)
+    if bound.resource != RESOURCE_QUOTAS:
+        return None
+    if present["spec"].get("scopes"):
+        raise ForeignBound(f"ResourceQuota {namespace}/{bound.name} has scopes, which cannot be changed: remove it")
+    missing, delay = uncounted_in(present), _RETRY
+    if missing and _status(present, "hard") == present["spec"].get("hard", {}):
+        # Counted before its counter knew these kinds (definitions that are new). It counts again when bounds change.
+        fewer = {name: value for name, value in bound.fields["spec"]["hard"].items() if name not in missing}
+        await _apply(client, namespace, Bound(bound.resource, bound.name, {"spec": {"hard": fewer}}))
+        await _apply(client, namespace, bound)
+        delay = _RECOUNT
+    if not missing:
+        return None
+    return BoundsPending(
+        f"ResourceQuota {namespace}/{bound.name} does not hold yet for {', '.join(missing)}: kube-controller-manager "
+        "has not counted them",
+        delay=delay,
+    )
+
+
+def uncounted_in(quota: JSON) -> list[str]:
+    """The resources of a quota for which the API server has no bound, or no count, to enforce."""
+    hard, used = _status(quota, "hard"), _status(quota, "used")
+    bounds: JSON = quota["spec"].get("hard") or {}
+    return [name for name, value in bounds.items() if hard.get(name) != value or name not in used]
+
+
+async def _apply(client: KubeClient, namespace: str, bound: Bound) -> JSON:
+    body = bound.body(namespace)
+    return await client.apply(bound.resource, bound.name, body, namespace=namespace, field_manager=FIELD_MANAGER)
+
+
+def _covers(present: object, wanted: object) -> bool:
+    if isinstance(present, dict) and isinstance(wanted, dict):
+        return all(name in present and _covers(present[name], value) for name, value in wanted.items())
+    return present == wanted
+
+
+def _status(quota: JSON, field: str) -> JSON:
+    return (quota.get("status") or {}).get(field) or {}

@@ -1,0 +1,236 @@
+"""The service of a tenant's own objects in the infra cluster, and the watch of its Pods there.
+
+Objects without our mark are never read, changed or deleted, whoever's they are. Contents of Secrets go back to their
+tenant and nowhere else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.names import check_dns_subdomain
+from app.kube.resources import PODS, Resource
+from app.kube.retry import get_or_none
+from app.kube.store import Store
+from app.kube.turns import Turns
+from app.placement.model import PlacementOptions
+from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
+from app.tenancy.gateway.failures import Code, Refused, invalid
+from app.tenancy.gateway.feed import Gone, Synced, follow
+from app.tenancy.gateway.listing import Lists
+from app.tenancy.gateway.manifests import Manifest, prepare, read, render, resource_of
+from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.reading import Readers
+from app.tenancy.gateway.receiving import Context
+from app.tenancy.gateway.rules import API_OWNER, owner_problems
+from app.tenancy.gateway.rulestore import no_namespace
+from app.tenancy.gateway.storing import Storing
+from app.tenancy.gateway.views import View
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
+from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as pb_grpc
+from app.wire import JSON
+from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
+
+FIELD_MANAGER = "berth-gateway"
+
+
+class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
+    """The objects of the calling tenant, in its namespace."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        companions: Store[View],
+        pods: Store[View],
+        turns: Turns,
+        storing: Storing,
+        readers: Readers,
+        *,
+        limits: Limits,
+        placement: PlacementOptions,
+    ) -> None:
+        self._client = client
+        self._views = (companions, pods)
+        self._turns = turns
+        self._storing = storing
+        self._lists = Lists(client, turns, limit=limits.message_bytes)
+        self._readers = readers
+        self._limits = limits
+        self._placement = placement
+
+    async def Create(self, request: pb.CreateRequest, _context: Context) -> pb.CreateResponse:  # noqa: N802
+        manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
+        async with self._turns.of(namespace):
+            found, made = await self._find_or_make(manifest, namespace)
+        if not made:
+            message = f"there is a {manifest.resource.kind} {manifest.name!r} already"
+            raise Refused(Code.ALREADY_EXISTS, message if _owner(found) else f"{message}, {_NOT_OURS}")
+        return pb.CreateResponse(obj=_message(found))
+
+    async def Get(self, request: pb.GetRequest, _context: Context) -> pb.GetResponse:  # noqa: N802
+        resource, namespace = _resource(request.type), tenant_of_call().namespace
+        name = _checked(request.id.name)
+        async with self._turns.of(namespace):
+            found = await self._ours(resource, name, namespace)
+        return pb.GetResponse(obj=_message(found))
+
+    async def List(self, request: pb.ListRequest, _context: Context) -> pb.ListResponse:  # noqa: N802
+        if problems := owner_problems(request.owner, "owner"):
+            raise invalid(problems)
+        resource, namespace = _resource(request.type), tenant_of_call().namespace
+        selector = f"{RESOURCE_OWNER}={request.owner}" if request.owner else RESOURCE_OWNER
+        selector += f",!{COMPANION}"
+        objects = await self._lists.messages(
+            resource,
+            _message,
+            namespace=namespace,
+            selector=selector,
+            hint="; list one owner's, or get each by name",
+        )
+        return pb.ListResponse(objects=objects)
+
+    async def Update(self, request: pb.UpdateRequest, _context: Context) -> pb.UpdateResponse:  # noqa: N802
+        manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
+        async with self._turns.of(namespace):
+            found, made = await self._find_or_make(manifest, namespace)
+            if made:
+                return pb.UpdateResponse(obj=_message(found))
+            _check_ours(found, manifest, owner=request.owner or API_OWNER)
+            if (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) == manifest.hash:
+                return pb.UpdateResponse(obj=_message(found))
+            changed = await self._apply(manifest, namespace, uid=found["metadata"]["uid"])
+        return pb.UpdateResponse(obj=_message(changed))
+
+    async def Delete(self, request: pb.DeleteRequest, _context: Context) -> pb.DeleteResponse:  # noqa: N802
+        resource, namespace = _resource(request.type), tenant_of_call().namespace
+        name = _checked(request.id.name)
+        async with self._turns.of(namespace):
+            found = await self._ours(resource, name, namespace)
+            try:
+                uid = found["metadata"]["uid"]
+                await self._client.delete(resource, name, namespace=namespace, uid=uid)
+            except ApiError as error:
+                # Gone meanwhile, or another object by now: the one that was meant is no more.
+                if error.status not in (404, 409):
+                    raise
+        return pb.DeleteResponse()
+
+    async def Watch(self, _request: pb.WatchRequest, _context: Context) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
+        async for change in follow(*self._views, namespace=tenant_of_call().namespace):
+            if isinstance(change, Synced):
+                yield pb.WatchResponse(synced=True)
+            elif isinstance(change, Gone):
+                yield pb.WatchResponse(deleted=change.name)
+            else:
+                yield pb.WatchResponse(pod=pb.PodSummary.FromString(change.message))
+
+    async def _manifest(self, kind: pb.ResourceType, obj: pb.ResourceObject, owner: str) -> tuple[Manifest, str]:
+        """The checked manifest of a request, and the namespace that it goes to."""
+        resource, namespace = _resource(kind), tenant_of_call().namespace
+        if problems := owner_problems(owner, "owner"):
+            raise invalid(problems)
+        text = obj.obj_spec
+
+        def work() -> Manifest:
+            manifest = read(text, resource=resource, limits=self._limits)
+            return prepare(
+                manifest,
+                resource=resource,
+                namespace=namespace,
+                owner=owner or API_OWNER,
+                placement=self._placement,
+            )
+
+        return await self._readers.read(work, size=len(text), tenant=label_of_call()), namespace
+
+    async def _find_or_make(self, manifest: Manifest, namespace: str) -> tuple[JSON, bool]:
+        """The object of this name, whoever's it is, and whether it was made just now."""
+        found = await self._find(manifest.resource, manifest.name, namespace)
+        if found is not None:
+            return found, False
+        try:
+            return await self._apply(manifest, namespace), True
+        except ApiError as error:
+            if error.status != 409:
+                raise
+            # Somebody was faster.
+            found = await self._find(manifest.resource, manifest.name, namespace)
+            if found is None:
+                raise
+            return found, False
+
+    async def _apply(self, manifest: Manifest, namespace: str, *, uid: str = "") -> JSON:
+        """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
+
+        A version is looked at where an object is there, and no object has the first one: what somebody else has made
+        meanwhile answers with a conflict. A POST would not do: what it writes belongs to another kind of manager than
+        what is applied, and a later Update could take nothing of it away.
+        """
+        if manifest.resource == PODS:
+            self._storing.room(namespace, manifest.name, manifest.size)
+        elif manifest.resource == DAEMON_SETS and not uid:
+            self._storing.schedulable(namespace)
+        self._storing.write(namespace, manifest.size)
+        unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}
+        body = {**manifest.body, "metadata": {**manifest.body["metadata"], **unless}}
+        try:
+            return await self._client.apply(
+                manifest.resource,
+                manifest.name,
+                body,
+                namespace=namespace,
+                field_manager=FIELD_MANAGER,
+                force=bool(uid),
+            )
+        except ApiError as error:
+            if error.not_found:
+                raise no_namespace(namespace) from error
+            raise
+
+    async def _ours(self, resource: Resource, name: str, namespace: str) -> JSON:
+        found = await self._find(resource, name, namespace)
+        if found is None or not _owner(found):
+            raise Refused(Code.NOT_FOUND, f"there is no {resource.kind} {name!r} among the tenant's resources")
+        return found
+
+    async def _find(self, resource: Resource, name: str, namespace: str) -> JSON | None:
+        return await get_or_none(self._client, resource, name, namespace=namespace)
+
+
+_NO_VERSION = "1"
+"""Older than every object: the store of a new cluster begins with it."""
+_NOT_OURS = "and it was not made by this tenant's resources"
+
+
+def _check_ours(found: JSON, manifest: Manifest, *, owner: str) -> None:
+    what = f"{manifest.resource.kind} {manifest.name!r}"
+    keeper = _owner(found)
+    if not keeper:
+        raise Refused(Code.FAILED_PRECONDITION, f"{what} is there, {_NOT_OURS}")
+    if keeper != owner:
+        raise Refused(Code.FAILED_PRECONDITION, f"{what} is kept by {keeper!r}, not by {owner!r}: delete it first")
+    if found["metadata"].get("deletionTimestamp"):
+        raise Refused(Code.ABORTED, f"{what} is being deleted; try again")
+
+
+def _owner(found: JSON) -> str:
+    """Who keeps an object; "" for one that this service did not make."""
+    labels = found["metadata"].get("labels") or {}
+    return "" if COMPANION in labels else str(labels.get(RESOURCE_OWNER) or "")
+
+
+def _resource(kind: pb.ResourceType) -> Resource:
+    return resource_of(kind.api_version, kind.kind)
+
+
+def _message(obj: JSON) -> pb.ResourceObject:
+    return pb.ResourceObject(obj_spec=render(obj))
+
+
+def _checked(name: str) -> str:
+    try:
+        return check_dns_subdomain(name)
+    except ValueError as error:
+        raise invalid([f"id.name: {error}"]) from error

@@ -1,0 +1,291 @@
+"""What the controller knows of the cluster: workloads, rules and companions, and which rules match which workloads.
+
+Owns the stores, their projections and what follows from each change: who is to be looked at again. No projection
+fails: an object that cannot be used is kept as such, for to take it as absent would cost companions their lives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+import structlog
+
+from app.kube.store import EventType, Store, key_of
+from app.wire import JSON
+from app.workloads.companions.marks import Companion, companion_of, version_of
+from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
+from app.workloads.controller.expectations import Expectations
+from app.workloads.controller.places import DEFAULT_PLACES, Places
+from app.workloads.controller.storing import DEFAULT_BOUNDS, Storing
+from app.workloads.controller.warming import Warming
+from app.workloads.documents import project_workload
+from app.workloads.matching.matcher import Matcher
+from app.workloads.model import ObjectKey, Policy, Rule, RuleKind, Workload
+from app.workloads.rules.parsing import RuleError, parse_rule
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWorkload:
+    """A Workload object; `workload` is None where it cannot be used, and `problem` says why.
+
+    `status` is the digest of what its status says.
+    """
+
+    workload: Workload | None
+    status: bytes
+    problem: str = ""
+
+    @property
+    def finding(self) -> Problem:
+        """What a Workload that cannot be used means for each of its companions."""
+        return Problem("InvalidWorkload", f"the Workload cannot be used: {self.problem}", of_workload=True)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRule:
+    """A rule object; `rule` is None where it is broken, and `problems` say why."""
+
+    kind: RuleKind
+    generation: int
+    rule: Rule | None
+    problems: tuple[str, ...]
+    status: JSON
+
+    @property
+    def finding(self) -> Problem:
+        """What a broken rule means for each of its companions."""
+        return Problem("InvalidRule", "; ".join(self.problems))
+
+
+def status_digest(rules: JSON) -> bytes:
+    """Eight bytes that stand for `status.rules` of a Workload; nothing for an empty one."""
+    present = {kind: entries for kind, entries in rules.items() if entries}
+    return hashlib.blake2b(msgspec.json.encode(present, order="sorted"), digest_size=8).digest() if present else b""
+
+
+@dataclass(slots=True)
+class Listeners:
+    """Whom the caches tell: of workloads to reconcile, and of workloads and rules whose status may have changed."""
+
+    workload: Callable[[ObjectKey], None]
+    workload_status: Callable[[ObjectKey], None]
+    rule_status: Callable[[ObjectKey], None]
+
+
+class Caches:
+    """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
+
+    def __init__(
+        self,
+        options: CompanionOptions,
+        *,
+        places: Mapping[Policy, int] = DEFAULT_PLACES,
+        companion_bounds: Mapping[str, int] = DEFAULT_BOUNDS,
+    ) -> None:
+        self._options = options
+        self.listeners: Listeners | None = None
+        self.matcher = Matcher()
+        self.warming = Warming(self.matcher, self._warmed)
+        self.created: Counter[ObjectKey] = Counter()
+        self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
+        self.tenant_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "tenant"))
+        self.admin_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "admin"))
+        self.companions: Store[Companion] = Store(self._companion)
+        # An index of the store would need four times the memory.
+        self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
+        self.expectations = Expectations(lambda key: self.companions.get(*key))
+        self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
+        self.storing = Storing(companion_bounds, wake=self._wake)
+        self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
+        self._blueprints: dict[ObjectKey, Blueprint] = {}
+        self.workloads.subscribe(self._workload_changed)
+        self.tenant_rules.subscribe(self._rule_changed)
+        self.admin_rules.subscribe(self._rule_changed)
+        self.companions.subscribe(self._companion_changed)
+        self.on_renewed(self.expectations.clear)
+        self.on_renewed(self.storing.forget)
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether one of the caches may show what never was."""
+        return any(store.in_doubt for store in self.stores)
+
+    def on_renewed(self, listener: Callable[[], None]) -> None:
+        """Calls `listener` when a doubt is over, and no other is left."""
+        for store in self.stores:
+            store.on_renewed(lambda: None if self.in_doubt else listener())
+
+    def rule_keys(self) -> list[ObjectKey]:
+        return [*self.tenant_rules.keys(), *self.admin_rules.keys()]
+
+    def stored_rule(self, key: ObjectKey) -> StoredRule | None:
+        return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
+
+    async def warm(self) -> None:
+        """Puts the rules that take long; until cancelled."""
+        await self.warming.run(self.workloads.wait_synced)
+
+    def blueprint(self, rule: Rule) -> Blueprint:
+        """What the companions of this version of the rule share; worked out when it is first needed."""
+        known = self._blueprints.get(rule.key)
+        if known is None or known.rule is not rule:
+            known = self._blueprints[rule.key] = blueprint_of(rule, self._options)
+        return known
+
+    def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
+        """The companions of a workload, as the watch and our own writes say."""
+        found = {one.key: one for one in self._by_workload.get(workload, ())}
+        for one in self.expectations.of_workload(workload):
+            found[one.key] = one
+        return found
+
+    def keys(self) -> set[ObjectKey]:
+        """Every workload that exists or has companions: the sweep over these leaves no orphan."""
+        return {*self.workloads.keys(), *(one.workload for one in self.companions.values())}
+
+    def expire(self) -> None:
+        """Look again at what the watch has not confirmed in time."""
+        self.storing.expire()
+        if self.listeners is not None:
+            for workload in self.expectations.expire():
+                self.listeners.workload(workload)
+
+    def _stored_workload(self, obj: JSON) -> StoredWorkload:
+        stored = _stored_workload(obj)
+        present = self.workloads.get(*key_of(obj))
+        if present is not None and present.workload == stored.workload:
+            # The matcher holds it, too: one copy in memory is enough.
+            return StoredWorkload(present.workload, stored.status, stored.problem)
+        return stored
+
+    def _companion(self, pod: JSON) -> Companion | None:
+        expected = self.expectations.get(key_of(pod))
+        if self.companions.in_doubt:
+            return _companion(pod)  # in another history the same version may be another state
+        if expected is not None and not expected.ending and expected.version == version_of(pod["metadata"]) > 0:
+            # The answer to our own write: read before.
+            return expected
+        return _companion(pod)
+
+    def _workload_changed(
+        self, _: EventType, key: ObjectKey, old: StoredWorkload | None, new: StoredWorkload | None
+    ) -> None:
+        after = new.workload if new else None
+        if self.listeners is None:
+            return
+        if old is not None and new is not None and (old.workload, old.problem) == (after, new.problem):
+            self.listeners.workload_status(key)
+            return
+        rules = self.matcher.put_workload(after) if after is not None else self.matcher.remove_workload(key)
+        self.listeners.workload(key)
+        for rule in rules:
+            self.listeners.rule_status(rule)
+
+    def _rule_changed(self, _: EventType, key: ObjectKey, old: StoredRule | None, new: StoredRule | None) -> None:
+        if self.listeners is None:
+            return
+        before, after = old.rule if old else None, new.rule if new else None
+        workloads: set[ObjectKey] = set()
+        waited = after != before and self.warming.drop(key)
+        if after is not None and after != before:
+            if self.matcher.heavy(after):
+                self.warming.put(after)
+            else:
+                workloads |= self.matcher.put_rule(after)
+        elif after is None and before is not None:
+            workloads |= self.matcher.remove_rule(key)
+            self._blueprints.pop(key, None)
+        if waited or after is None or (old is not None and before is None):
+            workloads |= self._with_companions_of(key)
+        self._tell(key, workloads)
+
+    def _warmed(self, key: ObjectKey, workloads: set[ObjectKey]) -> None:
+        self._tell(key, workloads | self._with_companions_of(key))
+
+    def _with_companions_of(self, rule: ObjectKey) -> set[ObjectKey]:
+        """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""
+        return {one.workload for one in self.companions.values() if one.rule == rule}
+
+    def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
+        if self.listeners is not None:
+            for workload in workloads:
+                self.listeners.workload(workload)
+            self.listeners.rule_status(rule)
+
+    def _companion_changed(self, _: EventType, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
+        self._index(key, old, new)
+        self.places.seen(key, old, new)
+        self.storing.seen(key, old, new)
+        if self.listeners is None:
+            return
+        met = self.expectations.seen(key, old, new)
+        if old is not None and new is not None and replace(old, bound=new.bound, queued=new.queued) == new:
+            return  # it was scheduled, or not, which changes nothing else
+        for one, count in ((old, -1), (new, 1)):
+            if one is None:
+                continue
+            if not one.ending:
+                self._count(one.rule, count)
+            if not met:
+                self.listeners.workload(one.workload)
+        if (old is None or old.ending) != (new is None or new.ending):
+            self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+
+    def _index(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
+        for one in (old, new):
+            if one is not None:
+                others = tuple(other for other in self._by_workload.get(one.workload, ()) if other.key != key)
+                self._by_workload[one.workload] = (*others, one) if one is new else others
+                if not self._by_workload[one.workload]:
+                    del self._by_workload[one.workload]
+
+    def _wake(self, workload: ObjectKey) -> None:
+        if self.listeners is not None:
+            self.listeners.workload(workload)
+
+    def _count(self, rule: ObjectKey, by: int) -> None:
+        self.created[rule] += by
+        if not self.created[rule]:
+            del self.created[rule]
+
+
+def _stored_workload(obj: JSON) -> StoredWorkload:
+    metadata = obj["metadata"]
+    status = obj.get("status") or {}
+    workload, problem = None, ""
+    try:
+        workload = project_workload(obj)
+    except ValueError as error:
+        problem = str(error)
+        log.warning("workload skipped", namespace=metadata.get("namespace"), name=metadata.get("name"), error=problem)
+    return StoredWorkload(workload, status_digest(status.get("rules") or {}), problem)
+
+
+def _stored_rule(obj: JSON, kind: RuleKind) -> StoredRule:
+    metadata = obj["metadata"]
+    generation, status = metadata.get("generation") or 0, obj.get("status") or {}
+    try:
+        return StoredRule(kind, generation, parse_rule(obj, kind=kind), (), status)
+    except RuleError as error:
+        return StoredRule(kind, generation, None, error.problems, status)
+
+
+def _companion(pod: JSON) -> Companion | None:
+    try:
+        return companion_of(pod)
+    except ValueError as error:
+        metadata = pod["metadata"]
+        log.warning(
+            "pod with our label is left alone",
+            namespace=metadata.get("namespace"),
+            name=metadata.get("name"),
+            error=str(error),
+        )
+        return None

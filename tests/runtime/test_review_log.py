@@ -1,0 +1,156 @@
+"""What is reported of a review: the log line says where a bug is, and never what the object was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import REGISTRY
+
+from app.admission.chain import Chain, Plan
+from app.admission.endpoint import Outcome, ReviewEndpoint
+from app.admission.review import Decision, Request
+from app.metrics import admission, watches
+from app.runtime.review_log import ReviewObserver
+
+
+@pytest.fixture
+def observer() -> ReviewObserver:
+    admission.create_series(("observed",))
+    watches.create_series(("Thing",))
+    return ReviewObserver(("observed",))
+
+
+def outcome(**values: object) -> Outcome:
+    decision = Decision(allowed=False, reason="InternalError", message="m", code=500)
+    known: dict[str, object] = {"webhook": "observed", "status": 500, "decision": decision, "seconds": 0.01}
+    return Outcome(**(known | values))  # type: ignore[arg-type]  # a dictionary of arguments
+
+
+@pytest.fixture
+def report(observer, capfd):
+    """Reports one outcome and returns the line that was written of it."""
+
+    def write(told: Outcome) -> tuple[str, dict[str, Any]]:
+        observer.started("observed")
+        observer.finished(told)
+        observer.flush()
+        (line,) = capfd.readouterr().err.splitlines()
+        return line, json.loads(line)
+
+    return write
+
+
+async def test_a_bug_is_logged_with_its_place_and_without_its_text(report) -> None:
+    try:
+        {}["hunter2"]
+    except KeyError as error:
+        line, event = report(outcome(request=Request(uid="u"), error=error))
+    assert (event["level"], event["error"], event["uid"]) == ("error", "KeyError", "u")
+    assert any("test_review_log.py" in frame for frame in event["traceback"])
+    assert "hunter2" not in line
+
+
+async def test_long_names_are_cut_in_the_log(report) -> None:
+    line, _ = report(outcome(request=Request(uid="u" * 9999, name="n" * 9999, namespace="s" * 9999)))
+    assert len(line) < 2000
+
+
+async def test_what_was_no_review_is_counted_as_an_error_without_operation(report) -> None:
+    labels = {"webhook": "observed", "operation": "", "decision": "error"}
+    admission.create_series(("observed",))
+    before = REGISTRY.get_sample_value("admission_requests_total", labels)
+    assert before is not None, "created at zero"
+    _, event = report(outcome(status=400))
+    assert (event["decision"], event["webhook"]) == ("error", "observed")
+    assert REGISTRY.get_sample_value("admission_requests_total", labels) == before + 1
+    assert REGISTRY.get_sample_value("admission_in_flight", {"webhook": "observed"}) == 0
+
+
+def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
+    from app.kube import reflector  # noqa: PLC0415
+
+    known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
+    known |= {"relist", "contradiction"}
+    assert set(watches.RESTART_REASONS) == known
+
+
+async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> None:
+    labels = {"webhook": "shared"}
+    admission.create_series(("shared",))
+    first, second = ReviewObserver(("shared",)), ReviewObserver(("shared",))
+    for observer in (first, first, second):
+        observer.started("shared")
+    first.flush()
+    second.flush()
+    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 3
+    first.finished(outcome(webhook="shared"))
+    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 2
+
+
+async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) -> None:
+    """The endpoint is cancelled while it waits for an attachment."""
+    told: list[Outcome] = []
+
+    class Waits:
+        name = "waits"
+
+        async def inject(self, _request: Request, _plan: Plan) -> None:
+            await asyncio.Event().wait()
+
+    class Keeps:
+        def started(self, webhook: str) -> None: ...
+
+        def finished(self, outcome: Outcome) -> None:
+            told.append(outcome)
+
+    body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-9","object":{}}}'
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request", "body": body}
+
+    async def send(message: Any) -> None:
+        raise AssertionError(message)
+
+    endpoint = ReviewEndpoint("observed", Chain(injectors=[Waits()]), observer=Keeps())
+    scope = {"method": "POST", "headers": [(b"content-type", b"application/json")], "query_string": b""}
+    task = asyncio.create_task(endpoint(scope, receive, send))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    _, event = report(told.pop())
+    assert (event["uid"], event["decision"], event["reason"]) == ("u-9", "error", "Canceled")
+    assert not told
+
+
+async def test_only_denials_are_told_to_whoever_wants_to_know() -> None:
+    told: list[Outcome] = []
+    observer = ReviewObserver(("observed",), denied=told.append)
+    denied = outcome(status=200, decision=Decision(allowed=False, reason="Refused"))
+    for one in (denied, outcome(), outcome(status=400), outcome(status=200, decision=Decision(True, "Allowed"))):
+        observer.started("observed")
+        observer.finished(one)
+    observer.flush()
+    assert told == [denied]
+
+
+async def test_a_trace_of_the_caller_is_in_the_line(report) -> None:
+    value = b"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+    _, event = report(outcome(headers=[(b"traceparent", value)]))
+    assert (event["trace_id"], event["span_id"]) == ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331")
+    _, event = report(outcome(headers=[(b"traceparent", value + b"\n")], uid="u-8"))
+    assert "trace_id" not in event
+    assert event["uid"] == "u-8"
+
+
+async def test_the_name_and_the_beginning_of_one_stand_apart(report) -> None:
+    obj = msgspec.Raw(b'{"metadata": {"generateName": "web-"}}')
+    _, event = report(outcome(request=Request(uid="u", object=obj)))
+    assert event["generate_name"] == "web-"
+    assert "name" not in event
+    _, event = report(outcome(request=Request(uid="u", name="web-1", object=obj)))
+    assert event["name"] == "web-1"
+    assert "generate_name" not in event
