@@ -10,7 +10,7 @@ from pathlib import Path
 
 import uvloop
 
-from app.sandbox.server import Cluster
+from app.devtools.sandbox.server import Cluster
 
 
 async def serve(kubeconfig: Path) -> None:

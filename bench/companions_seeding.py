@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from app.devtools.clusters import definitions
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, Resource
 from app.kube.transport import AioKubeClient
-from app.runtime.sandbox import definitions
 from app.wire import JSON
 from app.workloads.model import TENANT_RULES, WORKLOADS
 from bench.companions_objects import MATCHES, NAMESPACE, namespaces

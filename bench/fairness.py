@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.devtools.clusters import definitions
 from app.kube.resources import NAMESPACES
 from app.kube.transport import AioKubeClient, connect
-from app.runtime.sandbox import definitions
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc
 from app.wire import decode_json

@@ -16,7 +16,7 @@ import multiprocessing
 import subprocess
 import sys
 import pytest
-from app.sandbox.server import Cluster
+from app.devtools.sandbox.server import Cluster
 
 @pytest.fixture
 def cluster():

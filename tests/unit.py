@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from app.sandbox.server import Cluster
+from app.devtools.sandbox.server import Cluster
 
 STARTS = ("os.fork", "os.posix_spawn", "subprocess.Popen")
 """What Python tells its auditors when a process is about to start."""

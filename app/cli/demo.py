@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
-from app.cli.options import paragraphs
+from app.cli.options import devtool, paragraphs
 
 EPILOG = paragraphs("""Examples:
 
@@ -21,6 +21,5 @@ Exits 0 when every step held, 1 at the first that did not.""")
 
 def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
-    from app.runtime.demo.play import run_demo  # noqa: PLC0415  brings the servers with it
-
-    return asyncio.run(run_demo(Console(), log_level=log_level))
+    run_demo = devtool("app.devtools.demo.play:run_demo")
+    return cast("int", asyncio.run(run_demo(Console(), log_level=log_level)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import typer
 from typer.core import TyperCommand
 
 from app.errors import UsageError
+from app.wiring import resolve
 
 
 class PanelCommand(TyperCommand):
@@ -45,6 +46,18 @@ def missing_command(context: typer.Context) -> UsageError:
     """What to raise where a group of commands is called without one of them."""
     commands = getattr(context.command, "commands", {})
     return UsageError(f"missing command: want one of {', '.join(commands)}; see {context.command_path} --help")
+
+
+def devtool(reference: str) -> Callable[..., Any]:
+    """A function of `app.devtools`, which a container image does not have. Raises UsageError there."""
+    try:
+        return resolve(reference)
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith("app.devtools"):
+            raise
+        raise UsageError(
+            "the container image has no development tools: run this in a clone, or from the wheel"
+        ) from error
 
 
 def switches_of(command: Any, words: Sequence[str]) -> list[str]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast
 
 import typer
 from rich.console import Console
 
-from app.cli.options import paragraphs
+from app.cli.options import devtool, paragraphs
 from app.errors import UsageError
 
 EPILOG = paragraphs("""Examples:
@@ -47,18 +47,16 @@ def sandbox(
     log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
 ) -> int:
     """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
-    from app.runtime.sandbox.foreground import run_sandbox  # noqa: PLC0415  brings the servers with it
-
-    return asyncio.run(
-        run_sandbox(
-            directory=directory,
-            kubeconfigs=_by_name(kubeconfig or []),
-            stand_ins=stand_ins,
-            bare=bare,
-            log_level=log_level,
-            console=Console(),
-        )
+    run_sandbox = devtool("app.devtools.clusters.foreground:run_sandbox")
+    running = run_sandbox(
+        directory=directory,
+        kubeconfigs=_by_name(kubeconfig or []),
+        stand_ins=stand_ins,
+        bare=bare,
+        log_level=log_level,
+        console=Console(),
     )
+    return cast("int", asyncio.run(running))
 
 
 def _by_name(pairs: list[str]) -> dict[str, Path]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
+from app.cel.attributes import Attributes, UserInfo
+from app.cel.matchconditions import ConditionFailed, holds
 from app.doctor.cluster import Cluster
 from app.doctor.commands import patch_webhook
 from app.doctor.model import Finding, Severity
@@ -19,8 +21,6 @@ from app.errors import ApiError
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.switches import CONFIG_MAP_NAME
 from app.placement.model import DPU_OF_HOST
-from app.sandbox.webhooks.admission import Attributes, UserInfo
-from app.sandbox.webhooks.matchconditions import ConditionFailed, holds
 from app.wire import JSON
 
 _CHECK = "registrations"

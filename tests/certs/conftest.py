@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from app.devtools.sandbox.server import Cluster
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 
 
 @pytest.fixture(scope="module")

@@ -20,11 +20,11 @@ import pytest
 import pytest_asyncio
 import yaml
 
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
 from app.kube.transport import connect
-from app.sandbox.server import Cluster
 from tests.e2e.apiserver import real_api_servers
 from tests.patience import PATIENCE
 

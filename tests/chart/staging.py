@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
+from app.devtools.sandbox.access.rbac import Authorizer
+from app.devtools.sandbox.standins.quotas import QuotaCounter
 from app.kube.reflector import Reflector
 from app.kube.resources import RESOURCE_QUOTAS, SECRETS
 from app.kube.retry import get_or_none
 from app.kube.store import Store
 from app.runtime.manager import Runnable
-from app.sandbox.access.rbac import Authorizer
-from app.sandbox.standins.quotas import QuotaCounter
 from tests.chart.arguments import settings_of
 from tests.chart.combinations import AGENT, INFRA, NOTHING
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server

@@ -7,7 +7,7 @@ import shlex
 import helm_python
 import pytest
 
-from app.runtime.sandbox.node.arguments import confined, is_allowed_variable, refusal
+from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
 from app.settings import certificates
 from app.settings.source import RoleSettings
 from tests.chart.arguments import parsed, settings_of

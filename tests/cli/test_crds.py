@@ -10,9 +10,9 @@ import yaml
 import app
 from app import definitions
 from app.cli.main import run
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from app.kube.transport import connect
-from app.sandbox.server import Cluster
 
 INFRA = {"workloads", "tenantworkloadrules", "adminworkloadrules", "tenants"}
 TENANT = {"workloadrules", "uvspods", "uvsdaemonsets", "uvssecrets", "uvsconfigmaps"}

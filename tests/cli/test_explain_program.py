@@ -14,10 +14,10 @@ import pytest
 import yaml
 
 import app.networks
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from tests.cli.explaining import FOO_TWICE, NADS, PLAIN, POD, SWITCHES, berth, explain
 from tests.patience import PATIENCE
 

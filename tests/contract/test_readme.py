@@ -111,7 +111,7 @@ def test_every_file_and_target_that_is_named_exists() -> None:
 
 
 def test_the_examples_are_those_of_the_demo() -> None:
-    demo = ROOT / "app/runtime/demo/manifests"
+    demo = ROOT / "app/devtools/demo/manifests"
     attachment = (ROOT / "examples/attachments/foo-network.yaml").read_text()
     assert attachment == (demo / "attachment.yaml").read_text()
     pod = yaml.safe_load((ROOT / "examples/webhook-demo.yaml").read_text())
@@ -123,4 +123,4 @@ def test_the_examples_are_those_of_the_demo() -> None:
 def test_the_walk_through_is_that_of_the_demo() -> None:
     """Who types what the examples hold does what the demo plays."""
     for path in sorted((ROOT / "examples/workload-api").iterdir()):
-        assert path.read_text() == (ROOT / "app/runtime/demo/manifests" / path.name).read_text(), path.name
+        assert path.read_text() == (ROOT / "app/devtools/demo/manifests" / path.name).read_text(), path.name

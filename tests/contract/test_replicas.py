@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 import app.networks
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from tests.patience import PATIENCE
 
 JSON = dict[str, Any]

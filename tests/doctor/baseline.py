@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.sandbox.kinds.crds import resources_of
-from app.sandbox.server import Cluster
-from app.sandbox.storage import Key
+from app.devtools.sandbox.kinds.crds import resources_of
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.storage import Key
 
 _DEFINITIONS: Key = ("apiextensions.k8s.io", "customresourcedefinitions")
 

@@ -18,6 +18,7 @@ from app.certs.certificate_set import make
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
 from app.certs.registration import Terms, objects_to, pods_to
+from app.devtools.clusters.registering import until_ready
 from app.doctor.checks import CHECKS
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
@@ -33,7 +34,6 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
-from app.runtime.sandbox.registering import until_ready
 from app.runtime.serving import Serving
 from app.serving.listening import bind
 from app.settings.webhook import WebhookSettings

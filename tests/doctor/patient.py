@@ -13,6 +13,7 @@ from typing import Any
 
 from app import permissions
 from app.definitions import INFRA, TENANT, read_definitions
+from app.devtools.sandbox.server import Cluster
 from app.doctor.cluster import Cluster as Examined
 from app.doctor.model import Check, Finding, Severity
 from app.kube.impersonation import Impersonation
@@ -27,7 +28,6 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 
 JSON = dict[str, Any]
 HOME = "berth-system"

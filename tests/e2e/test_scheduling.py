@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.errors import ApiError
 from app.kube.reflector import Reflector
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.store import Store
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
-from app.sandbox.standins.scheduler import Scheduler
 from tests.e2e.apiserver import real_api_servers
 from tests.e2e.processes import Background
 from tests.patience import PATIENCE

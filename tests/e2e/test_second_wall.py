@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -23,9 +26,6 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
-from app.sandbox.standins.nodes import NodeSpec
-from app.sandbox.standins.standins import StandIns
 from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of, parse_quota
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.workloads.model import TENANTS, WORKLOADS

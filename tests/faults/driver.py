@@ -17,8 +17,8 @@ import grpc
 import pytest
 from google.protobuf import json_format
 
+from app.devtools.sandbox.storage import Snapshot
 from app.kube.resources import CONFIG_MAPS, PODS, Resource
-from app.sandbox.storage import Snapshot
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.admin.workload.v1.admin_workload_rule_pb2_grpc import AdminWorkloadRuleServiceStub
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb

@@ -6,7 +6,7 @@ import asyncio
 import random
 from typing import Any
 
-from app.sandbox.storage import Snapshot
+from app.devtools.sandbox.storage import Snapshot
 from app.workloads.model import ADMIN_RULES, UVS_PODS
 from tests.faults.oracle import Book
 from tests.faults.reading import _is_mirror, guest_of

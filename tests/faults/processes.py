@@ -16,9 +16,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import connect
-from app.sandbox.server import Cluster
 from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.gateway.options import TlsFiles
 from app.workloads.model import SYSTEM_NAMESPACE, UVS_RESOURCES, WORKLOAD_RULES

@@ -17,12 +17,12 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.storage import Snapshot
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import AioKubeClient, connect
 from app.placement.model import HOST_LABEL
-from app.sandbox.server import Cluster
-from app.sandbox.storage import Snapshot
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.controller.controller import TenantsController, TenantsOptions

@@ -137,7 +137,14 @@ def test_what_builds_is_locked_as_what_develops_is():
 
 def test_the_context_leaves_out_what_is_not_built():
     ignored = Ignored((ROOT / ".dockerignore").read_text())
-    for path in (".git/config", "certs/ca.key", "tests/conftest.py", ".venv/bin/pip", "app/cli/__pycache__/x.pyc"):
+    for path in (
+        ".git/config",
+        "certs/ca.key",
+        "tests/conftest.py",
+        ".venv/bin/pip",
+        "app/cli/__pycache__/x.pyc",
+        "app/devtools/__init__.py",
+    ):
         assert path in ignored, path
     for path in ("app/cli/main.py", "app/workloads/crds/workloads.yaml", "README.md", "requirements-build.lock"):
         assert path not in ignored, path
@@ -183,13 +190,22 @@ def test_all_files_of_the_package_are_there(image: Image):
     wanted = {path.relative_to(image.context / "app") for path in (image.context / "app").rglob("*") if path.is_file()}
     there = {p.relative_to(installed) for p in installed.rglob("*") if p.is_file() and p.suffix != ".pyc"}
     assert there == wanted
-    assert {".yaml", ".proto", ".json"} <= {path.suffix for path in wanted}
+    assert {".yaml", ".proto"} <= {path.suffix for path in wanted}
     assert all((installed / p).read_bytes() == (image.context / "app" / p).read_bytes() for p in wanted)
 
 
 def test_its_modules_need_nothing_that_is_missing(image: Image):
     image.code("import app.runtime.webhook, app.runtime.controller, app.runtime.gateway, app.runtime.agent")
-    image.code("import app.runtime.certificates, app.sandbox.server, opentelemetry.exporter.otlp.proto.http")
+    image.code("import app.runtime.certificates, app.cli.main, opentelemetry.exporter.otlp.proto.http")
+
+
+@pytest.mark.parametrize("command", ["sandbox", "demo"])
+def test_it_has_no_development_tools(image: Image, command: str):
+    assert image.code("import importlib.util as u; print(u.find_spec('app.devtools'))").strip() == "None"
+    with pytest.raises(subprocess.CalledProcessError) as caught:
+        image.run("berth", command)
+    assert caught.value.returncode == 2
+    assert caught.value.stderr.startswith("Error: the container image has no development tools")
 
 
 def test_anybody_can_read_it_and_nobody_is_made_more_by_it(image: Image):

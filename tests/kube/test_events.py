@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from app.devtools.sandbox.server import Cluster
 from app.kube.events import EventLimits, EventRecorder, Regarding
 from app.kube.eventwriting import MESSAGE_LIMIT, WINDOW
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import EVENTS
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from tests.kube.apiserver import ApiServer, eventually, status
 from tests.patience import PATIENCE
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, UsageError
 from app.kube.impersonation import Impersonation
 from app.kube.resources import CONFIG_MAPS
 from app.kube.transport import connect
-from app.sandbox.server import Cluster
 
 REVIEWS = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest_asyncio
 from prometheus_client import REGISTRY
 
+from app.devtools.sandbox.server import Cluster
 from app.kube.controller import Controller, Done
 from app.kube.reflector import Reflector
 from app.kube.resources import NETWORK_ATTACHMENTS
@@ -18,7 +19,6 @@ from app.kube.store import Store
 from app.kube.transport import connect
 from app.metrics import controllers, gateway, watches
 from app.metrics.publishing import publish
-from app.sandbox.server import Cluster
 from app.workloads.model import TENANTS
 from tests.runtime.staging import Process, Stage, staged, until
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
+from app.devtools.sandbox.api.apiserver import ApiServer
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import LEASES
-from app.sandbox.api.apiserver import ApiServer
-from app.sandbox.server import Cluster
 
 JSON = dict[str, Any]
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from app.kube.transport import connect
 from app.runtime.controller import LEASE
-from app.sandbox.server import Cluster
 from app.tenancy.model import tenant_certificate_name
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, TENANTS, WORKLOADS
 from tests.faults.processes import Process

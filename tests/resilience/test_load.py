@@ -20,8 +20,8 @@ import app.networks
 from app.certs.bundles import encode_bundle, parse_bundle
 from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
-from app.sandbox.server import Cluster
 from tests.contract.conftest import ATTACHMENTS, Webhook, load_review
 from tests.contract.test_lifecycle import workers_of
 from tests.faults.world import eventually

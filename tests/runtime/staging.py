@@ -17,9 +17,9 @@ from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.calling import Caller
 from app.tenancy.tenants.bundles import issue_bundle

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.lease import LeaseTiming
@@ -22,7 +23,6 @@ from app.kube.transport import AioKubeClient, connect
 from app.metrics.controllers import LEADER
 from app.runtime.gateway import Serving
 from app.runtime.manager import Connected, Group, LeaderElected, Manager
-from app.sandbox.server import Cluster
 from app.serving.listening import address, listen
 from tests.patience import PATIENCE
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from app.devtools.clusters.kubeconfigs import standing_alone
 from app.errors import UsageError
-from app.runtime.sandbox.kubeconfigs import standing_alone
 from app.settings import webhook as settings
 
 

@@ -20,16 +20,16 @@ import pytest_asyncio
 
 from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
+from app.devtools.clusters import definitions
+from app.devtools.clusters.node.addresses import claim
+from app.devtools.clusters.node.containers import is_berth
+from app.devtools.clusters.node.node import BerthNode
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, SECRETS, SERVICES, Resource
 from app.kube.transport import AioKubeClient, connect
-from app.runtime.sandbox import definitions
-from app.runtime.sandbox.node.addresses import claim
-from app.runtime.sandbox.node.containers import is_berth
-from app.runtime.sandbox.node.node import BerthNode
-from app.sandbox.server import Cluster
-from app.sandbox.standins.nodes import NodeSpec
-from app.sandbox.standins.standins import StandIns
 from tests.patience import PATIENCE
 
 JSON = dict[str, Any]

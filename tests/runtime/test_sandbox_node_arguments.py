@@ -18,8 +18,8 @@ from aiohttp import web
 from app.certs.certificate_set import make
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
-from app.runtime.sandbox.node.arguments import confined, is_allowed_variable, refusal
-from app.runtime.sandbox.node.containers import Container
+from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
+from app.devtools.clusters.node.containers import Container
 from tests.patience import PATIENCE
 
 JSON = dict[str, Any]

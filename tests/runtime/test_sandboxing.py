@@ -13,8 +13,8 @@ import kubernetes
 import pytest
 from rich.console import Console
 
-from app.runtime.demo.injection import Injection
-from app.runtime.demo.stage import DemoError, Stage
+from app.devtools.demo.injection import Injection
+from app.devtools.demo.stage import DemoError, Stage
 from tests.e2e.processes import Background
 from tests.patience import PATIENCE
 

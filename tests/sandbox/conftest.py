@@ -21,8 +21,8 @@ import urllib3
 import yaml
 from aiohttp import web
 
-from app.sandbox.server import Cluster
-from app.sandbox.webhooks.admission import WebhookDispatcher
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
 from tests.patience import PATIENCE
 from tests.sandbox.webhookserver import Server, issue
 

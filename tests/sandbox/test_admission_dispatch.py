@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.sandbox.webhooks.admission import UserInfo, WebhookDispatcher
+from app.cel.attributes import UserInfo
+from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
 from tests.sandbox.webhookserver import (
     JSON,
     Handler,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.sandbox.webhooks.admission import UserInfo, WebhookDispatcher
+from app.cel.attributes import UserInfo
+from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
 from tests.sandbox.webhookserver import JSON, Server, attributes, label, pod, rejection, rule
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import urllib3
 
-from app.sandbox.pki import Authority
+from app.devtools.sandbox.pki import Authority
 
 ACCESS = "/apis/authorization.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.sandbox.pki import Authority, server_context
+from app.devtools.sandbox.pki import Authority, server_context
 
 PODS = "/api/v1/namespaces/{}/pods"
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "b"}]}}

@@ -14,7 +14,7 @@ import pytest
 import urllib3
 import yaml
 
-from app.sandbox.server import SandboxServer
+from app.devtools.sandbox.server import SandboxServer
 from tests.patience import PATIENCE
 
 CRD = """

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.sandbox.api.failures import StatusError
-from app.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
+from app.devtools.sandbox.api.failures import StatusError
+from app.devtools.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
 
 
 def field(number: int, value: bytes | int) -> bytes:

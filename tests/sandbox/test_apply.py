@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.merge.apply import ApplyConflict, server_side_apply, track_update
-from app.sandbox.merge.strategic import merge_keys, merge_keys_from_schema
+from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply, track_update
+from app.devtools.sandbox.merge.strategic import merge_keys, merge_keys_from_schema
 
 REVIEWS = Path(__file__).parent.parent / "reviews"
 NOW = "2026-11-20T20:20:23Z"

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.cel.calls import NoValue
-from app.sandbox.cel.tokens import BadExpression
-from app.sandbox.cel.values import evaluate
-from app.sandbox.webhooks.matchconditions import check_conditions, compile_condition
+from app.cel.calls import NoValue
+from app.cel.matchconditions import check_conditions, compile_condition
+from app.cel.tokens import BadExpression
+from app.cel.values import evaluate
 
 VARIABLES: dict[str, Any] = {
     "object": {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.standins.placement import place, pod_requests
+from app.devtools.sandbox.standins.placement import place, pod_requests
 
 JSON = dict[str, Any]
 

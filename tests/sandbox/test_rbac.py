@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.access.rbac import Authorizer
-from app.sandbox.webhooks.admission import UserInfo
+from app.cel.attributes import UserInfo
+from app.devtools.sandbox.access.rbac import Authorizer
 
 ROLE = {
     "metadata": {"name": "r", "namespace": "ns"},

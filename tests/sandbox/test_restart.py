@@ -6,12 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from app.devtools.sandbox.pki import Authority
+from app.devtools.sandbox.server import Cluster
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.kube.transport import connect
-from app.sandbox.pki import Authority
-from app.sandbox.server import Cluster
 from app.wire import decode_json
 from tests.patience import PATIENCE
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.schemas.schema import (
+from app.devtools.sandbox.schemas.schema import (
     apply_defaults,
     check_structural,
     prune,

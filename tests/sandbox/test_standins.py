@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
-from app.sandbox.standins.nodes import NodeSpec
-from app.sandbox.standins.standins import StandIns
 from tests.patience import PATIENCE
 
 JSON = dict[str, Any]

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
-from app.sandbox.standins.nodes import NodeSpec
-from app.sandbox.standins.standins import StandIns
 from tests.patience import PATIENCE
 
 JSON = dict[str, Any]

@@ -7,7 +7,7 @@ import ssl
 
 import pytest
 
-from app.sandbox.server import Cluster
+from app.devtools.sandbox.server import Cluster
 from tests.patience import PATIENCE
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.merge.strategic import BadPatch, json_merge, merge_keys, strategic_merge
+from app.devtools.sandbox.merge.strategic import BadPatch, json_merge, merge_keys, strategic_merge
 
 
 def spec(original: dict[str, Any], patch: dict[str, Any], kind: str = "Pod") -> Any:

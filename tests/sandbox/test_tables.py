@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.sandbox.printing.durations import human_duration, parse_time
-from app.sandbox.printing.tables import render_table
+from app.devtools.sandbox.printing.durations import human_duration, parse_time
+from app.devtools.sandbox.printing.tables import render_table
 
 NOW = 1_800_000_000.0
 CREATED = "2027-01-15T07:58:00Z"  # two minutes before NOW

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from app.sandbox.webhooks.admission import AdmissionRejected, Attributes, UserInfo
+from app.cel.attributes import Attributes, UserInfo
+from app.devtools.sandbox.webhooks.admission import AdmissionRejected
 
 JSON = dict[str, Any]
 Handler = Callable[[JSON], Any]

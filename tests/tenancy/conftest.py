@@ -19,9 +19,9 @@ from cryptography import x509
 
 from app.certs.issuing import Issued, issue_authority, issue_client, issue_serving, serving_names
 from app.definitions import INFRA, TENANT, read_definitions
+from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, tenant_certificate_name

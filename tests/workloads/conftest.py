@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 
 from app.definitions import TENANT, read_definitions
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import AioKubeClient
-from app.sandbox.server import Cluster
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE

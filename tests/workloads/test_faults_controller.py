@@ -9,9 +9,9 @@ from collections import Counter
 
 import pytest
 
+from app.devtools.sandbox.storage import Storage
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
-from app.sandbox.storage import Storage
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE

@@ -14,12 +14,12 @@ import pytest
 import pytest_asyncio
 
 from app.definitions import read_definitions
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import Page
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.store import Store
 from app.kube.transport import AioKubeClient, connect
-from app.sandbox.server import Cluster
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb

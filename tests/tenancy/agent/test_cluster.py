@@ -12,10 +12,10 @@ import grpc
 import pytest
 import pytest_asyncio
 
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.kube.transport import connect
-from app.sandbox.server import Cluster
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.model import CLUSTER, CLUSTER_KEY
 from app.workloads.model import TENANT_RULES, TENANTS, UVS_CONFIG_MAPS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest_asyncio
 
+from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
-from app.sandbox.standins.standins import StandIns
 from app.tenancy.controller.bounds import ISOLATION, OBJECTS
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.tenancy.gateway.options import GatewayOptions

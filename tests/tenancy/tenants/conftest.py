@@ -14,11 +14,11 @@ import pytest_asyncio
 import app.tenancy
 from app.cli.main import run
 from app.definitions import read_definitions
+from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES
 from app.kube.transport import AioKubeClient, connect
 from app.placement.model import HOST_LABEL
-from app.sandbox.server import Cluster
 from app.tenancy.controller.controller import TenantsController
 from app.workloads.model import TENANTS
 from tests.patience import PATIENCE

@@ -1,0 +1,246 @@
+"""The functions and methods of CEL that the sandbox knows: their signatures, and what they compute. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from app.cel.schemaformats import go_pattern
+from app.cel.types import ANY, BOOL, DOUBLE, DYN, INT, STRING, TYPE, Type, list_of, map_of, optional_of
+from app.errors import BerthError
+
+Overload = tuple[tuple[Type, ...], Type]
+"""The types of the arguments (of a method: the receiver first) and of the result."""
+
+_MAPS = map_of(DYN, DYN)
+_WORDS = list_of(STRING)
+_SIZES: tuple[Overload, ...] = (((STRING,), INT), ((list_of(DYN),), INT), ((_MAPS,), INT))
+_TEST: tuple[Overload, ...] = (((STRING, STRING), BOOL),)
+_CHANGE: tuple[Overload, ...] = (((STRING,), STRING),)
+
+METHODS: dict[str, tuple[Overload, ...]] = {
+    "startsWith": _TEST,
+    "endsWith": _TEST,
+    "contains": _TEST,
+    "matches": _TEST,
+    "size": _SIZES,
+    "lowerAscii": _CHANGE,
+    "upperAscii": _CHANGE,
+    "trim": _CHANGE,
+    "charAt": (((STRING, INT), STRING),),
+    "indexOf": (((STRING, STRING), INT), ((list_of(ANY), ANY), INT)),
+    "lastIndexOf": (((STRING, STRING), INT), ((list_of(ANY), ANY), INT)),
+    "replace": (((STRING, STRING, STRING), STRING),),
+    "split": (((STRING, STRING), _WORDS),),
+    "substring": (((STRING, INT), STRING), ((STRING, INT, INT), STRING)),
+    "join": (((_WORDS,), STRING), ((_WORDS, STRING), STRING)),
+    "hasValue": (((optional_of(ANY),), BOOL),),
+    "value": (((optional_of(ANY),), ANY),),
+    "orValue": (((optional_of(ANY), ANY), ANY),),
+}
+FUNCTIONS: dict[str, tuple[Overload, ...]] = {
+    "size": _SIZES,
+    "matches": _TEST,
+    "string": tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL)),
+    "int": tuple(((kind,), INT) for kind in (STRING, INT, DOUBLE)),
+    "double": tuple(((kind,), DOUBLE) for kind in (STRING, INT, DOUBLE)),
+    "bool": tuple(((kind,), BOOL) for kind in (STRING, BOOL)),
+    "dyn": (((ANY,), DYN),),
+    "type": (((ANY,), TYPE),),
+}
+TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "string", "list": "list", "map": "map",
+              "null_type": "null"}  # fmt: skip
+KNOWN_ELSEWHERE = frozenset({
+    "bytes", "uint", "timestamp", "duration", "quantity", "isQuantity", "ip", "isIP", "cidr", "isCIDR", "url",
+    "isURL", "semver", "isSemver", "optMap", "optFlatMap", "sum", "min", "max", "isSorted", "find", "findAll",
+    "format", "reverse", "existsOne", "transformList", "transformMap", "transformMapEntry", "validate", "getHost",
+    "getHostname", "getPort", "getScheme", "getQuery", "getEscapedPath", "isGreaterThan", "isLessThan", "compareTo",
+    "asInteger", "named", "asApproximateFloat", "isInteger", "containsIP", "containsCIDR", "intersects", "equivalent",
+    "dns1123Label", "dns1123Subdomain",
+})  # fmt: skip
+"""What a real API server knows beyond the sandbox: to be told from what nobody knows."""
+
+
+class NoValue(BerthError):
+    """The expression has no value for what it was computed on (`no such key: labels`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """The value of `type(x)` and of a type's name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Optional:
+    """A value that may be missing: `oldSelf` under `optionalOldSelf`."""
+
+    present: bool
+    content: Any = None
+
+
+def type_of(value: Any) -> str:
+    """CEL's name for the type of a value."""
+    if value is None:
+        return "null"
+    for kind, name in _TYPES:
+        if isinstance(value, kind):
+            return name
+    return "map"
+
+
+_TYPES = (
+    (bool, "bool"),
+    (int, "int"),
+    (float, "double"),
+    (str, "string"),
+    (list, "list"),
+    (TypeName, "type"),
+    (Optional, "optional_type"),
+)
+
+
+def call(name: str, arguments: list[Any]) -> Any:
+    """The value of a function or method (the receiver is the first argument); raises `NoValue`."""
+    kinds = [type_of(argument) for argument in arguments]
+    if name not in _ANY_TYPE and not any(
+        len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds))
+        for wanted, _ in (*METHODS.get(name, ()), *FUNCTIONS.get(name, ()))
+    ):
+        raise NoValue(f"no such overload: {name}({', '.join(kinds)})")
+    return _COMPUTE[name](*arguments)
+
+
+def _accepts(wanted: Type, kind: str) -> bool:
+    return wanted.name in (kind, "A", "dyn")
+
+
+_ANY_TYPE = frozenset({"dyn", "type"})
+
+
+def _matches(text: str, pattern: str) -> bool:
+    try:
+        return re.search(go_pattern(pattern), text) is not None
+    except re.error as error:
+        raise NoValue(f"error parsing regexp: {error}: `{pattern}`") from error
+
+
+def _find(target: Any, wanted: Any) -> int:
+    if isinstance(target, str):
+        return target.find(wanted)
+    return next((index for index, element in enumerate(target) if equal(element, wanted)), -1)
+
+
+def _find_last(target: Any, wanted: Any) -> int:
+    if isinstance(target, str):
+        return target.rfind(wanted)
+    return next((index for index in reversed(range(len(target))) if equal(target[index], wanted)), -1)
+
+
+def _split(text: str, separator: str) -> list[str]:
+    return text.split(separator) if separator else list(text)
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise NoValue(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    end = len(text) if end is None else end
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise NoValue(f"index out of range: {index}")
+    if start > end:
+        raise NoValue(f"invalid substring range. start: {start}, end: {end}")
+    return text[start:end]
+
+
+def _join(words: list[Any], separator: str = "") -> str:
+    if not all(isinstance(word, str) for word in words):
+        raise NoValue("no such overload: join of what is not all string")
+    return separator.join(words)
+
+
+def _value(optional: Optional) -> Any:
+    if not optional.present:
+        raise NoValue("optional.none() dereference")
+    return optional.content
+
+
+def _string(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
+        return str(int(value))
+    return str(value)
+
+
+def _int(value: Any) -> int:
+    try:
+        number = int(value)
+    except (ValueError, OverflowError) as error:
+        raise NoValue(f'strconv.ParseInt: parsing "{value}": invalid syntax') from error
+    if not -(2**63) <= number < 2**63:
+        raise NoValue("integer overflow")
+    return number
+
+
+def _double(value: Any) -> float:
+    try:
+        return float(value)
+    except ValueError as error:
+        raise NoValue(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from error
+
+
+def _truth(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    if value in ("1", "t", "T", "TRUE", "true", "True"):
+        return True
+    if value in ("0", "f", "F", "FALSE", "false", "False"):
+        return False
+    raise NoValue(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+
+
+_LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
+_UPPER = {code + 32: code for code in _LOWER}
+_COMPUTE: dict[str, Callable[..., Any]] = {
+    "startsWith": str.startswith,
+    "endsWith": str.endswith,
+    "contains": lambda text, part: part in text,
+    "matches": _matches,
+    "size": len,
+    "lowerAscii": lambda text: text.translate(_LOWER),
+    "upperAscii": lambda text: text.translate(_UPPER),
+    "trim": str.strip,
+    "charAt": _char_at,
+    "indexOf": _find,
+    "lastIndexOf": _find_last,
+    "replace": str.replace,
+    "split": _split,
+    "substring": _substring,
+    "join": _join,
+    "hasValue": lambda optional: optional.present,
+    "value": _value,
+    "orValue": lambda optional, other: optional.content if optional.present else other,
+    "string": _string,
+    "int": _int,
+    "double": _double,
+    "bool": _truth,
+    "dyn": lambda value: value,
+    "type": lambda value: TypeName(type_of(value)),
+}
+
+
+def equal(left: Any, right: Any) -> bool:
+    """CEL's equality: numbers by value, bools are no numbers, at any depth."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)

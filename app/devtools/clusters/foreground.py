@@ -1,0 +1,102 @@
+"""The sandbox in the foreground: starts it, says what to type next, stops it on a signal."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from app import logs
+from app.devtools.clusters.sandbox import Running, Sandbox, Whole
+from app.errors import UsageError
+
+EXAMPLE = (
+    "kubectl apply -f examples/attachments/foo-network.yaml",
+    "kubectl apply -f examples/webhook-demo.yaml",
+    "kubectl get pod webhook-demo -o yaml | grep resources -A4",
+)
+INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
+
+
+async def run_sandbox(
+    *,
+    directory: Path,
+    kubeconfigs: Mapping[str, Path],
+    stand_ins: bool,
+    bare: bool = False,
+    log_level: str,
+    console: Console,
+) -> int:
+    """Run until SIGINT or SIGTERM; returns the exit status."""
+    logs.configure(log_level)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    console.print("Starting the sandbox …")
+    sandbox = Sandbox(directory, kubeconfigs=kubeconfigs, stand_ins=stand_ins, bare=bare, log_level=log_level)
+    with _claimed(directory):
+        async with sandbox.running() as whole:
+            await _until(stop, whole, console=console, stand_ins=stand_ins, given=bool(kubeconfigs))
+    console.print("Stopped.")
+    return 0
+
+
+async def _until(stop: asyncio.Event, whole: Whole, *, console: Console, stand_ins: bool, given: bool) -> None:
+    _describe(console, whole, stand_ins=stand_ins, given=given)
+    await stop.wait()
+    console.print("\nStopping …")
+
+
+@contextlib.contextmanager
+def _claimed(directory: Path) -> Iterator[None]:
+    """The directory, made if need be, for this sandbox alone: another would pull the certificates from under it."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (directory / ".lock").open("w")
+    except OSError as error:
+        raise UsageError(f"--dir {directory}: {error.strerror}") from error
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise UsageError(f"--dir {directory}: a sandbox is running here; stop it or take another --dir") from error
+        yield
+
+
+def _describe_bare(console: Console, home: Running) -> None:
+    console.print("\nNothing of Berth is in these clusters. Pods of its image run as processes of this machine.")
+    console.print("Ready. Type in another terminal:\n", style="bold green")
+    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", INSTALL):
+        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
+    console.print("\nCtrl-C stops everything.")
+
+
+def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
+    for cluster in whole.clusters:
+        ports = (
+            f"  webhook: https://127.0.0.1:{cluster.webhook_port}  health: http://127.0.0.1:{cluster.health_port}"
+            if cluster.webhook_port
+            else ""
+        )
+        nodes = ", ".join(cluster.nodes) if stand_ins else "its own"
+        console.print(f"[bold]{cluster.name}[/]  {cluster.url}  nodes: {nodes}{ports}", soft_wrap=True)
+    home = whole.cluster("tenant1")
+    if not whole.gateway:
+        _describe_bare(console, home)
+        return
+    admin = home.kubeconfig.resolve().parent / "admin"
+    console.print(
+        f"[bold]gateway[/]  {whole.gateway}  (gRPC, mutual TLS; the cloud admin's files are in {admin})", soft_wrap=True
+    )
+    console.print(
+        "\nSome of the API servers are given." if given else "\nThese API servers are stand-ins for development."
+    )
+    console.print("Ready. Type in another terminal:\n", style="bold green")
+    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
+        console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
+    console.print("\nThe files are in Berth's repository. Ctrl-C stops everything.")

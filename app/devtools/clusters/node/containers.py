@@ -1,0 +1,147 @@
+"""One Pod of Berth's image as a process: its arguments and environment, its health, its end.
+
+The process is this installation of Berth, whatever tag the image has: nothing but `berth` can be started, and only
+with what `arguments` lets through. It speaks to the API server as the Pod's ServiceAccount.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import aiohttp
+
+from app.devtools.clusters.node.arguments import IMAGE_COMMAND, confined, is_allowed_variable, refusal
+from app.wire import JSON
+
+_PROBE_SECONDS = 2.0
+_REFUSED = 126
+"""The exit code of what is not started, as shells have it for what they may not run."""
+_SLEEP = re.compile(r"(\d+(?:\.\d+)?)s?")
+_KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
+
+
+def is_berth(pod: JSON) -> bool:
+    """Whether this Pod runs Berth's image as it is: the repository ends in `berth`, and no command replaces its own."""
+    containers = pod["spec"].get("containers") or []
+    if len(containers) != 1 or containers[0].get("command"):
+        return False
+    image = str(containers[0].get("image") or "").partition("@")[0].rpartition("/")[2]
+    return image.partition(":")[0] == "berth"
+
+
+class Container:
+    """The process of one Pod, listening on `address`; a file gets what it prints."""
+
+    def __init__(self, pod: JSON, *, address: str, kubeconfig: Path, places: Mapping[str, Path], log: Path) -> None:
+        self._pod = pod
+        self._spec: JSON = pod["spec"]["containers"][0]
+        self._address = address
+        self._kubeconfig = kubeconfig
+        self._places = places
+        self._log = log
+        self._process: asyncio.subprocess.Process | None = None
+        self._refused = False
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; negative where a signal ended it."""
+        if self._refused:
+            return _REFUSED
+        return self._process.returncode if self._process is not None else None
+
+    async def start(self) -> None:
+        given = self._spec.get("args") or IMAGE_COMMAND
+        arguments = [self._translated(one) for one in confined(given, address=self._address)]
+        # -P: what lies in the directory that the sandbox was started in is not for import.
+        command = [sys.executable, "-P", "-m", "app.devtools.clusters.node.lifeline", str(os.getpid()), *arguments]
+        reason = refusal(given)
+        self._refused = bool(reason)
+        with self._log.open("ab") as log:
+            log.write(f"$ berth {shlex.join(arguments)}\n".encode())
+            if reason:
+                log.write(f"not started: {reason}\n".encode())
+            log.flush()
+            if not reason:
+                self._process = await asyncio.create_subprocess_exec(
+                    *command, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log, env=self._environment()
+                )
+
+    async def ready(self) -> bool:
+        """What its readiness probe says; true for a container without one."""
+        probe: JSON | None = (self._spec.get("readinessProbe") or {}).get("httpGet")
+        if probe is None:
+            return self.exit_code is None
+        ports = {one.get("name"): one["containerPort"] for one in self._spec.get("ports") or []}
+        port = str(ports.get(probe["port"], probe["port"]))
+        if not port.isdecimal():
+            return False
+        # With a slash of ours, and no redirects: the path cannot name another host.
+        url = f"http://{self._address}:{port}/{str(probe.get('path') or '').lstrip('/')}"
+        timeout = aiohttp.ClientTimeout(total=_PROBE_SECONDS)
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout, trust_env=False) as session,
+                session.get(url, allow_redirects=False) as answer,
+            ):
+                return answer.status == 200
+        except (aiohttp.ClientError, OSError, TimeoutError, ValueError):
+            return False
+
+    async def stop(self, *, grace: float) -> None:
+        """The preStop hook (a sleep), SIGTERM, and SIGKILL after the rest of `grace` seconds."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        pause = min(_sleep_before_stop(self._spec), grace)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), pause)
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        try:
+            await asyncio.wait_for(process.wait(), max(grace - pause, 1.0))
+        except TimeoutError:
+            self.kill()
+            await process.wait()
+
+    def kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+
+    def _translated(self, argument: str) -> str:
+        """With the directories of this machine for the container's: of a flag's value, and of each item of a list."""
+        if not self._places:
+            return argument
+        paths = "|".join(map(re.escape, self._places))
+        return re.sub(rf"(^|[=,])({paths})(?=$|[/,])", lambda found: f"{found[1]}{self._places[found[2]]}", argument)
+
+    def _environment(self) -> dict[str, str]:
+        metadata = self._pod["metadata"]
+        fields = {"metadata.name": metadata["name"], "metadata.namespace": metadata["namespace"]}
+        fields |= {"status.podIP": self._address, "spec.nodeName": self._pod["spec"].get("nodeName", "")}
+        found = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        for entry in (one for one in self._spec.get("env") or [] if is_allowed_variable(one["name"])):
+            field = ((entry.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath", "")
+            found[entry["name"]] = str(entry.get("value", "")) if not field else str(fields.get(field, ""))
+        return found | {
+            "HOSTNAME": metadata["name"],
+            "KUBECONFIG": str(self._kubeconfig),
+            "BERTH_BIND_ADDRESS": self._address,
+        }
+
+
+def _sleep_before_stop(container: JSON) -> float:
+    """Seconds of a preStop hook that sleeps; other hooks are not run."""
+    hook: JSON = (container.get("lifecycle") or {}).get("preStop") or {}
+    if "sleep" in hook:
+        return float(hook["sleep"].get("seconds") or 0)
+    command = (hook.get("exec") or {}).get("command") or []
+    slept = _SLEEP.fullmatch(command[1]) if len(command) == 2 and command[0] in ("sleep", "/bin/sleep") else None
+    return float(slept[1]) if slept else 0.0

@@ -1,0 +1,43 @@
+"""Plays the whole demo in a sandbox of its own."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+
+from app import logs
+from app.devtools.clusters.sandbox import Sandbox
+from app.devtools.demo.companions import Companions
+from app.devtools.demo.injection import Injection
+from app.devtools.demo.stage import Stage
+from app.kube.transport import connect
+from app.tenancy.calling import Caller
+
+
+async def run_demo(console: Console, *, log_level: str = "error") -> int:
+    """Start a sandbox in a temporary directory, play the demo, stop the sandbox; 0 only if every step held."""
+    logs.configure(log_level)
+    stage = Stage(console)
+    with tempfile.TemporaryDirectory(prefix="berth-demo-") as name:
+        directory = Path(name)
+        console.print("Starting a sandbox: an infra and two tenant clusters, with Berth in each …")
+        async with Sandbox(directory, log_level=log_level).running() as whole, contextlib.AsyncExitStack() as stack:
+            for cluster in whole.clusters:
+                console.print(f"  {cluster.name}: nodes {', '.join(cluster.nodes)}")
+            infra, tenant1, tenant2 = [
+                await stack.enter_async_context(await connect(kubeconfig=str(cluster.kubeconfig)))
+                for cluster in whole.clusters
+            ]
+            stage.act("In tenant1: a Pod gets the resources that its networks need")
+            await Injection(tenant1, stage).play()
+            stage.act("Over three clusters: companions on the right DPU")
+            admin = directory / "admin"
+            caller = Caller(
+                whole.gateway, ca=admin / "ca.crt", certificate=admin / "admin.crt", key=admin / "admin.key"
+            )
+            await Companions(stage, infra=infra, tenant1=tenant1, tenant2=tenant2, caller=caller).play()
+    console.print(f"\n[bold green]The demo is done: all {stage.steps} steps held.[/]")
+    return 0

@@ -1,0 +1,161 @@
+"""Who asks, and whether they may: client certificates, bearer tokens, impersonation, and the wording of a refusal.
+
+The rules themselves are RBAC's (`app.devtools.sandbox.access.rbac`); here is only the order in which they are asked.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from cryptography import x509
+from cryptography.x509.oid import NameOID
+
+from app.devtools.sandbox.api.failures import bad_request, failure, forbidden, unauthorized
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from app.devtools.sandbox.access.rbac import Authorizer
+
+MASTERS = "system:masters"
+AUTHENTICATED = "system:authenticated"
+_EXTRA_HEADER = "impersonate-extra-"
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """An identity as RBAC, webhooks and SelfSubjectReview see it."""
+
+    username: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """What a request does, in the terms that authorization is asked in; `path` is set for non-resource requests."""
+
+    verb: str
+    group: str = ""
+    plural: str = ""
+    subresource: str = ""
+    namespace: str = ""
+    name: str = ""
+    path: str = ""
+
+
+class Authenticator:
+    """Turns a connection's certificate or a request's token into a user; knows the tokens of its cluster."""
+
+    def __init__(self) -> None:
+        self.tokens: dict[str, User] = {}
+        self._certificates: dict[bytes, User] = {}
+
+    def user(self, *, certificate: bytes | None, authorization: str) -> User:
+        """Raises StatusError 401 for a token that nobody issued; without credentials the user is anonymous."""
+        if certificate is not None:
+            return self._of_certificate(certificate)
+        scheme, _, token = authorization.partition(" ")
+        if scheme.lower() == "bearer" and token.strip():
+            known = self.tokens.get(token.strip())
+            if known is None:
+                raise unauthorized()
+            return known
+        return ANONYMOUS
+
+    def _of_certificate(self, der: bytes) -> User:
+        known = self._certificates.get(der)
+        if known is None:
+            subject = x509.load_der_x509_certificate(der).subject
+            names = [str(entry.value) for entry in subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            groups = [str(entry.value) for entry in subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)]
+            credential = f"X509SHA256={hashlib.sha256(der).hexdigest()}"
+            known = User(
+                names[0] if names else "",
+                groups=(*groups, AUTHENTICATED),
+                extra={"authentication.kubernetes.io/credential-id": (credential,)},
+            )
+            self._certificates[der] = known
+        return known
+
+
+def authorize(authorizer: Authorizer, user: User, access: Access) -> None:
+    """Raises StatusError 403, worded as the API server words it, where the user may not."""
+    allowed, reason = decide(authorizer, user, access)
+    if allowed:
+        return
+    if access.path:
+        raise failure(403, "Forbidden", f'forbidden: User "{user.username}" cannot {access.verb} path "{access.path}"')
+    resource = f"{access.plural}/{access.subresource}" if access.subresource else access.plural
+    where = f'in the namespace "{access.namespace}"' if access.namespace else "at the cluster scope"
+    message = f'User "{user.username}" cannot {access.verb} resource "{resource}" in API group "{access.group}" {where}'
+    raise forbidden(access.group, access.plural, access.name, f"{message}: {reason}" if reason else message)
+
+
+def decide(authorizer: Authorizer, user: User, access: Access) -> tuple[bool, str]:
+    """Whether the user may, and why; `system:masters` may everything without asking."""
+    if MASTERS in user.groups:
+        return True, ""
+    return authorizer.allowed(
+        user,
+        access.verb,
+        access.group,
+        access.plural,
+        access.subresource,
+        access.namespace,
+        access.name,
+        access.path,
+    )
+
+
+def impersonated(authorizer: Authorizer, user: User, headers: Sequence[tuple[str, str]]) -> User:
+    """The user that the request acts as; raises StatusError 403 where `user` may not impersonate that one."""
+    asked = [(name, value) for name, value in headers if name.startswith("impersonate-")]
+    if not asked:
+        return user
+    names = [value for name, value in asked if name == "impersonate-user" and value]
+    if not names:
+        raise bad_request("impersonation headers were sent without Impersonate-User")
+    groups = [value for name, value in asked if name == "impersonate-group"]
+    uids = [value for name, value in asked if name == "impersonate-uid" and value]
+    extra: dict[str, tuple[str, ...]] = {}
+    for name, value in asked:
+        if name.startswith(_EXTRA_HEADER):
+            key = unquote(name.removeprefix(_EXTRA_HEADER))  # a header cannot hold what a key may
+            extra[key] = (*extra.get(key, ()), value)
+    target = User(names[0], uid=uids[0] if uids else "", groups=tuple(groups), extra=extra)
+    for access in _impersonation_checks(target):
+        authorize(authorizer, user, access)
+    return _with_implied_groups(target)
+
+
+def _impersonation_checks(target: User) -> list[Access]:
+    parts = target.username.split(":")
+    if target.username.startswith("system:serviceaccount:") and len(parts) == 4:
+        checks = [Access("impersonate", "", "serviceaccounts", namespace=parts[2], name=parts[3])]
+    else:
+        checks = [Access("impersonate", "", "users", name=target.username)]
+    checks += [Access("impersonate", "", "groups", name=group) for group in target.groups]
+    authentication = "authentication.k8s.io"
+    if target.uid:
+        checks.append(Access("impersonate", authentication, "uids", name=target.uid))
+    for key, values in target.extra.items():
+        checks += [Access("impersonate", authentication, "userextras", key, name=value) for value in values]
+    return checks
+
+
+def _with_implied_groups(target: User) -> User:
+    groups = target.groups
+    parts = target.username.split(":")
+    if target.username.startswith("system:serviceaccount:") and len(parts) == 4 and not groups:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")
+    if target.username == ANONYMOUS.username:
+        return replace(target, groups=groups or ANONYMOUS.groups)
+    return replace(target, groups=groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED))

@@ -1,0 +1,101 @@
+"""What a fresh cluster holds: the namespaces, and the roles that every API server brings along."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.devtools.sandbox.kinds import strategy
+from app.devtools.sandbox.kinds.builtin import BUILTIN
+
+if TYPE_CHECKING:
+    from app.devtools.sandbox.storage import Storage
+    from app.wire import JSON
+
+_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+_LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
+_RBAC = "rbac.authorization.k8s.io"
+_READ = ["get", "list", "watch"]
+_WRITE = ["create", "delete", "deletecollection", "patch", "update"]
+_WORKLOADS: list[JSON] = [
+    {
+        "apiGroups": [""],
+        "resources": [
+            "pods",
+            "configmaps",
+            "services",
+            "endpoints",
+            "events",
+            "serviceaccounts",
+            "persistentvolumeclaims",
+        ],
+    },
+    {"apiGroups": ["apps"], "resources": ["daemonsets", "deployments", "replicasets", "statefulsets"]},
+    {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"]},
+    {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"]},
+    {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"]},
+]
+_SECRETS: JSON = {"apiGroups": [""], "resources": ["secrets"]}
+_DISCOVERY = [
+    "/api",
+    "/api/*",
+    "/apis",
+    "/apis/*",
+    "/healthz",
+    "/livez",
+    "/openapi",
+    "/openapi/*",
+    "/readyz",
+    "/version",
+    "/version/",
+]
+_ROLES: dict[str, list[JSON]] = {
+    "cluster-admin": [
+        {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]},
+        {"verbs": ["*"], "nonResourceURLs": ["*"]},
+    ],
+    "admin": [
+        *({**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)),
+        {"verbs": ["*"], "apiGroups": [_RBAC], "resources": ["roles", "rolebindings"]},
+    ],
+    "edit": [{**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)],
+    "view": [{**rule, "verbs": _READ} for rule in _WORKLOADS],
+    "system:basic-user": [
+        {
+            "verbs": ["create"],
+            "apiGroups": ["authorization.k8s.io"],
+            "resources": ["selfsubjectaccessreviews", "selfsubjectrulesreviews"],
+        },
+        {"verbs": ["create"], "apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"]},
+    ],
+    "system:discovery": [{"verbs": ["get"], "nonResourceURLs": _DISCOVERY}],
+    "system:public-info-viewer": [
+        {"verbs": ["get"], "nonResourceURLs": ["/healthz", "/livez", "/readyz", "/version", "/version/"]}
+    ],
+}
+_BINDINGS = {
+    "cluster-admin": ["system:masters"],
+    "system:basic-user": ["system:authenticated"],
+    "system:discovery": ["system:authenticated"],
+    "system:public-info-viewer": ["system:authenticated", "system:unauthenticated"],
+}
+
+
+def fill(storage: Storage) -> None:
+    """Create what a fresh cluster holds."""
+    for name in _NAMESPACES:
+        _create(storage, "Namespace", {"metadata": {"name": name}})
+    for name, rules in _ROLES.items():
+        _create(storage, "ClusterRole", {"metadata": {"name": name, "labels": dict(_LABELS)}, "rules": rules})
+    for name, groups in _BINDINGS.items():
+        subjects = [{"kind": "Group", "apiGroup": _RBAC, "name": group} for group in groups]
+        reference = {"kind": "ClusterRole", "apiGroup": _RBAC, "name": name}
+        metadata = {"name": name, "labels": dict(_LABELS)}
+        _create(storage, "ClusterRoleBinding", {"metadata": metadata, "roleRef": reference, "subjects": subjects})
+
+
+def _create(storage: Storage, kind: str, obj: JSON) -> None:
+    resource = next(row for row in BUILTIN if row.kind == kind)
+    decoded, _ = strategy.decode(resource, obj)
+    decoded = strategy.default(resource, decoded)
+    strategy.begin_create(resource, decoded)
+    storage.create(resource.key, decoded)

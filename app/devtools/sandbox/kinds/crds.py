@@ -1,0 +1,220 @@
+"""CustomResourceDefinitions: their validation, their status, and the resources that they make a cluster serve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from app.devtools.sandbox.kinds.builtin import BUILTIN, ApiResource
+from app.devtools.sandbox.printing.jsonpaths import check_path
+from app.devtools.sandbox.schemas.embedded import has_embedded
+from app.devtools.sandbox.schemas.rulecheck import check_rule_schemas
+from app.devtools.sandbox.schemas.rules import rule_tree
+from app.devtools.sandbox.schemas.schema import check_structural
+from app.kinds.fielderrors import FieldError
+from app.kinds.name_syntax import dns1035_faults, label_faults, subdomain_faults
+
+if TYPE_CHECKING:
+    from app.wire import JSON
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+_COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
+_BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
+
+
+def begin_crd(crd: JSON) -> None:
+    """A new definition is accepted and established at once; there is nobody to wait for."""
+    crd["status"] = {
+        "conditions": [],
+        "acceptedNames": {"plural": "", "kind": ""},
+        "storedVersions": [version["name"] for version in crd["spec"].get("versions") or [] if version.get("storage")],
+    }
+
+
+def establish(crd: JSON, now: str) -> JSON:
+    """The status of a definition that is served."""
+    condition = {"status": "True", "lastTransitionTime": now}
+    stored = list((crd.get("status") or {}).get("storedVersions") or [])
+    for version in crd["spec"]["versions"]:
+        if version.get("storage") and version["name"] not in stored:
+            stored.append(version["name"])
+    known = {entry["type"]: entry for entry in (crd.get("status") or {}).get("conditions") or []}
+    names = {"type": "NamesAccepted", "reason": "NoConflicts", "message": "no conflicts found"}
+    established = {
+        "type": "Established",
+        "reason": "InitialNamesAccepted",
+        "message": "the initial names have been accepted",
+    }
+    usual = [known.pop(entry["type"], None) or {**entry, **condition} for entry in (names, established)]
+    return {
+        "conditions": [*usual, *known.values()],
+        "acceptedNames": crd["spec"]["names"],
+        "storedVersions": stored,
+    }
+
+
+def resources_of(crd: JSON) -> list[ApiResource]:
+    """One resource per served version."""
+    spec = crd["spec"]
+    names = spec["names"]
+    rows: list[ApiResource] = []
+    for version in spec["versions"]:
+        if not version.get("served"):
+            continue
+        columns = version.get("additionalPrinterColumns")
+        schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        group, label = spec["group"], version["name"]
+        warning = version.get("deprecationWarning") or f"{group}/{label} {names['kind']} is deprecated"
+        rows.append(
+            ApiResource(
+                group,
+                label,
+                names["plural"],
+                names["kind"],
+                spec["scope"] == "Namespaced",
+                singular=names["singular"],
+                short_names=tuple(names.get("shortNames") or ()),
+                categories=tuple(names.get("categories") or ()),
+                subresources=frozenset({"status"} if "status" in (version.get("subresources") or {}) else ()),
+                generation=True,
+                schema=schema,
+                rules=rule_tree(schema),
+                embeds=has_embedded(schema),
+                columns=tuple(columns) if columns else None,
+                custom=True,
+                list_kind=names["listKind"],
+                warning=warning if version.get("deprecated") else "",
+                selectable=tuple(
+                    (field.get("jsonPath") or "").removeprefix(".") for field in version.get("selectableFields") or []
+                ),
+            )
+        )
+    return rows
+
+
+def column_warnings(crd: JSON) -> list[str]:
+    """Columns that a real server would fill and the sandbox cannot: it reads the usual part of JSONPath alone."""
+    return [
+        f"spec.versions[{at}].additionalPrinterColumns[{index}]: the sandbox cannot follow {column.get('jsonPath')!r}, "
+        "the column stays empty"
+        for at, version in enumerate(crd["spec"].get("versions") or [])
+        for index, column in enumerate(version.get("additionalPrinterColumns") or [])
+        if not check_path(column.get("jsonPath") or "")
+    ]
+
+
+def storage_version(crd: JSON) -> str:
+    return next(str(version["name"]) for version in crd["spec"]["versions"] if version.get("storage"))
+
+
+def check_crd(crd: JSON) -> list[FieldError]:
+    """All faults of a definition: names, scope, versions and each version's schema."""
+    spec = crd["spec"]
+    names = spec["names"]
+    group, plural = spec.get("group") or "", names.get("plural") or ""
+    errors: list[FieldError] = []
+    if crd["metadata"].get("name") != f"{plural}.{group}":
+        text = 'must be spec.names.plural+"."+spec.group'
+        errors.append(FieldError("metadata.name", "Invalid", text, crd["metadata"].get("name") or ""))
+    if not group:
+        errors.append(FieldError("spec.group", "Required"))
+    else:
+        errors += [FieldError("spec.group", "Invalid", text, group) for text in subdomain_faults(group)]
+        if group in _BUILTIN_GROUPS:
+            errors.append(FieldError("spec.group", "Invalid", "is served by the API server itself", group))
+    for field in ("plural", "singular", "kind", "listKind"):
+        value = names.get(field) or ""
+        if not value:
+            errors.append(FieldError(f"spec.names.{field}", "Required"))
+        else:
+            errors += [
+                FieldError(f"spec.names.{field}", "Invalid", text, value) for text in label_faults(value.lower())
+            ]
+    if spec.get("scope") not in ("Namespaced", "Cluster"):
+        text = 'supported values: "Cluster", "Namespaced"'
+        errors.append(
+            FieldError("spec.scope", "NotSupported", text, spec["scope"])
+            if spec.get("scope")
+            else FieldError("spec.scope", "Required")
+        )
+    if (spec.get("conversion") or {}).get("strategy") != "None":
+        text = "the sandbox converts by changing apiVersion alone"
+        errors.append(FieldError("spec.conversion.strategy", "Invalid", text, spec["conversion"].get("strategy")))
+    versions = spec.get("versions") or []
+    return errors + _check_versions(versions) + _check_all_columns(versions)
+
+
+def _check_all_columns(versions: list[JSON]) -> list[FieldError]:
+    """What all versions have in common is named as if it stood above them, as the server does."""
+    columns = [version.get("additionalPrinterColumns") or [] for version in versions]
+    if columns and all(one == columns[0] for one in columns):
+        return _check_columns(columns[0], "spec.additionalPrinterColumns")
+    return [
+        error
+        for index, one in enumerate(columns)
+        for error in _check_columns(one, f"spec.versions[{index}].additionalPrinterColumns")
+    ]
+
+
+def _check_columns(columns: list[JSON], path: str) -> list[FieldError]:
+    """Columns as the server takes them; it lets paths pass that it cannot follow, and then leaves the cells empty."""
+    errors: list[FieldError] = []
+    for index, column in enumerate(columns):
+        here = f"{path}[{index}]"
+        if not column.get("name"):
+            errors.append(FieldError(f"{here}.name", "Required"))
+        kinds = f"must be one of {','.join(_COLUMN_TYPES)}"
+        if not column.get("type"):
+            errors.append(FieldError(f"{here}.type", "Required", kinds))
+        elif column["type"] not in _COLUMN_TYPES:
+            errors.append(FieldError(f"{here}.type", "Invalid", kinds, column["type"]))
+        if column.get("format") and column["format"] not in _COLUMN_FORMATS:
+            text = f"must be one of {','.join(_COLUMN_FORMATS)}"
+            errors.append(FieldError(f"{here}.format", "Invalid", text, column["format"]))
+        if not column.get("jsonPath"):
+            errors.append(FieldError(f"{here}.JSONPath", "Required"))
+        elif not column["jsonPath"].startswith("."):
+            text = "must be a simple json path starting with ."
+            errors.append(FieldError(f"{here}.JSONPath", "Invalid", text, column["jsonPath"]))
+    return errors
+
+
+def _check_versions(versions: list[JSON]) -> list[FieldError]:
+    errors: list[FieldError] = []
+    if not versions:
+        errors.append(FieldError("spec.versions", "Required", "must have at least one version"))
+    if versions and sum(bool(version.get("storage")) for version in versions) != 1:
+        text = "must have exactly one version marked as storage version"
+        errors.append(FieldError("spec.versions", "Invalid", text, [version.get("name") for version in versions]))
+    for index, version in enumerate(versions):
+        here = f"spec.versions[{index}]"
+        name = version.get("name") or ""
+        if not name:
+            errors.append(FieldError(f"{here}.name", "Required"))
+        else:
+            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in dns1035_faults(name)]
+    return errors + _check_schemas(versions)
+
+
+def _check_schemas(versions: list[JSON]) -> list[FieldError]:
+    schemas = [(version.get("schema") or {}).get("openAPIV3Schema") for version in versions]
+    if schemas and schemas[0] is not None and all(schema == schemas[0] for schema in schemas):
+        return _check_schema(schemas[0], "spec.validation.openAPIV3Schema")
+    errors: list[FieldError] = []
+    for index, schema in enumerate(schemas):
+        here = f"spec.versions[{index}].schema.openAPIV3Schema"
+        if schema is None:
+            errors.append(FieldError(here, "Required", "schemas are required"))
+        else:
+            errors += _check_schema(schema, here)
+    return errors
+
+
+def _check_schema(schema: JSON, here: str) -> list[FieldError]:
+    """The faults of one schema; rules are read where its structure is sound."""
+    faults = check_structural(schema)
+    if not faults:
+        return check_rule_schemas(schema, here)
+    return [
+        FieldError(f"{here}.{fault.field}".removesuffix("."), fault.type, fault.detail, fault.bad_value)
+        for fault in faults
+    ]

@@ -1,0 +1,122 @@
+"""Binds Pods to nodes, one at a time, and says on the Pod why it could not. The choice itself is `placement`.
+
+Remembers what it bound until the cache shows it, so that two Pods never get the same free device. Whatever changes on a
+node or frees capacity makes it look at all waiting Pods again.
+"""
+
+from __future__ import annotations
+
+from app.devtools.sandbox.standins.clock import timestamp
+from app.devtools.sandbox.standins.placement import place
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.controller import Controller, Done, Result
+from app.kube.resources import PODS
+from app.kube.store import EventType, Key, Store
+from app.wire import JSON
+
+NAME = "default-scheduler"
+
+
+class Scheduler:
+    """`pods` and `nodes` hold whole objects of all namespaces, `namespaces` the namespaces themselves."""
+
+    def __init__(self, client: KubeClient, pods: Store[JSON], nodes: Store[JSON], namespaces: Store[JSON]) -> None:
+        self._client = client
+        self._namespaces = namespaces
+        self._pods = pods
+        self._nodes = nodes
+        self._bound: dict[Key, JSON] = {}
+        # One worker: capacity is counted and taken without another Pod in between.
+        self.controller: Controller[Key] = Controller(
+            "scheduler", self._reconcile, stores=[pods, nodes, namespaces], keys=self._waiting, workers=1, resync=60.0
+        )
+        pods.subscribe(self._on_pod)
+        nodes.subscribe(lambda *_: self._look_again())
+
+    def _waiting(self) -> list[Key]:
+        return [key for key in self._pods.keys() if is_waiting(self._pods.get(*key))]  # noqa: SIM118  # not a dict
+
+    def _look_again(self) -> None:
+        for key in self._waiting():
+            self.controller.enqueue(key)
+
+    def _on_pod(self, event: EventType, key: Key, old: JSON | None, new: JSON | None) -> None:
+        if new is None or new["spec"].get("nodeName"):
+            self._bound.pop(key, None)
+        if is_waiting(new):
+            self.controller.enqueue(key)
+        elif event == "DELETED" or (_is_finished(new) and not _is_finished(old)):
+            self._look_again()
+
+    async def _reconcile(self, key: Key) -> Result:
+        pod = self._pods.get(*key)
+        if pod is None or not is_waiting(pod):
+            return Done()
+        assumed = self._bound.get(key)
+        if assumed is not None and assumed["metadata"]["uid"] == pod["metadata"]["uid"]:
+            return Done()
+        others = [other for other in self._pods.values() if other["spec"].get("nodeName")]
+        labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in self._namespaces.values()}
+        placement = place(pod, self._nodes.values(), [*others, *self._bound.values()], labels)
+        try:
+            if placement.node:
+                await self._bind(key, pod, placement.node)
+            else:
+                await self._explain(pod, placement.message)
+        except ApiError as error:
+            if not (error.conflict or error.not_found):
+                raise
+        return Done()
+
+    async def _bind(self, key: Key, pod: JSON, node: str) -> None:
+        namespace, name = key
+        self._bound[key] = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+        binding = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": pod["metadata"]["uid"]},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            await self._client.post(PODS.path(namespace=namespace, name=name, subresource="binding"), binding)
+        except ApiError:
+            self._bound.pop(key, None)
+            raise
+
+    async def _explain(self, pod: JSON, message: str) -> None:
+        conditions = (pod.get("status") or {}).get("conditions") or []
+        said: JSON = next((c for c in conditions if c.get("type") == "PodScheduled"), {})
+        if said.get("status") == "False" and said.get("message") == message:
+            return
+        condition = {
+            "type": "PodScheduled",
+            "status": "False",
+            "reason": "Unschedulable",
+            "message": message,
+            "lastProbeTime": None,
+            "lastTransitionTime": said.get("lastTransitionTime") if said.get("status") == "False" else timestamp(),
+        }
+        metadata = pod["metadata"]
+        body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}
+        await self._client.patch(
+            PODS, metadata["name"], body, patch_type="strategic", namespace=metadata["namespace"], subresource="status"
+        )
+
+
+def is_waiting(pod: JSON | None) -> bool:
+    """Whether the Pod asks the default scheduler for a node."""
+    if pod is None:
+        return False
+    spec: JSON = pod.get("spec") or {}
+    return not (
+        spec.get("nodeName")
+        or spec.get("schedulingGates")
+        or pod["metadata"].get("deletionTimestamp")
+        or spec.get("schedulerName", NAME) != NAME
+        or _is_finished(pod)
+    )
+
+
+def _is_finished(pod: JSON | None) -> bool:
+    return pod is not None and (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
