@@ -152,8 +152,8 @@ class WorkloadStream:
         self._census.stored += (new is not None) - (old is not None)
         self._census.stored_bytes += _bytes(new) - _bytes(old)
         sent = key[1].removeprefix(workload_name("")) in self._census
-        if self._with.store.in_doubt and sent and old is not None and (new is None or new.before(old)):
-            # The cluster was restored from an earlier copy, and only the agent knows what has to be there.
+        if sent and old is not None and (self._removed(old) if new is None else self._restored(old, new)):
+            # Only the agent knows what has to be there: it begins with everything.
             self._lost.set()
         if new is None:
             return
@@ -161,6 +161,14 @@ class WorkloadStream:
             self._superseded.set()
         elif self._complete:
             self._sweep(new)
+
+    def _removed(self, old: Known) -> bool:
+        """Whether something else has deleted it: the namespace was deleted, the definition, or the object by hand."""
+        return not self._writer.removed(old)
+
+    def _restored(self, old: Known, new: Known) -> bool:
+        """Whether the cluster was restored from an earlier copy."""
+        return self._with.store.in_doubt and new.before(old)
 
     def _sweep(self, known: Known) -> None:
         if known.stream > self._id:

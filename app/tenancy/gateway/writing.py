@@ -53,6 +53,7 @@ class Writer:
     def __init__(self, client: KubeClient, ledger: Ledger) -> None:
         self._client = client
         self._ledger = ledger
+        self._removing: set[str] = set()
 
     def changes(self, key: ObjectKey, state: State) -> bool:
         """Whether this state would be stored."""
@@ -111,7 +112,15 @@ class Writer:
         self._ledger.wrote(made)
         return "replace"
 
+    def removed(self, gone: Known) -> bool:
+        """Whether it is gone because of this writer; asked once for each object that is gone."""
+        if gone.uid not in self._removing:
+            return False
+        self._removing.remove(gone.uid)
+        return True
+
     async def _remove(self, known: Known) -> str:
+        self._removing.add(known.uid)  # before the request: the watch may be faster than the answer
         try:
             await self._client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
         except ApiError as error:

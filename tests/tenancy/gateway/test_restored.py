@@ -51,3 +51,26 @@ async def test_a_stream_whose_workloads_were_lost_ends(door: Door, infra: Infra)
     await again.update("a")
     await again.close()
     assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload("a")}
+
+
+async def test_a_stream_whose_workload_was_deleted_by_others_ends(door: Door, infra: Infra) -> None:
+    """A client that only sends changes would never send it again."""
+    sender = Sender(door.tenant("tenant1"))
+    await sender.update("a")
+    await until(lambda: len(door.gateway._sources.workloads) == 1)
+    await infra.client.delete(WORKLOADS, workload("a"), namespace="tenant-tenant1")
+    async with asyncio.timeout(PATIENCE):
+        error = await sender.failure()
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+
+
+async def test_a_stream_goes_on_after_deletions_of_its_own(door: Door, infra: Infra) -> None:
+    sender = Sender(door.tenant("tenant1"))
+    for _ in range(5):
+        await sender.update("a")
+        await until(lambda: len(door.gateway._sources.workloads) == 1)
+        await sender.delete("a")
+        await until(lambda: not door.gateway._sources.workloads)
+    await sender.update("a")
+    await sender.close()
+    assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload("a")}
