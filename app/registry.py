@@ -1,8 +1,22 @@
-"""The roles of Berth, in the order in which the help shows them. Everything that treats all roles alike reads it."""
+"""The wings of Berth, and its roles in the order in which the help shows them.
+
+A wing is entered here and nowhere else: everything that treats all wings or all roles alike reads this.
+"""
 
 from __future__ import annotations
 
-from app.wiring import Role
+from dataclasses import replace
+
+from app.certs.wing import WING as CERTS
+from app.networks.wing import WING as NETWORKS
+from app.placement.wing import WING as PLACEMENT
+from app.tenancy.wing import WING as TENANCY
+from app.wiring import Permission, Role, Wing
+from app.workloads.wing import WING as WORKLOADS
+
+WINGS: tuple[Wing, ...] = (NETWORKS, PLACEMENT, WORKLOADS, TENANCY, CERTS)
+
+CONTROLLER_LEASE = "berth-controller"
 
 WEBHOOK = Role(
     name="webhook",
@@ -27,6 +41,14 @@ WEBHOOK = Role(
         "--log_link",
         "--logbuflevel",
     ),
+    needs="app.networks.permissions:NEEDS",
+    when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
+    when_refused={
+        "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
+        "runs already, new attachments stay unknown: Pods that select them are denied",
+        "configmaps": "the control switches are not read: the webhook does not get ready",
+        "namespaces": "whose a namespace is cannot be told: the webhook gets not ready, and refuses Pods of tenants",
+    },
 )
 CONTROLLER = Role(
     name="controller",
@@ -35,41 +57,32 @@ CONTROLLER = Role(
     run="app.runtime.controller:run_controller",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
-)
-GATEWAY = Role(
-    name="gateway",
-    command=("gateway",),
-    settings="app.settings.gateway:GatewaySettings",
-    run="app.runtime.gateway:run_gateway",
-    summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
-    examples=(
-        "berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt",
-        "berth gateway --kubeconfig infra.kubeconfig --port 30001",
-    ),
-)
-AGENT = Role(
-    name="agent",
-    command=("agent",),
-    settings="app.settings.agent:AgentSettings",
-    run="app.runtime.agent:run_agent",
-    summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",
-    examples=(
-        "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
-    ),
-)
-CERTIFICATES = Role(
-    name="certificates",
-    command=("certs", "keep"),
-    settings="app.settings.certificates:CertificatesSettings",
-    run="app.runtime.certificates:run_certificates",
-    summary="Keep certificates in Secrets, and webhook configurations trusting them.",
-    examples=(
-        "berth certs keep --namespace berth",
-        "berth certs keep --namespace berth --webhook-service berth-webhook --configuration berth --gateway",
-    ),
-    notes="""Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call
-the Service, and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The
-annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke after a theft) renews it at once.""",
+    needs="app.definitions:INFRA",
+    lease=CONTROLLER_LEASE,
+    when_down="no companion is created or removed",
+    when_idle="companions are neither created nor removed",
+    when_refused={
+        "leases": f"no replica can hold Lease {CONTROLLER_LEASE}: none of them works",
+        "nodes": "DPU nodes are not labeled for their tenants: companions find no node",
+        "namespaces": "new tenants get no namespace",
+        "rolebindings": "controller and gateway cannot act in the namespaces of new tenants",
+        "clusterroles": "controller and gateway cannot act in the namespaces of new tenants",
+        "tenants": "tenants are not served",
+        "": "companions are neither made nor removed, or no status says so",
+    },
 )
 
-ROLES = (WEBHOOK, CONTROLLER, GATEWAY, AGENT, CERTIFICATES)
+ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))
+BY_NAME = {role.name: role for role in ROLES}
+
+_EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))
+_LEASES = "coordination.k8s.io"
+SHARED: dict[str, tuple[Permission, ...]] = {
+    "webhook": (replace(_EVENTS, when="events"),),
+    "controller": (
+        Permission("release", _LEASES, ("leases",), ("create",)),
+        Permission("release", _LEASES, ("leases",), ("get", "update"), (CONTROLLER_LEASE,)),
+        _EVENTS,
+    ),
+}
+"""What a role needs for itself, whichever wings work in it."""

@@ -1,11 +1,49 @@
-"""Descriptors: what the rest of Berth has to know of a role. Data alone; what they name is imported when it is used."""
+"""Descriptors: what the rest of Berth has to know of a wing and of a role.
+
+Data alone. What a reference (`"module:name"`) names is imported when it is used.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, Literal
+
+Scope = Literal["cluster", "release", "system", "tenants"]
+"""Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
+READ = ("get", "list", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """These verbs on these resources of a group; with `names`, on those objects alone.
+
+    `when` is the setting of the role that has to be on. A name `{field}` stands for the values of that setting.
+    """
+
+    scope: Scope
+    group: str
+    resources: tuple[str, ...]
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    when: str = ""
+
+
+Permissions = Mapping[str, tuple[Permission, ...]]
+"""What a wing needs, by role."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wing:
+    """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
+
+    `permissions` is a reference to its `Permissions`. `roles` are those that exist for this wing alone.
+    """
+
+    name: str
+    permissions: str = ""
+    roles: tuple[Role, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -14,7 +52,11 @@ class Role:
 
     `command` are the words that start it, `settings` and `run` are references (`"module:name"`): the class of its
     settings, and the function that runs a role with such settings and returns the exit status. `ignored` are flags of
-    a peer that are accepted and have no effect.
+    a peer that are accepted and have no effect. `needs` is a reference to the kinds that have to be defined where it
+    runs, `lease` the Lease that it works by.
+
+    The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
+    has expired, and, by resource ("" for any other), when a right is missing.
     """
 
     name: str
@@ -25,10 +67,15 @@ class Role:
     examples: tuple[str, ...]
     notes: str = ""
     ignored: tuple[str, ...] = ()
+    needs: str = ""
+    lease: str = ""
+    when_down: str = ""
+    when_idle: str = ""
+    when_expired: str = ""
+    when_refused: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-def resolve(reference: str) -> Callable[..., Any]:
-    """The class or function that a reference names."""
+def resolve(reference: str) -> Any:
+    """What a reference names."""
     module, _, name = reference.partition(":")
-    found: Callable[..., Any] = getattr(import_module(module), name)
-    return found
+    return getattr(import_module(module), name)

@@ -8,7 +8,8 @@ from typing import Any
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
 from app.kube.retry import get_or_none
-from app.permissions import Permission, tenants_role
+from app.tenancy.permissions import tenants_role
+from app.wiring import Permission
 from app.workloads.model import SYSTEM_NAMESPACE
 
 GROUP, VERSION = ROLE_BINDINGS.group, ROLE_BINDINGS.version

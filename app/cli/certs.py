@@ -15,6 +15,7 @@ from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, make, renew
 from app.certs.files import read_files, write_files
 from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
+from app.certs.wing import CERTIFICATES
 from app.cli.certs_cluster import (
     INSTALL_EPILOG,
     PATCH_EPILOG,
@@ -26,7 +27,6 @@ from app.cli.certs_cluster import (
 from app.cli.options import missing_command, paragraphs
 from app.cli.roles import add_role
 from app.errors import UsageError
-from app.registry import CERTIFICATES
 from app.wire import encode_json
 
 _EPILOG = paragraphs("""Examples:

@@ -16,7 +16,7 @@ from app.doctor.model import Finding, Severity
 from app.doctor.rendering import Form, render
 from app.doctor.running import examine, pick, worst
 from app.errors import ApiError, Terminal, Transient, UsageError
-from app.permissions import ROLES
+from app.registry import BY_NAME
 
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient
@@ -67,8 +67,8 @@ def doctor(
 ) -> int:
     """Find what is wrong with Berth in a cluster, what follows from it, and the command that mends it."""
     for role in roles or []:
-        if role not in ROLES:
-            raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(ROLES)}")
+        if role not in BY_NAME:
+            raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")
     try:
         findings = asyncio.run(
             _examine(

@@ -51,13 +51,12 @@ def missing_command(context: typer.Context) -> UsageError:
 def devtool(reference: str) -> Callable[..., Any]:
     """A function of `app.devtools`, which a container image does not have. Raises UsageError there."""
     try:
-        return resolve(reference)
+        found: Callable[..., Any] = resolve(reference)
     except ModuleNotFoundError as error:
         if error.name is None or not error.name.startswith("app.devtools"):
             raise
-        raise UsageError(
-            "the container image has no development tools: run this in a clone, or from the wheel"
-        ) from error
+        raise UsageError("the container image has no development tools: use a clone or the wheel") from error
+    return found
 
 
 def switches_of(command: Any, words: Sequence[str]) -> list[str]:

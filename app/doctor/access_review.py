@@ -15,7 +15,7 @@ from app.doctor.installed import COMPONENT, PART_OF, Installed, installed
 from app.doctor.objects import labels
 from app.doctor.required_access import Question
 from app.kube.resources import SERVICE_ACCOUNTS
-from app.permissions import ROLES, Role
+from app.registry import BY_NAME
 
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient
@@ -28,7 +28,7 @@ _AT_ONCE = 8
 class Account:
     """The ServiceAccount of a role; `running` is the role's Deployment, where one was found."""
 
-    role: Role
+    role: str
     namespace: str
     name: str
     running: Installed | None = None
@@ -73,8 +73,8 @@ async def accounts_of(cluster: Cluster) -> list[Account]:
     found = {one.role: Account(one.role, one.namespace, one.service_account, one) for one in await installed(cluster)}
     for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace) or []:
         name, own = account["metadata"]["name"], labels(account)
-        for role in ROLES:
+        for role in BY_NAME:
             labeled = own.get(PART_OF) == "berth" and own.get(COMPONENT) == role
             if role not in found and (labeled or name in (f"berth-{role}", f"{cluster.release}-{role}")):
                 found[role] = Account(role, cluster.namespace, name)
-    return [found[role] for role in ROLES if role in found]
+    return [found[role] for role in BY_NAME if role in found]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from app.doctor.cluster import Cluster
 from app.doctor.commands import helm_upgrade
-from app.doctor.deployed_settings import told, webhook_settings
+from app.doctor.deployed_settings import deployed, webhook_settings
 from app.doctor.installed import COMPONENT, Installed
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, plain
@@ -69,7 +69,7 @@ def _allow(cluster: Cluster, roles: Sequence[Installed], allowed: Sequence[str],
 
 
 def _allowed(one: Installed) -> str:
-    entries = comma_list(told(one).get("tenant_allow", ""))
+    entries = comma_list(deployed(one).get("tenant_allow", ""))
     return ",".join(sorted(set(entries))) if isinstance(entries, tuple) else ""
 
 

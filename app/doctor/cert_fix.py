@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from app.certs.permissions import WEBHOOK_SECRET
 from app.certs.secrets import MANAGED_BY, MANAGER
 from app.doctor.cluster import Cluster
 from app.doctor.commands import certs_install, patch_trust, restart
@@ -15,7 +16,6 @@ from app.doctor.serving import Served
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import SECRETS
-from app.permissions import WEBHOOK_SECRET
 
 _CERT_MANAGER = "cert-manager.io/certificate-name"
 

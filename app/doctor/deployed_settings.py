@@ -9,10 +9,12 @@ from app.doctor.arguments import flag
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
+from app.registry import BY_NAME
 from app.settings.flags import flag_names, flags_of, parsed_type
 from app.settings.webhook import WebhookSettings
 from app.tenancy.controller.bounds import DEFAULT_QUOTA, Bound, bounds_of, parse_quota
 from app.wire import JSON
+from app.wiring import resolve
 
 _DECIDING = (
     "network_resource_name_keys",
@@ -36,7 +38,8 @@ async def webhook_settings(cluster: Cluster) -> WebhookSettings:
         found = next((one for one in await installed(cluster) if one.role == "webhook"), None)
     except ApiError:
         found = None
-    given = {} if found is None else told(found)
+    given = {} if found is None else deployed(found)
+    given = {name: value for name, value in given.items() if name in _DECIDING and value != ""}
     try:
         return WebhookSettings.load({"namespace": cluster.namespace, **given}, environment=False)
     except UsageError:
@@ -55,17 +58,17 @@ async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
         return bounds_of(DEFAULT_QUOTA)
 
 
-def told(one: Installed) -> dict[str, object]:
-    """The fields that flags, else environment variables, of the container give."""
+def deployed(one: Installed) -> dict[str, object]:
+    """The settings that flags, else environment variables, of the container give, by field."""
+    settings = resolve(BY_NAME[one.role].settings)
     variables = _variables(one.object)
     given: dict[str, object] = {}
-    flags = flags_of(WebhookSettings)
-    for field in _DECIDING:
-        switch = parsed_type(WebhookSettings.model_fields[field], flags[field]) is bool
-        value = flag(one.arguments, flag_names(field, flags[field])[0], switch=switch)
+    for field, known in flags_of(settings).items():
+        kind = parsed_type(settings.model_fields[field], known)
+        value = flag(one.arguments, flag_names(field, known)[0], switch=kind is bool)
         value = variables.get(f"BERTH_{field.upper()}") if value is None else value
-        if value:
-            given[field] = value.lower() not in _FALSE if switch else value
+        if value is not None:
+            given[field] = value.lower() not in _FALSE if kind is bool else value
     return given
 
 

@@ -13,16 +13,10 @@ from app.doctor.model import Finding, Severity
 from app.doctor.webhooks import Registered, of_all_releases, registered
 from app.errors import ApiError
 from app.kube.resources import PODS, SERVICES
+from app.registry import BY_NAME
 from app.wire import JSON
 
 _CHECK = "deployments"
-_WITHOUT = {
-    "webhook": "nothing is injected into Pods, and with failurePolicy Fail none can be created",
-    "controller": "no companion is created or removed",
-    "gateway": "tenants' agents are cut off: neither their workloads nor their rules arrive",
-    "agent": "this tenant's Pods get no companions, and its mirrors grow stale",
-    "certificates": "nobody renews the certificates",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +45,7 @@ async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator
             command = helm(cluster, "certificates.mode=self-managed", present=present)
         subject = f"role {role}"
         text = f"does not run in namespace {cluster.namespace}"
-        yield Finding(_CHECK, Severity.error, subject, text, _WITHOUT[role], command)
+        yield Finding(_CHECK, Severity.error, subject, text, BY_NAME[role].when_down, command)
     if found:
         return
     try:
@@ -96,17 +90,17 @@ async def _judged(cluster: Cluster, one: Installed) -> list[Finding]:
     ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
     scale = f"kubectl --namespace {one.namespace} scale deployment/{one.name} --replicas=2"
     if wanted == 0:
-        return [Finding(_CHECK, Severity.error, one.subject, "is scaled to 0", _WITHOUT[one.role], scale)]
+        return [Finding(_CHECK, Severity.error, one.subject, "is scaled to 0", BY_NAME[one.role].when_down, scale)]
     if ready < wanted or updated < wanted:
         reasons = await _reasons(cluster, one)
         text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
         text += f": {'; '.join(reasons)}" if reasons else ""
         severity = Severity.warning if ready else Severity.error
-        consequence = _WITHOUT[one.role] if not ready else "the next fault or drained node leaves fewer"
+        consequence = BY_NAME[one.role].when_down if not ready else "the next fault or drained node leaves fewer"
         command = describe_pods(one.namespace, one.pod_labels)
         return [Finding(_CHECK, severity, one.subject, text, consequence, command)]
     if wanted == 1:
-        consequence = "while it restarts or its node is drained, " + _WITHOUT[one.role]
+        consequence = "while it restarts or its node is drained, " + BY_NAME[one.role].when_down
         severity = Severity.warning if one.role == "webhook" else Severity.info
         return [Finding(_CHECK, severity, one.subject, "has one replica", consequence, scale)]
     return []

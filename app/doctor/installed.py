@@ -13,7 +13,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.objects import labels
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS
-from app.permissions import ROLES, Role
+from app.registry import BY_NAME, ROLES
 from app.wire import JSON
 from app.workloads.model import SYSTEM_NAMESPACE
 
@@ -27,7 +27,7 @@ INSTANCE = "app.kubernetes.io/instance"
 class Installed:
     """One role that runs here. `service_account` is the name; `arguments` are those of its container."""
 
-    role: Role
+    role: str
     namespace: str
     name: str
     service_account: str
@@ -139,8 +139,8 @@ def read_deployment(deployment: JSON) -> Installed | None:
     role, arguments = next(
         ((named, given) for given in words if (named := _role_of(given)) is not None), (None, words[0] if words else ())
     )
-    if own.get(PART_OF) == "berth" and own.get(COMPONENT) in ROLES:
-        role = next(known for known in ROLES if known == own[COMPONENT])
+    if own.get(PART_OF) == "berth" and own.get(COMPONENT) in BY_NAME:
+        role = own[COMPONENT]
     if role is None:
         return None
     metadata = deployment["metadata"]
@@ -152,13 +152,11 @@ def _words(container: JSON) -> tuple[str, ...]:
     return tuple(str(word) for word in [*(container.get("command") or []), *(container.get("args") or [])])
 
 
-def _role_of(words: tuple[str, ...]) -> Role | None:
+def _role_of(words: tuple[str, ...]) -> str | None:
     """The role that `berth ROLE …` runs; the word `berth` is the image's where only arguments are given."""
     if words and words[0].rpartition("/")[2] == "berth":
         words = words[1:]
-    if words[:2] == ("certs", "keep"):
-        return "certificates"
-    return next((role for role in ROLES if words[:1] == (role,) and role != "certificates"), None)
+    return next((role.name for role in ROLES if words[: len(role.command)] == role.command), None)
 
 
 def _pod_spec(deployment: JSON) -> dict[str, Any]:

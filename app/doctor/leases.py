@@ -13,11 +13,9 @@ from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, moment, plain
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
-from app.permissions import AGENT_LEASE, CONTROLLER_LEASE
+from app.registry import BY_NAME
 
 _CHECK = "leases"
-_LEASES = {"controller": CONTROLLER_LEASE, "agent": AGENT_LEASE}
-_IDLE = {"controller": "companions are neither created nor removed", "agent": "workloads and mirrors stand still"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +25,14 @@ class Leases:
     async def run(self, cluster: Cluster) -> list[Finding]:
         skew = await skew_of_server(cluster)
         there = cluster.now() + (skew or timedelta())
-        working = [one for one in await installed(cluster) if one.role in _LEASES]
+        working = [one for one in await installed(cluster) if BY_NAME[one.role].lease]
         return [await _judged(cluster, one, there) for one in working if one.switch("--leader-elect", default=True)]
 
 
 async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
     namespace = one.home
-    name = _LEASES[one.role]
+    role = BY_NAME[one.role]
+    name = role.lease
     subject = f"Lease {namespace}/{name}"
     mend = restart(one.namespace, one.name)
     lease = await cluster.get(LEASES, name, namespace=namespace)
@@ -44,11 +43,11 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
         if holder:
             text = f"is held by {plain(holder)}, which does not say when it renewed it: no replica takes it over"
             mend = kubectl("delete", "lease", name, namespace=namespace)
-        return Finding(_CHECK, Severity.error, subject, text, _IDLE[one.role], mend)
+        return Finding(_CHECK, Severity.error, subject, text, role.when_idle, mend)
     age, duration = there - renewed, timedelta(seconds=spec.get("leaseDurationSeconds") or 15)
     if age > duration:
         text = f"was last renewed {age.total_seconds():.0f} s ago by {holder}, and is good for {duration.seconds} s"
-        consequence = f"no replica works, or its node's clock is behind: {_IDLE[one.role]}"
+        consequence = f"no replica works, or its node's clock is behind: {role.when_idle}"
         return Finding(_CHECK, Severity.error, subject, text, consequence, mend)
     if age < -NOTICED:
         text = f"is renewed by {holder} with a time {-age.total_seconds():.0f} s ahead of the API server's"

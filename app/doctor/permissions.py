@@ -15,11 +15,11 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import kubectl, listed
 from app.doctor.rbac_fix import Grant, grant, grant_of, in_tenants_namespace, revoke
-from app.doctor.required_access import EVERYTHING, Question, consequence, excessive, needed, permissions_of
+from app.doctor.required_access import EVERYTHING, Question, consequence, excessive, needed, needed_by
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
-from app.permissions import Permission
 from app.placement.namespaces import tenant_of
+from app.wiring import Permission
 from app.workloads.model import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Permissions:
 
     async def _account(self, cluster: Cluster, account: Account, all_of_them: Sequence[Account]) -> list[Finding]:
         gateway_here = any(one.role == "gateway" for one in all_of_them)
-        wanted = permissions_of(account.role, account.running, release=cluster.release, gateway_here=gateway_here)
+        wanted = needed_by(account.role, account.running, release=cluster.release, gateway_here=gateway_here)
         async with cluster.impersonating(account.user, ()) as client:
             asking = Asking(client)
             # Alone, so that who may not impersonate is told so by one request and not by hundreds.

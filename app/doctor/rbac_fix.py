@@ -13,7 +13,7 @@ from app.doctor.objects import kubectl, labels, plural
 from app.doctor.required_access import Question
 from app.errors import ApiError
 from app.kube.resources import ROLE_BINDINGS, Resource
-from app.permissions import Role, tenants_role
+from app.tenancy.permissions import tenants_role
 from app.wire import encode_json
 
 CLUSTER_ROLE_BINDINGS = Resource(
@@ -74,7 +74,7 @@ def grant(cluster: Cluster, running: Installed | None, namespace: str, account: 
     return f"{first} &&\n{second}"
 
 
-def in_tenants_namespace(role: Role, namespace: str, account: str, tenants: str) -> str:
+def in_tenants_namespace(role: str, namespace: str, account: str, tenants: str) -> str:
     """Writes the binding that the controller keeps there, with its mark, in place of whatever has its name."""
     name, kind = tenants_role(role), "rolebinding"
     return " &&\n".join(

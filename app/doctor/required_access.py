@@ -6,26 +6,16 @@ would make a stolen token of it the cluster's.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from app.doctor.arguments import flag
+from app.doctor.deployed_settings import deployed
 from app.doctor.installed import Installed
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS
-from app.permissions import (
-    AGENT_LEASE,
-    CONTROLLER_LEASE,
-    WEBHOOK_SECRET,
-    Permission,
-    Role,
-    agent,
-    certificates,
-    controller,
-    gateway,
-    webhook,
-)
+from app.permissions import permissions_of
+from app.registry import BY_NAME
 from app.wire import JSON
-from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
+from app.wiring import Permission
 
 _RBAC = "rbac.authorization.k8s.io"
 
@@ -64,31 +54,10 @@ class Question:
         }
 
 
-def permissions_of(
-    role: Role, running: Installed | None, *, release: str, gateway_here: bool
-) -> tuple[Permission, ...]:
+def needed_by(role: str, running: Installed | None, *, release: str, gateway_here: bool) -> tuple[Permission, ...]:
     """What the role needs as it was told to run; `running` is its Deployment, where that is known."""
-    arguments = running.arguments if running is not None else ()
-    match role:
-        case "webhook":
-            return webhook(
-                confine_tenants=flag(arguments, "--confine-tenants", switch=True) == "true",
-                events=flag(arguments, "--events", switch=True) != "false",
-            )
-        case "controller":
-            return controller()
-        case "gateway":
-            return gateway()
-        case "agent":
-            return agent()
-    keeps_gateway = flag(arguments, "--gateway", switch=True)
-    given = flag(arguments, "--configuration")
-    return certificates(
-        webhook=flag(arguments, "--webhook-service") != "",
-        gateway=gateway_here if keeps_gateway is None else keeps_gateway == "true",
-        configurations=(given or release,),
-        webhook_secret=flag(arguments, "--webhook-secret") or WEBHOOK_SECRET,
-    )
+    given: dict[str, object] = {"configuration": (release,), "gateway": gateway_here} if role == "certificates" else {}
+    return permissions_of(role, **(given | ({} if running is None else deployed(running))))
 
 
 def needed(permission: Permission, *, namespace: str) -> Iterator[Question]:
@@ -99,7 +68,7 @@ def needed(permission: Permission, *, namespace: str) -> Iterator[Question]:
                 yield Question(verb, permission.group, resource, namespace, name)
 
 
-def excessive(role: Role, permissions: Iterable[Permission], *, namespace: str) -> list[Question]:
+def excessive(role: str, permissions: Iterable[Permission], *, namespace: str) -> list[Question]:
     """What the role must not be allowed. `namespace` is that of the release."""
     asked = [
         *(Question(verb, "", "secrets") for verb in ("get", "list", "watch", "create", "update", "patch", "delete")),
@@ -138,43 +107,10 @@ def excessive(role: Role, permissions: Iterable[Permission], *, namespace: str) 
 
 EVERYTHING = Question("*", "*", "*")
 
-_BREAKS: Mapping[Role, Mapping[str, str]] = {
-    "webhook": {
-        NETWORK_ATTACHMENTS.plural: "attachments cannot be read: the webhook does not get ready, and where it runs "
-        "already, new attachments stay unknown: Pods that select them are denied",
-        "configmaps": "the control switches are not read: the webhook does not get ready",
-        "namespaces": "whose a namespace is cannot be told: the webhook gets not ready, and refuses Pods of tenants",
-    },
-    "controller": {
-        "leases": f"no replica can hold Lease {CONTROLLER_LEASE}: none of them works",
-        "nodes": "DPU nodes are not labeled for their tenants: companions find no node",
-        "namespaces": "new tenants get no namespace",
-        "rolebindings": "controller and gateway cannot act in the namespaces of new tenants",
-        "clusterroles": "controller and gateway cannot act in the namespaces of new tenants",
-        TENANTS.plural: "tenants are not served",
-        "": "companions are neither made nor removed, or no status says so",
-    },
-    "gateway": {
-        "pods": "tenants do not see their companions, and their Pods cannot be stored",
-        TENANTS.plural: "callers cannot be told apart: all of them are refused",
-        "": "calls of tenants and of the admin fail with PermissionDenied or Internal",
-    },
-    "agent": {
-        "leases": f"no replica can hold Lease {AGENT_LEASE}: none of them works",
-        "pods": "the infra cluster does not see the tenant's workloads",
-        "namespaces": "the cluster cannot be told from another: the gateway refuses the agent",
-        "": f"rules and UVS objects of namespace {SYSTEM_NAMESPACE} do not reach the infra cluster, or have no status",
-    },
-    "certificates": {
-        "secrets": "certificates are not renewed: when they expire, every call of the webhook or to the gateway fails",
-        "": "a new CA is not written into caBundle: the API server will refuse the webhook's certificate",
-    },
-}
 
-
-def consequence(role: Role, resource: str) -> str:
+def consequence(role: str, resource: str) -> str:
     """What breaks where the role may not do what it needs with the resource."""
     if resource == "events":
         return "denials and broken rules leave no Event where their owners look"
-    breaks = _BREAKS[role]
-    return breaks.get(resource.partition("/")[0]) or breaks[""]
+    refused = BY_NAME[role].when_refused
+    return refused.get(resource.partition("/")[0]) or refused[""]

@@ -19,19 +19,16 @@ from app.doctor.model import Finding, Severity
 from app.doctor.running import unchecked
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
+from app.registry import BY_NAME, ROLES
 
 _CHECK = "certificate"
-_ENDS = {
-    "gateway": "agents refuse the gateway: no workload and no rule arrives",
-    "agent": "the gateway refuses the agent: this tenant's workloads get no companions",
-}
 
 
 async def role_certificates(cluster: Cluster, roles: dict[str, list[Installed]]) -> list[Finding]:
     """What has expired, and what nobody renewed in its last quarter. A Secret that is missing is the Pods' finding."""
     findings = []
-    for role in _ENDS:
-        for one in roles.get(role, []):
+    for role in (known for known in ROLES if known.when_expired):
+        for one in roles.get(role.name, []):
             for name in one.secrets:
                 findings += await _judged(cluster, one, name, roles)
     return findings
@@ -47,7 +44,7 @@ async def _judged(cluster: Cluster, one: Installed, name: str, roles: dict[str, 
         return [unchecked(_CHECK, error)]
     except (binascii.Error, ValueError, UsageError) as error:
         text, mend = f"its certificate cannot be read: {error}", _mend(one, None, roles)
-        return [Finding(_CHECK, Severity.error, subject, text, _ENDS[one.role], mend)]
+        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, mend)]
     if not certificates:
         return []
     leaf, now = certificates[0], cluster.now()
@@ -55,10 +52,10 @@ async def _judged(cluster: Cluster, one: Installed, name: str, roles: dict[str, 
     mend = _mend(one, leaf, roles)
     if now >= end:
         text = f"its certificate expired on {stamp(end)}"
-        return [Finding(_CHECK, Severity.error, subject, text, _ENDS[one.role], mend)]
+        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, mend)]
     if now > end - life / 4:
         text = f"its certificate expires on {stamp(end)}; its renewal was due on {stamp(renewal_due(leaf))}"
-        return [Finding(_CHECK, Severity.warning, subject, text, f"then {_ENDS[one.role]}", mend)]
+        return [Finding(_CHECK, Severity.warning, subject, text, f"then {BY_NAME[one.role].when_expired}", mend)]
     return []
 
 

@@ -30,7 +30,6 @@ from app.doctor.objects import (
 from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import Resource
-from app.permissions import Role
 from app.wire import JSON
 from app.workloads.model import (
     ADMIN_RULES,
@@ -47,7 +46,7 @@ from app.workloads.model import (
 PATIENCE = 300.0
 """Seconds in which a status may be late."""
 _MOST = 100
-_WATCHERS: dict[Resource, Role] = {
+_WATCHERS: dict[Resource, str] = {
     TENANT_RULES: "controller",
     ADMIN_RULES: "controller",
     WORKLOAD_RULES: "agent",
@@ -94,7 +93,7 @@ class Rules:
             )
         return findings
 
-    async def _late(self, cluster: Cluster, resource: Resource, role: Role, first: JSON, late: int) -> Finding:
+    async def _late(self, cluster: Cluster, resource: Resource, role: str, first: JSON, late: int) -> Finding:
         """`first` is one of them, `late` how many there are."""
         try:
             running = next((one for one in await installed(cluster) if one.role == role), None)

@@ -19,12 +19,12 @@ from cryptography.exceptions import InvalidSignature
 
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import BUNDLE
+from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.webhooks import Registered
 from app.errors import UsageError
 from app.kube.resources import SECRETS, SERVICES
-from app.permissions import WEBHOOK_SECRET
 from app.wire import JSON
 
 _REACH_SECONDS = 3.0

@@ -16,19 +16,19 @@ from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
 import app.metrics
-from app.permissions import ROLES, Role
+from app.registry import BY_NAME
 
-_ROLES_OF_MODULE: dict[str, tuple[Role, ...]] = {
+_ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "admission": ("webhook",),
     "agent": ("agent",),
     "certificates": ("webhook", "gateway", "agent"),
     "controllers": ("controller", "agent", "certificates"),
     "events": ("webhook", "controller", "agent"),
     "gateway": ("gateway",),
-    "process": ROLES,
-    "watches": ROLES,
+    "process": tuple(BY_NAME),
+    "watches": tuple(BY_NAME),
 }
-_ROLES_OF_METRIC: dict[str, tuple[Role, ...]] = {
+_ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
     "cert_managed_not_after_seconds": ("certificates",),
     "cert_renewals_total": ("certificates",),
     "leader": ("controller", "agent"),
@@ -43,7 +43,7 @@ class Described(NamedTuple):
     kind: str
     labels: tuple[str, ...]
     text: str
-    roles: tuple[Role, ...]
+    roles: tuple[str, ...]
 
 
 WORKER_RESTARTS = Described(

@@ -9,10 +9,10 @@ from pydantic_settings import NoDecode
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.issuing import serving_names
+from app.certs.permissions import WEBHOOK_SECRET
 from app.certs.webhooks import WebhookOptions
 from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.permissions import WEBHOOK_SECRET
 from app.settings.flags import CLUSTER, Flag
 from app.settings.source import RoleSettings, comma_list
 from app.tenancy.authority.ensuring import SERVICE, AuthorityOptions

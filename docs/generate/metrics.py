@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.metrics.catalog import catalog
-from app.permissions import ROLES
+from app.registry import ROLES
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _INTRO = """\

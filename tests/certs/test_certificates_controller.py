@@ -18,7 +18,7 @@ from app.certs.webhooks import RENEW, WebhookCertificates, WebhookOptions
 from app.errors import UsageError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
-from app.permissions import certificates
+from app.permissions import permissions_of
 from app.runtime.certificates import certificates_part
 from app.settings.certificates import CertificatesSettings
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
@@ -64,7 +64,7 @@ async def keeps(client: Any) -> bool:
 
 async def test_two_at_once_agree_and_heal_what_is_broken(client, limited) -> None:
     """From nothing, with the permissions of the table: each step is made by hand and mended by them."""
-    await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
+    await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
     await register(client)
     flags = (*FLAGS, "--kubeconfig", limited)
     async with berth(*flags) as one, berth(*flags) as two:
@@ -98,7 +98,7 @@ async def counted(process: Process) -> float:
 
 async def test_a_configuration_that_comes_later_is_filled_and_the_metrics_tell(client, limited) -> None:
     """It is no fault that there is none: the role is ready before."""
-    await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
+    await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
     async with berth(*FLAGS, "--kubeconfig", limited) as process:
         await process.until_ready()
         await register(client)
@@ -123,14 +123,14 @@ async def test_it_is_not_ready_while_it_is_not_allowed_and_recovers(client, limi
         status, text = await process.get("/readyz")
         assert status == 503
         assert "forbidden" in text
-        await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
+        await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
         await process.until_ready()
         assert await keeps(client)
 
 
 async def test_the_gateways_certificates_are_kept_too(client, limited) -> None:
     """In the namespace of the release, with the names it is told; what is lost comes back."""
-    permissions = certificates(webhook=False, gateway=True)
+    permissions = permissions_of("certificates", webhook_service="", gateway=True)
     await allow(client, USER, permissions, role="certificates", release=NAMESPACE)
     flags = ("--webhook-service=", "--gateway", "--gateway-dns", "gw.example", "--gateway-address", "10.133.133.1")
     async with berth(*FLAGS, "--kubeconfig", limited, *flags) as process:
@@ -164,7 +164,7 @@ async def test_without_any_one_permission_it_does_not_get_ready(client, cluster,
     }
     told = {
         (plural, verb)
-        for permission in certificates()
+        for permission in permissions_of("certificates")
         for plural in permission.resources
         for verb in permission.verbs
         if plural != VALIDATING_WEBHOOKS.plural
@@ -184,7 +184,7 @@ async def test_without_any_one_permission_it_does_not_get_ready(client, cluster,
 
 
 def without(plural: str, verb: str):
-    for permission in certificates():
+    for permission in permissions_of("certificates"):
         for resource in permission.resources:
             verbs = tuple(one for one in permission.verbs if (resource, one) != (plural, verb))
             if verbs:
@@ -295,7 +295,7 @@ async def test_what_somebody_else_should_have_renewed_is_looked_at_as_seldom_as_
 
 
 async def test_a_wish_on_the_secret_is_fulfilled_by_one(client, limited) -> None:
-    await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
+    await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
     await register(client)
     async with berth(*FLAGS, "--kubeconfig", limited) as process:
         await process.until_ready()

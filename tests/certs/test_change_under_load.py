@@ -25,7 +25,7 @@ from app.certs.webhooks import RENEW
 from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SECRETS
-from app.permissions import certificates
+from app.permissions import permissions_of
 from app.serving.listening import free_port
 from tests.certs.berthprocess import berth, eventually
 from tests.certs.registered import NAMESPACE, SECRET, SERVICE, change, configuration, register, stored
@@ -111,7 +111,7 @@ async def served(cluster, client, kubeconfig, tmp_path):
     await eventually(lambda: created(client))
     limited, files, port = tmp_path / "limited", tmp_path / "tls", free_port("127.0.0.1")
     limited.write_text(cluster.kubeconfig(user=USER, groups=()))
-    await allow(client, USER, certificates(), role="certificates", release=NAMESPACE)
+    await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
     await register(client)
     await an_hour_ago(client)
     cluster.services[(NAMESPACE, SERVICE, 443)] = ("127.0.0.1", port)

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from app.certs.patching import ServiceName
+from app.certs.permissions import unregistering
 from app.certs.unregistering import unregister
 from app.errors import ApiError, Terminal
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
-from app.permissions import unregistering
 from tests.certs.registered import KINDS, NAME, NAMESPACE, SERVICE, configuration, register
 from tests.rbac import allow
 

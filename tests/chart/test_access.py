@@ -7,14 +7,16 @@ import asyncio
 import helm_python
 import pytest
 
-from app import permissions
+from app.certs.permissions import unregistering
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
-from app.permissions import Permission
+from app.permissions import permissions_of
 from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
+from app.tenancy.permissions import TENANT_GRANTS, tenants_role
+from app.wiring import Permission
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA
 from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered, Server
 from tests.patience import PATIENCE
@@ -38,18 +40,14 @@ def _wanted(values: JSON) -> dict[str, set[Right]]:
     table: dict[str, tuple[Permission, ...]] = {}
     if on["webhook"]:
         args = values["webhook"]["args"]
-        table["webhook"] = permissions.webhook(confine_tenants=args["confineTenants"], events=args["events"])
+        table["webhook"] = permissions_of("webhook", confine_tenants=args["confineTenants"], events=args["events"])
         if values["preDeleteHook"]["enabled"]:
-            table["unregister"] = permissions.unregistering()
-    for role, said in (
-        ("controller", permissions.controller),
-        ("gateway", permissions.gateway),
-        ("agent", permissions.agent),
-    ):
+            table["unregister"] = unregistering()
+    for role in ("controller", "gateway", "agent"):
         if on[role]:
-            table[role] = said()
+            table[role] = permissions_of(role)
     if values["certificates"]["mode"] == "self-managed" and (on["webhook"] or on["gateway"]):
-        table["certificates"] = permissions.certificates(webhook=on["webhook"], gateway=on["gateway"])
+        table["certificates"] = permissions_of("certificates", webhook_service=on["webhook"], gateway=on["gateway"])
     return {role: {right for one in said for right in _rights(one)} for role, said in table.items()}
 
 
@@ -77,9 +75,9 @@ def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
             if obj["metadata"]["name"] == binding["roleRef"]["name"] and obj["metadata"].get("namespace") == place
         )
         granted.setdefault(subject["name"].removeprefix("berth-"), set()).update(_ruled(role, scopes[place]))
-    for role in permissions.TENANT_GRANTS:
+    for role in TENANT_GRANTS:
         for cluster_role in rendered.of("ClusterRole"):
-            if cluster_role["metadata"]["name"] == permissions.tenants_role(role):
+            if cluster_role["metadata"]["name"] == tenants_role(role):
                 granted[role] |= _ruled(cluster_role, "tenants")
     return granted
 
@@ -104,7 +102,7 @@ def test_each_role_has_what_the_table_says_and_no_verb_more(
 
 def test_another_release_keeps_a_secret_of_its_own_name(render: Render) -> None:
     (role,) = (obj for obj in render({}, name="other").of("Role") if obj["metadata"]["name"].endswith("certificates"))
-    said = permissions.certificates(webhook_secret="other-berth-webhook-tls")
+    said = permissions_of("certificates", webhook_secret="other-berth-webhook-tls")
     assert _ruled(role, "release") == {right for one in said for right in _rights(one) if right[0] == "release"}
 
 

@@ -14,8 +14,8 @@ import yaml
 from app.admission import connection, endpoint
 from app.doctor.checks import CHECKS
 from app.metrics.catalog import catalog
-from app.permissions import ROLES
 from app.placement.model import TENANT_LABEL
+from app.registry import BY_NAME
 from app.serving import listener
 from app.tenancy.gateway.framing import MOST_HEADERS
 from app.tenancy.gateway.front import HANDSHAKES
@@ -158,7 +158,7 @@ def test_checks_that_pages_name_exist() -> None:
 
 def test_every_role_is_in_the_security_model_and_in_the_guide_to_scaling() -> None:
     for page in ("docs/security.md", "docs/scaling.md"):
-        for role in ROLES:
+        for role in BY_NAME:
             assert re.search(rf"^\| {role} \|", text_of(page), re.MULTILINE), (page, role)
 
 

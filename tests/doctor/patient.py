@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from app import permissions
 from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.doctor.cluster import Cluster as Examined
@@ -28,6 +27,8 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import AioKubeClient, connect
+from app.tenancy.permissions import tenants_role
+from app.wiring import Permission
 
 JSON = dict[str, Any]
 HOME = "berth-system"
@@ -120,7 +121,7 @@ class Patient:
         }
         return await self.create(MUTATING_WEBHOOKS, "berth", webhooks=[entry])
 
-    async def enroll(self, role: permissions.Role, granted: Sequence[permissions.Permission]) -> None:
+    async def enroll(self, role: str, granted: Sequence[Permission]) -> None:
         """The ServiceAccount of a role, with these rights, as the chart gives them (those for tenants apart)."""
         name = f"berth-{role}"
         labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": role}
@@ -132,7 +133,7 @@ class Patient:
                 await self.bind(name, rules, namespace=namespace)
         rules = [rule_of(one) for one in granted if one.scope == "tenants"]
         if rules:
-            await self.create(CLUSTER_ROLES, permissions.tenants_role(role), rules=rules)
+            await self.create(CLUSTER_ROLES, tenants_role(role), rules=rules)
 
     async def bind(self, account: str, rules: list[JSON], *, namespace: str | None = None, name: str = "") -> None:
         """A role with these rules, bound to the account."""
@@ -152,7 +153,7 @@ class Patient:
         return path
 
 
-def rule_of(one: permissions.Permission) -> JSON:
+def rule_of(one: Permission) -> JSON:
     rule: JSON = {"apiGroups": [one.group], "resources": list(one.resources), "verbs": list(one.verbs)}
     return rule | ({"resourceNames": list(one.names)} if one.names else {})
 

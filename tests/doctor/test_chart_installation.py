@@ -30,7 +30,8 @@ from app.kube.resources import (
     SERVICES,
     VALIDATING_WEBHOOKS,
 )
-from app.permissions import AGENT_LEASE, CONTROLLER_LEASE
+from app.registry import CONTROLLER_LEASE
+from app.tenancy.wing import AGENT_LEASE
 from tests.chart.combinations import ALL
 from tests.chart.conftest import CHART
 from tests.doctor.baseline import Baseline

@@ -6,22 +6,25 @@ from dataclasses import replace
 
 import pytest
 
-from app import permissions
+from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.permissions import Permissions
 from app.doctor.rbac_fix import Grant, grant_of
-from app.doctor.required_access import permissions_of
+from app.doctor.required_access import needed_by
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, ROLE_BINDINGS
+from app.permissions import permissions_of
+from app.registry import BY_NAME
+from app.tenancy.permissions import TENANT_GRANTS, tenants_role
 from tests.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
 
 CHECK = Permissions()
 TABLES = {
-    "webhook": permissions.webhook(),
-    "controller": permissions.controller(),
-    "gateway": permissions.gateway(),
-    "agent": permissions.agent(),
-    "certificates": permissions.certificates(),
+    "webhook": permissions_of("webhook"),
+    "controller": permissions_of("controller"),
+    "gateway": permissions_of("gateway"),
+    "agent": permissions_of("agent"),
+    "certificates": permissions_of("certificates"),
 }
 
 
@@ -31,23 +34,23 @@ async def tenant_with_bindings(patient: Patient, *roles: str) -> None:
     for role in roles:
         await patient.create(
             ROLE_BINDINGS,
-            permissions.tenants_role(role),
+            tenants_role(role),
             namespace="tenant-a",
-            roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": permissions.tenants_role(role)},
+            roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": tenants_role(role)},
             subjects=[{"kind": "ServiceAccount", "name": f"berth-{role}", "namespace": HOME}],
         )
 
 
-@pytest.mark.parametrize("role", permissions.ROLES)
-async def test_a_role_with_the_rights_of_the_table_is_well(patient: Patient, role: permissions.Role) -> None:
+@pytest.mark.parametrize("role", BY_NAME)
+async def test_a_role_with_the_rights_of_the_table_is_well(patient: Patient, role: str) -> None:
     await patient.enroll(role, TABLES[role])
-    await tenant_with_bindings(patient, *({role} & set(permissions.TENANT_GRANTS)))
+    await tenant_with_bindings(patient, *({role} & set(TENANT_GRANTS)))
     (found,) = await patient.examine(CHECK)
     assert (found.severity, found.subject) == (Severity.ok, f"ServiceAccount {HOME}/berth-{role}"), found
 
 
 async def test_a_missing_right_names_what_breaks_and_its_command_gives_it(patient: Patient) -> None:
-    attachments, *others = permissions.webhook()
+    attachments, *others = permissions_of("webhook")
     await patient.enroll("webhook", [replace(attachments, verbs=("get",)), *others])
     (found,) = await patient.examine(CHECK)
     assert found.severity is Severity.error
@@ -61,7 +64,7 @@ async def test_a_missing_right_names_what_breaks_and_its_command_gives_it(patien
 
 
 async def test_a_missing_right_in_a_namespace_is_given_there(patient: Patient) -> None:
-    granted = [one for one in permissions.webhook() if one.scope != "release"]
+    granted = [one for one in permissions_of("webhook") if one.scope != "release"]
     await patient.enroll("webhook", granted)
     (found,) = await patient.complaints(CHECK)
     assert found.message == (
@@ -73,7 +76,7 @@ async def test_a_missing_right_in_a_namespace_is_given_there(patient: Patient) -
 
 
 async def test_missing_events_are_a_warning(patient: Patient) -> None:
-    await patient.enroll("webhook", permissions.webhook(events=False))
+    await patient.enroll("webhook", permissions_of("webhook", events=False))
     (found,) = await patient.complaints(CHECK)
     assert (found.severity, found.message) == (
         Severity.warning,
@@ -91,7 +94,7 @@ async def test_missing_events_are_a_warning(patient: Patient) -> None:
 async def test_what_a_deployment_is_told_decides_what_it_needs(
     patient: Patient, arguments: list[str], expected: list[str]
 ) -> None:
-    await patient.enroll("webhook", permissions.webhook(events="--no-events" not in arguments))
+    await patient.enroll("webhook", permissions_of("webhook", events="--no-events" not in arguments))
     labels = {"app": "berth"}
     container = {"name": "webhook", "image": "berth", "args": arguments}
     spec: JSON = {"containers": [container], "serviceAccountName": "berth-webhook"}
@@ -103,7 +106,7 @@ async def test_what_a_deployment_is_told_decides_what_it_needs(
 
 async def test_a_tenants_namespace_without_the_binding(patient: Patient) -> None:
     """The command is what the controller would have written: with its mark, so that it goes on keeping it."""
-    await patient.enroll("controller", permissions.controller())
+    await patient.enroll("controller", permissions_of("controller"))
     await tenant_with_bindings(patient)
     (found,) = await patient.complaints(CHECK)
     assert found.severity is Severity.error
@@ -120,7 +123,7 @@ async def test_a_tenants_namespace_without_the_binding(patient: Patient) -> None
 
 
 async def test_secrets_of_the_whole_cluster_are_too_much(patient: Patient) -> None:
-    await patient.enroll("webhook", permissions.webhook())
+    await patient.enroll("webhook", permissions_of("webhook"))
     rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}
     await patient.bind("berth-webhook", [rule], name="too-much")
     (found,) = await patient.complaints(CHECK)
@@ -132,7 +135,7 @@ async def test_secrets_of_the_whole_cluster_are_too_much(patient: Patient) -> No
 
 
 async def test_everything_is_told_in_one_finding_and_others_keep_their_binding(patient: Patient) -> None:
-    await patient.enroll("webhook", permissions.webhook())
+    await patient.enroll("webhook", permissions_of("webhook"))
     await patient.create(
         CLUSTER_ROLE_BINDINGS,
         "admins",
@@ -154,7 +157,7 @@ async def test_everything_is_told_in_one_finding_and_others_keep_their_binding(p
 
 
 async def test_every_verb_and_writes_that_a_webhook_does_not_need(patient: Patient) -> None:
-    await patient.enroll("webhook", permissions.webhook())
+    await patient.enroll("webhook", permissions_of("webhook"))
     rules = [
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
         {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
@@ -210,11 +213,11 @@ def test_whence_a_right_comes(reason: str, expected: Grant) -> None:
 def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
     """Each release names its own; the default is that of a release `berth`."""
     for arguments, secret in (
-        ([], permissions.WEBHOOK_SECRET),
+        ([], WEBHOOK_SECRET),
         (["--webhook-secret=prod-webhook-tls"], "prod-webhook-tls"),
     ):
         container = {"name": "keeper", "args": ["certs", "keep", *arguments]}
         metadata = {"name": "keeper", "namespace": HOME}
         running = read_deployment({"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}})
-        wanted = permissions_of("certificates", running, release="prod", gateway_here=False)
+        wanted = needed_by("certificates", running, release="prod", gateway_here=False)
         assert [one.names for one in wanted if one.resources == ("secrets",) and one.names] == [(secret,)]

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from app.metrics.catalog import catalog
-from app.permissions import ROLES
+from app.registry import BY_NAME
 from tests.metrics.scraping import JOBS, OURS, Exposed
 
 # What Prometheus and its operator call the target by: a label of ours by such a name would become exported_….
 TARGET = {"job", "instance", "namespace", "pod", "service", "container", "endpoint", "node", "prometheus"}
 SUFFIXES = {"histogram": ("_bucket", "_count", "_sum")}
-PROCESSES = [*ROLES, "webhook --workers"]
+PROCESSES = [*BY_NAME, "webhook --workers"]
 
 
 def role_of(process: str) -> str:

@@ -8,7 +8,6 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
-from app.permissions import tenants_role
 from app.placement.model import TENANT_LABEL
 from app.tenancy.controller.bounds import (
     DEFAULT_QUOTA,
@@ -22,6 +21,7 @@ from app.tenancy.controller.bounds import (
 )
 from app.tenancy.controller.controller import TenantsOptions
 from app.tenancy.controller.grants import OWN_ROLE, NamespaceGrant
+from app.tenancy.permissions import tenants_role
 from app.workloads.model import TENANTS
 
 from .conftest import tenant, until

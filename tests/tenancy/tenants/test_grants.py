@@ -10,12 +10,13 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS, ROLE_BINDINGS
 from app.kube.transport import connect
-from app.permissions import TENANT_GRANTS, controller, tenants_role
+from app.permissions import permissions_of
 from app.placement.model import TENANT_LABEL
 from app.runtime.controller import controller_part
 from app.settings.controller import ControllerSettings
 from app.tenancy.controller.controller import TenantsOptions
 from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
+from app.tenancy.permissions import TENANT_GRANTS, tenants_role
 from app.workloads.model import TENANTS
 from tests.rbac import CLUSTER_ROLES, allow
 
@@ -155,7 +156,7 @@ def test_what_is_no_grant_is_refused_in_words(text) -> None:
 async def test_the_controllers_permissions_are_enough(cluster, tmp_path) -> None:
     """As its ServiceAccount, with the roles of the table: it makes the namespace, binds the roles and tells so."""
     user = "system:serviceaccount:berth:berth-controller"
-    await allow(cluster.client, user, controller(), role="controller", release="berth")
+    await allow(cluster.client, user, permissions_of("controller"), role="controller", release="berth")
     for role in TENANT_GRANTS:
         if role != "controller":
             await cluster.client.create(CLUSTER_ROLES, {"metadata": {"name": tenants_role(role)}, "rules": []})

@@ -1,0 +1,27 @@
+"""The descriptor of the wing, with the role that keeps certificates."""
+
+from __future__ import annotations
+
+from app.wiring import Role, Wing
+
+CERTIFICATES = Role(
+    name="certificates",
+    command=("certs", "keep"),
+    settings="app.settings.certificates:CertificatesSettings",
+    run="app.runtime.certificates:run_certificates",
+    summary="Keep certificates in Secrets, and webhook configurations trusting them.",
+    examples=(
+        "berth certs keep --namespace berth",
+        "berth certs keep --namespace berth --webhook-service berth-webhook --configuration berth --gateway",
+    ),
+    notes="""Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call
+the Service, and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The
+annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke after a theft) renews it at once.""",
+    when_down="certificates are not renewed",
+    when_refused={
+        "secrets": "certificates are not renewed: when they expire, every call of the webhook or to the gateway fails",
+        "": "a new CA is not written into caBundle: the API server will refuse the webhook's certificate",
+    },
+)
+
+WING = Wing("certs", permissions="app.certs.permissions:PERMISSIONS", roles=(CERTIFICATES,))

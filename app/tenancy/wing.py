@@ -1,0 +1,50 @@
+"""The descriptor of the wing, with the roles at the two ends of the wire."""
+
+from __future__ import annotations
+
+from app.wiring import Role, Wing
+
+AGENT_LEASE = "berth-agent"
+
+GATEWAY = Role(
+    name="gateway",
+    command=("gateway",),
+    settings="app.settings.gateway:GatewaySettings",
+    run="app.runtime.gateway:run_gateway",
+    summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
+    examples=(
+        "berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt",
+        "berth gateway --kubeconfig infra.kubeconfig --port 30001",
+    ),
+    needs="app.definitions:INFRA",
+    when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
+    when_expired="agents refuse the gateway: no workload and no rule arrives",
+    when_refused={
+        "pods": "tenants do not see their companions, and their Pods cannot be stored",
+        "tenants": "callers cannot be told apart: all of them are refused",
+        "": "calls of tenants and of the admin fail with PermissionDenied or Internal",
+    },
+)
+AGENT = Role(
+    name="agent",
+    command=("agent",),
+    settings="app.settings.agent:AgentSettings",
+    run="app.runtime.agent:run_agent",
+    summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",
+    examples=(
+        "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
+    ),
+    needs="app.definitions:TENANT",
+    lease=AGENT_LEASE,
+    when_down="this tenant's Pods get no companions, and its mirrors grow stale",
+    when_idle="workloads and mirrors stand still",
+    when_expired="the gateway refuses the agent: this tenant's workloads get no companions",
+    when_refused={
+        "leases": f"no replica can hold Lease {AGENT_LEASE}: none of them works",
+        "pods": "the infra cluster does not see the tenant's workloads",
+        "namespaces": "the cluster cannot be told from another: the gateway refuses the agent",
+        "": "rules and UVS objects of namespace universe do not reach the infra cluster, or have no status",
+    },
+)
+
+WING = Wing("tenancy", permissions="app.tenancy.permissions:PERMISSIONS", roles=(GATEWAY, AGENT))
