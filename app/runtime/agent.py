@@ -23,10 +23,10 @@ from app.runtime.manager import Connected, Group, LeaderElected, Runnable
 from app.settings.agent import AgentSettings
 from app.tenancy.agent.agent import Agent
 from app.tenancy.callspans import CallSpans
+from app.tenancy.wing import AGENT_LEASE as LEASE
 from app.tracing.opening import opened_spans
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 
-LEASE = "berth-agent"
 _CONTROLLERS = ("agent-rules", "agent-mirrors", *(f"agent-{resource.plural}" for resource in UVS_RESOURCES))
 _WATCHED = (PODS, CONFIG_MAPS, WORKLOAD_RULES, *UVS_RESOURCES)
 

@@ -11,6 +11,7 @@ from app.kube.transport import connect
 from app.metrics import controllers, watches
 from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
+from app.registry import CONTROLLER_LEASE as LEASE
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
 from app.runtime.manager import Connected, Group, LeaderElected, Runnable
@@ -19,8 +20,6 @@ from app.tenancy.controller.bounds import companion_bounds_of, places_of
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, WORKLOADS
-
-LEASE = "berth-controller"
 
 
 def run_controller(settings: ControllerSettings) -> int:
