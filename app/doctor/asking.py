@@ -44,7 +44,7 @@ class Account:
 
 @dataclass(slots=True)
 class Asking:
-    """Asks as whoever the client is; `count` is how often."""
+    """Sends access reviews as the client's user; `count` is how many."""
 
     client: AioKubeClient
     count: int = 0

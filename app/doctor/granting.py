@@ -94,7 +94,7 @@ def in_tenants_namespace(role: Role, namespace: str, account: str, tenants: str)
 
 
 async def revoke(cluster: Cluster, given: Grant, namespace: str, account: str) -> str:
-    """Takes the account out of the binding; the binding goes where it binds nobody else."""
+    """The command that removes the account from the binding, or deletes a binding without other subjects."""
     user = f"system:serviceaccount:{namespace}:{account}"
     resource = ROLE_BINDINGS if given.namespace else CLUSTER_ROLE_BINDINGS
     try:

@@ -15,7 +15,7 @@ _RESTARTED = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonS
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What made a Pod: a controller, or nobody, and then the Pod itself."""
+    """The controller that created a Pod; for a Pod without a controller, the Pod itself."""
 
     kind: str
     namespace: str
