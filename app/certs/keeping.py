@@ -141,6 +141,6 @@ class Keeper:
         for secret in kept.renewed:
             _log.info("certificate renewed", secret=secret, not_after=stamp(kept.ends[secret]))
         left = (kept.next_due - now).total_seconds()
-        # What lies further ahead than the next look needs no alarm of its own: clocks are set, machines sleep. What is
-        # overdue after a pass is somebody else's to renew.
+        # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks
+        # again. What is still overdue after a pass is not managed by Berth.
         return RequeueAfter(max(1.0, left)) if 0 < left < self._resync else Done()

@@ -59,10 +59,10 @@ def successor(present: Files, wanted: Wanted, *, now: datetime, force: Renewal =
 
 
 def careful(present: Files, following: Files, *, now: datetime) -> dict[str, bytes]:
-    """`following`, but with the certificate of `present` while callers may not know the CA of the next one.
+    """`following`, but with the certificate of `present` while callers may not trust the new CA yet.
 
-    A CA with a bridge is reached by whoever trusts the CA before it. One without has to be in the callers' hands
-    first; until `settled`, what is served stays, if it serves at all and is not of that CA itself.
+    Callers that trust the former CA accept a new CA with a bridge. A new CA without one must reach the callers first:
+    until `settled`, the served certificate stays, if it is valid and not signed by the new CA itself.
     """
     if BRIDGE in following or now >= settled(following) or not _serves(present, now=now):
         return dict(following)
