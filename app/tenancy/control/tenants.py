@@ -159,7 +159,7 @@ class TenantReconciler:
     def _hosts(self, state: TenantState) -> Finding:
         kind = "HostsReady"
         if state.tenant is None or state.tenant.hosts is None:
-            return Finding(kind, note="the labels of nodes are kept by somebody else")
+            return Finding(kind, note="Berth does not set the labels of this tenant's nodes")
         problems = host_problems(state, self._tenants, self._nodes)
         if problems:
             return Finding(kind, "HostTaken", "; ".join(problems))

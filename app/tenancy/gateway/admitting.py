@@ -138,14 +138,14 @@ class Admission:
             raise later("too many calls", delay)
 
     async def _spare(self, refusal: Refusal, *, peer: str) -> None:
-        """Who is refused too often waits for it, under the name of the certificate or else where the call is from."""
+        """Delay callers that are refused too often, by the name of the certificate, else by the peer's address."""
         name = f"refused {refusal.name or peer.rpartition(':')[0]}"
         if self._refusals.take(name):
             self._observer.throttled(f"certificate {refusal.name}", "refused")
             await self._wait(name)
 
     async def _wait(self, name: str) -> None:
-        """Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it."""
+        """Hold the call for a moment. gRPC takes one call at a time: immediate retries would keep others waiting."""
         with self._held.hold(name) as held:
             if held:
                 await asyncio.sleep(_HOLD)

@@ -60,7 +60,7 @@ class _Stream:
 
 
 class Guard(grpc.aio.ServerInterceptor):
-    """`audiences` maps the names of services to whom they are for; any other service is for nobody.
+    """`audiences` maps the names of services to their audiences; calls of any other service are refused.
 
     `connection` knows the one that gRPC calls by a name.
     """

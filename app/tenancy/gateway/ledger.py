@@ -17,7 +17,7 @@ from app.wire import JSON
 from app.workloads.model import ObjectKey
 
 LAG = 60.0
-"""Seconds after which a cache that has not shown our write is believed again: somebody removed what we wrote."""
+"""Seconds after which a cache without our write counts as current: another client has removed what we wrote."""
 
 
 @dataclass(frozen=True, slots=True)

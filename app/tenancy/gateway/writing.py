@@ -92,7 +92,7 @@ class Writer:
         return "create"
 
     async def _replace(self, key: ObjectKey, spec: JSON, stream: str, *, marked: bool) -> str:
-        """The whole spec, and the rest as it is: nobody else writes a spec, so there is no version to agree on."""
+        """Replace the whole spec, and nothing else. No other client writes specs, so no resourceVersion is needed."""
         namespace, name = key
         patch: list[JSON] = [
             {"op": "replace", "path": "/spec", "value": spec},
