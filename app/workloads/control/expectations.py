@@ -64,7 +64,7 @@ class Expectations:
         return [self._expected[key] for key in self._by_workload.get(workload, ())]
 
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> bool:
-        """The watch has shown a change; True if nobody need look: it was expected, or somebody is about to look."""
+        """Take note of a change from the watch; True if it needs no reconcile: expected, or under way by a writer."""
         if old is not None and (new is None or new.uid != old.uid):
             self._gone[old.uid] = None
             if len(self._gone) > _REMEMBERED:

@@ -306,7 +306,7 @@ class Reconciler:
             if not error.not_found:
                 raise
         except ValueError:
-            # Somebody took its marks away at the same time; the watch will tell.
+            # Another client removed its marks at the same time; the watch will show it.
             return
 
 
