@@ -59,7 +59,7 @@ class Authenticator:
         self._certificates: dict[bytes, User] = {}
 
     def user(self, *, certificate: bytes | None, authorization: str) -> User:
-        """Raises StatusError 401 for a token that nobody issued; without credentials the user is anonymous."""
+        """Raises StatusError 401 for an unknown token; without credentials the user is anonymous."""
         if certificate is not None:
             return self._of_certificate(certificate)
         scheme, _, token = authorization.partition(" ")

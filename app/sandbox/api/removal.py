@@ -91,7 +91,7 @@ def _end_object(state: ClusterState, key: tuple[str, str], obj: JSON) -> None:
 
 
 def _release(state: ClusterState, definition: JSON) -> None:
-    """Let the definition go where none of its objects is left and nobody else holds it."""
+    """Delete the definition if none of its objects is left and it has no other finalizer."""
     spec, metadata = definition["spec"], definition["metadata"]
     if state.storage.list((spec["group"], spec["names"]["plural"])):
         return
