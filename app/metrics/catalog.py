@@ -60,7 +60,7 @@ def catalog() -> list[Described]:
             [described] = metric.describe()
             name = f"{described.name}_total" if described.type == "counter" else described.name
             roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module.name]
-            # The client gives the names of labels to nobody but itself.
+            # The client library has no public attribute for the names of labels.
             labels = tuple(metric._labelnames)  # noqa: SLF001
             found.append(Described(name, described.type, labels, described.documentation, roles))
     return sorted(set(found))

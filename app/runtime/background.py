@@ -23,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 def run_background(part: Part, settings: RoleSettings, *, role: str) -> int:
-    """Run the part until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    """Run the part until a signal and return the exit status. Raises UsageError for a mistake of the user."""
     logs.configure(settings.log_level)
     raise_limit()
     process.describe(role)

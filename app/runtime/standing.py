@@ -1,7 +1,7 @@
 """Runs the part of a role that works in the background, with health and metrics beside it, until it is told to stop.
 
-A part runs until it is cancelled and says at any time what it waits for. What the parts do is their own business; but
-one that ends by itself has failed, for nobody would do its work from then on.
+A part runs until it is cancelled and reports at any time what it waits for. A part that ends by itself counts as
+failed, because its work would no longer be done.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Standing:
                 self._stopping = True
                 for task in (work, stopping, *background):
                     task.cancel()
-                # While the part drains, whoever asks is told that it stops, and its last figures can be had.
+                # While the part drains, /readyz reports that it stops, and /metrics still answers.
                 await asyncio.wait({work})
                 server.should_exit = True
         except* BerthError as group:
