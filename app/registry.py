@@ -1,4 +1,4 @@
-"""The roles of Berth, in the order in which the help shows them. Everything that treats all roles alike reads it."""
+"""The list of Berth's roles, in the order of the help. Code that treats all roles alike reads it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptors: what the rest of Berth has to know of a role. Data alone; what they name is imported when it is used."""
+"""Descriptors of the roles, as data. The modules that a descriptor names are imported when they are used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connection with the bounds that it leaves to a proxy: the size of a request's head, and its patience.
+"""uvicorn's HTTP connection with the bounds that uvicorn leaves to a proxy: the size of a request's head, and timeouts.
 
 Without them one client could grow a header without end, queue requests without end, or hold connections open that never
 carry a request or never take an answer. Bodies are bounded by the endpoint, the number of connections by `accepting`.

@@ -1,7 +1,7 @@
-"""Keeps certificates in a cluster true, for as long as it runs: on every change of what it watches, and when due.
+"""Keeps certificates in a cluster up to date for as long as it runs: on every change of a watched object, and when due.
 
-Owns the wiring alone: what one pass does is its subject's business, and safe to repeat. Any number of these may run at
-once, without a Lease: the Secrets are the lock.
+Contains only the wiring: each subject defines its pass, which is safe to repeat. Any number of these may run at once,
+without a Lease: concurrent writes are resolved by the Secrets' resourceVersion.
 """
 
 from __future__ import annotations

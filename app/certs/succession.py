@@ -1,7 +1,7 @@
-"""What follows a set of certificates that serves a webhook: the same while it will do, else its successor.
+"""Computes the next set of certificates for a webhook: the present set while it is good enough, else its successor.
 
-Pure (`now` is passed in). Whatever the present set is (whole, due, damaged, another's), there is a next one, and as
-much of the present trust goes on in it as can.
+Pure (`now` is passed in). Every present set (complete, due, damaged, or another program's) has a successor, which keeps
+as much of the present trust as possible.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Whose rights are asked about, and the asking: as the ServiceAccount of a role, of the API server itself.
+"""Sends access reviews to the API server as the ServiceAccount of a role, and finds these ServiceAccounts.
 
-What is asked is `questions`', what follows from the answers `permissions`'.
+`questions` defines the reviews; `permissions` judges the answers.
 """
 
 from __future__ import annotations

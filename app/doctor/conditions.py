@@ -1,6 +1,6 @@
-"""Whether matchConditions let every Pod through that needs Berth: each Pod is made up, and the conditions are asked.
+"""Checks whether matchConditions let every Pod through that needs Berth, by evaluating them for made-up Pods.
 
-CEL is evaluated here by the sandbox's evaluator, which knows a part of the language; what it does not know is said.
+The sandbox's evaluator evaluates the CEL. It supports a part of the language, and a finding says what it cannot decide.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The commands that give a role a right that it lacks, or take one that it should not have; and whence it has one."""
+"""Builds commands that grant a missing right to a role or revoke an excessive one; finds the binding that grants it."""
 
 from __future__ import annotations
 

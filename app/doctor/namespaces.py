@@ -1,4 +1,4 @@
-"""Which namespaces the webhooks leave out: those that must be, none of those that must not be."""
+"""Checks which namespaces the webhooks leave out: all that must be left out, and none that must not be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who makes a Pod, and so the command that has it made anew: only a Pod that is created is injected into."""
+"""Finds the owner of a Pod, and builds the command that recreates the Pod: only new Pods are injected into."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Check `registrations`: do the webhook configurations have Berth called for what it must see, and for nothing else.
+"""Check `registrations`: do the webhook configurations call Berth for all objects that it must see, and for no others.
 
-Whom they trust is `certificate`'s, whether anybody answers `reachability`'s.
+The check `certificate` covers the CAs that they trust, `reachability` whether Berth answers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who keeps the webhook's certificate, and the command by which it makes a new one or is trusted. Judges nothing."""
+"""Finds the component that manages the webhook's certificate, and builds the commands to reissue or to trust it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs checks at the same time, each for itself: what one cannot find out does not keep another from answering."""
+"""Runs checks concurrently and independently: a check that fails does not keep the others from reporting."""
 
 from __future__ import annotations
 

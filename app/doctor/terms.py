@@ -1,4 +1,4 @@
-"""On what terms the API server calls a webhook: how long it waits, what it does without an answer, what for."""
+"""Checks how the API server calls a webhook: timeout, failurePolicy, path, rules and the other terms of the call."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What there is to scrape: every metric of ours with its labels and the roles that give it values.
+"""Lists all metrics of Berth, with their labels and the roles that set them.
 
 Reads the modules of this package and counts nothing. For the reference and for tests: a role exposes the names of all
-metrics that its process happens to import, but series of those alone that it has here.
+metrics that its process happens to import, but only the series that it sets itself.
 """
 
 from __future__ import annotations

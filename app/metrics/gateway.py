@@ -1,4 +1,4 @@
-"""What is counted of the gateway, by tenant where that says who it was.
+"""Metrics of the gateway, by tenant where the caller is one.
 
 A tenant's series exist as long as its Tenant object. Callers that are no tenants share one name: their number depends
 on the certificates that are issued, and must not increase the gateway's memory.

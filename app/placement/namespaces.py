@@ -1,7 +1,7 @@
-"""Tells whose a namespace is: from the cache, else with one live GET. The only module of this wing that calls out.
+"""Finds the tenant of a namespace: in the cache, else with one GET. No other module of `placement` makes requests.
 
-Never guesses: a namespace that cannot be read is no namespace without a tenant. Waiters for one namespace share one
-GET; nothing is remembered of it, because the cache follows the label.
+Never guesses: a namespace that cannot be read does not count as one without a tenant. Waiters for one namespace share
+one GET. Its result is not stored, because the cache follows the label.
 """
 
 from __future__ import annotations

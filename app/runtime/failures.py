@@ -1,4 +1,4 @@
-"""One cause out of several parts that failed together."""
+"""Reduces an exception group to one error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the roles of the infra cluster are told alike: which labels say whose DPU nodes are, and who is the admin."""
+"""The settings that all roles of the infra cluster share: node labels of hosts and tenants, and the admin's names."""
 
 from __future__ import annotations
 

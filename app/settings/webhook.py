@@ -1,7 +1,7 @@
-"""What `berth webhook` is told.
+"""The settings of `berth webhook`.
 
-The flag names are those of Network Resources Injector where it has the same; what only its tests or logs used is
-accepted and ignored.
+The flag names are those of Network Resources Injector where it has the same flag. A flag that only its tests or logs
+used is accepted and ignored.
 """
 
 from __future__ import annotations

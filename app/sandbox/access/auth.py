@@ -1,6 +1,6 @@
-"""Who asks, and whether they may: client certificates, bearer tokens, impersonation, and the wording of a refusal.
+"""Authenticates and authorizes requests: client certificates, bearer tokens, impersonation, messages of refusals.
 
-The rules themselves are RBAC's (`app.sandbox.access.rbac`); here is only the order in which they are asked.
+RBAC has the rules themselves (`app.sandbox.access.rbac`); this module has the order of the checks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What follows when an object leaves storage: a CustomResourceDefinition goes after the last of its objects.
+"""Handles the effects of a removal from storage: a CustomResourceDefinition is removed after the last of its objects.
 
-Owns the end of definitions: they wait until their objects are gone, and objects with finalizers decide how long that
-takes. Meanwhile the objects can be read and changed; new ones are refused.
+A deleted definition waits until its objects are gone, and objects with finalizers decide how long that takes.
+Meanwhile the objects can be read and changed; new ones are refused.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Who calls, whether it may, how often, and how many calls at a time. It knows services by name and audience alone."""
+"""Admits calls: identifies the caller, checks its audience, and limits the rate and the number of its concurrent calls.
+
+It knows the name and the audience of a service, and nothing else of it.
+"""
 
 from __future__ import annotations
 

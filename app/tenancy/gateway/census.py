@@ -1,4 +1,4 @@
-"""Which workloads one stream has told of, and whether one more may be: number and bytes are bounded. No I/O."""
+"""Limits the number and the bytes of the workloads that one stream may send. No I/O."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Writes one Workload: whether anything has to be, and how. Who decides what is to be written is the stream.
+"""Writes one Workload if it differs from what is stored. The stream decides which Workloads are written.
 
-Every object says which stream wrote it; one whose spec is right already is not written for that.
+Every object records the stream that wrote it. An object with the right spec is not written again for that record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What our own writes have done and the watch has not shown yet, so that a cache that lags causes no second write.
+"""Remembers our own writes until the watch shows them, so that a cache that lags causes no second write.
 
-Lies over the companions' cache: an entry ends when the watch shows the same, or after its time. It sends nothing and
+Overlays the companions' cache: an entry ends when the watch shows the same, or after its time. It sends nothing and
 is lost at a restart, where the cache is fresh.
 """
 
