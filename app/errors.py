@@ -1,9 +1,9 @@
-"""The error tree. An error says who can mend it and when it is worth trying again; it imports nothing of ours.
+"""The error tree. The class says who can fix the error and when to try again. Imports no other module of Berth.
 
 BerthError
 ├── UsageError         the command line or a file the user wrote is wrong; exit status 2
 ├── BadReview          the HTTP request is no AdmissionReview; `status` is the HTTP status
-├── Denied             the user can mend it; becomes `allowed: false` with this message
+├── Denied             the user can fix it; becomes `allowed: false` with this message
 ├── Transient          may pass by itself; try again after `delay` seconds (None: the caller's backoff)
 │   └── ApiError       the API server answered with `status`; see its properties
 └── Terminal           will not pass by itself; do not retry until the input changes
@@ -29,7 +29,7 @@ class BadReview(BerthError):
 
 
 class Denied(BerthError):
-    """The object cannot be admitted as it is, and its author can mend it.
+    """The object cannot be admitted as it is, and its author can fix it.
 
     `code` goes into the Status of the answer (400 malformed, 403 forbidden, 422 invalid); `reason` is a
     short CamelCase word for logs, metrics and audit annotations.
@@ -55,7 +55,7 @@ class Transient(BerthError):
 
 
 class Terminal(BerthError):
-    """A fault that stays until somebody changes the input."""
+    """A fault that stays until the input changes."""
 
 
 EXCEEDED_QUOTA = "exceeded quota"

@@ -27,7 +27,7 @@ _UNSEEN = re.compile(
 
 
 class _Stderr:
-    """Standard error that may go away: whoever reads the log and ends must not end the reviews."""
+    """Standard error that ignores write errors: reviews go on after the process that reads the log has ended."""
 
     def write(self, line: bytes) -> None:
         with contextlib.suppress(OSError):

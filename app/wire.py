@@ -1,4 +1,4 @@
-"""Objects as they travel: the one place where `Any` stands, and the JSON codec that every room uses.
+"""The type of decoded Kubernetes objects, the one place that uses `Any`, and the shared JSON and YAML codecs.
 
 Kubernetes objects stay plain dictionaries from end to end (models drop fields they do not know).
 """

@@ -3,8 +3,8 @@
 Injectors come first and share one `Plan`; checks come after and see the request as it came. The first denial
 ends the chain: an object that is refused is not changed. The chain knows no feature.
 
-Nearly every review is decided from caches. So whoever takes part returns None when it is done, and something to await
-only where it must wait: a decision that waits for nothing costs no coroutine and no turn of the loop.
+Nearly every review is decided from caches. So an injector or check returns None when it is done, and an awaitable only
+if it must wait: a decision without waiting costs no coroutine and no iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Plan:
 
     The notes say for each kind of what was injected what it was, and what asked for it (`audit_text` cuts them).
     `injected` counts what was injected by kind ("resource", "node-selector", "volume" …) for the metric; `reason`
-    is the CamelCase word of the outcome, set by whoever has something to say ("OptedOut", "Injected").
+    is the CamelCase word of the outcome, set by the injector or check that has one ("OptedOut", "Injected").
     """
 
     patch: Patch = field(default_factory=Patch)
@@ -66,7 +66,7 @@ _Part = Callable[[Request, Plan], Awaitable[None] | None]
 
 
 class Reviewed(NamedTuple):
-    """A review that is decided. Awaiting it gives itself: who need not be quick awaits whatever `review` returns."""
+    """A review that is decided. Awaiting it returns itself, so a caller may simply await the result of `review`."""
 
     decision: Decision
     plan: Plan

@@ -1,4 +1,4 @@
-"""uvicorn's HTTP connection with the bounds that it leaves to a proxy: the size of a request's head, and its patience.
+"""uvicorn's HTTP connection with the bounds that uvicorn leaves to a proxy: the size of a request's head, and timeouts.
 
 Without them one client could grow a header without end, queue requests without end, or hold connections open that never
 carry a request or never take an answer. Bodies are bounded by the endpoint, the number of connections by `accepting`.
@@ -81,7 +81,7 @@ class BoundedProtocol(HttpToolsProtocol):
             if self._body_timer is None:
                 self._body_timer = self.loop.call_later(BODY_SECONDS, self.transport.close)
         elif self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
-            # What came was the end of a body that nobody waited for, or empty lines: the clock had been stopped for it.
+            # The data was the rest of a body that was not read, or empty lines. It had stopped the idle timer.
             self._await_request()
 
     def on_message_begin(self) -> None:

@@ -70,6 +70,6 @@ class Limit:
         self._deadlines.leave(self)
         if not self._expired or self._task is None:
             return
-        # Ours is taken back; what is left was asked for by somebody else, who shall have it.
+        # Take back this deadline's own cancellation. A count above 0 is another caller's, and stays a cancellation.
         if self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error

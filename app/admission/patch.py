@@ -35,7 +35,7 @@ def escape(segment: str) -> str:
 
 
 class Steps(msgspec.Struct, frozen=True):
-    """Operations planned ahead, to be shared by any number of patches: nobody may change their values.
+    """Operations planned ahead. Any number of patches share them, so their values must not be changed.
 
     `ensures` are the paths of the containers among them, which a patch that has them already leaves out.
     """

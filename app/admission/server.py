@@ -47,7 +47,7 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
     """The application on the plain port.
 
     `readiness()` lists what is not ready, empty when all is; `metrics()` gives the exposition and its content type.
-    `/healthz` answers for as long as the event loop does: what a restart would not mend is not its business.
+    `/healthz` answers for as long as the event loop runs: it reports only faults that a restart would fix.
     """
     api = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 

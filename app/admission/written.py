@@ -1,4 +1,4 @@
-"""The object of a write, for checks that read all of it."""
+"""Decodes the whole object of a write, for checks that read all of it."""
 
 from __future__ import annotations
 

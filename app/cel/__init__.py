@@ -1,1 +1,1 @@
-"""CEL, the language of webhook conditions and of validation rules in CRD schemas: an honest subset of it."""
+"""CEL, the language of webhook conditions and of validation rules in CRD schemas: a subset that reports its limits."""

@@ -60,7 +60,7 @@ KNOWN_ELSEWHERE = frozenset({
     "asInteger", "named", "asApproximateFloat", "isInteger", "containsIP", "containsCIDR", "intersects", "equivalent",
     "dns1123Label", "dns1123Subdomain",
 })  # fmt: skip
-"""What a real API server knows beyond the sandbox: to be told from what nobody knows."""
+"""Functions of a real API server that the sandbox lacks; the error differs from that for an unknown function."""
 
 
 class NoValue(BerthError):

@@ -1,6 +1,6 @@
-"""Whether this machine's clock may date certificates: it is held against the API server's.
+"""Compares this machine's clock with the API server's before a certificate is issued.
 
-A keeper whose clock is ahead would issue what is not valid yet for anybody else. Owns the comparison alone.
+A keeper whose clock is ahead would issue certificates that are not valid yet for others. This module only compares.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keeps certificates in a cluster true, for as long as it runs: on every change of what it watches, and when due.
+"""Keeps certificates in a cluster up to date for as long as it runs: on every change of a watched object, and when due.
 
-Owns the wiring alone: what one pass does is its subject's business, and safe to repeat. Any number of these may run at
-once, without a Lease: the Secrets are the lock.
+Contains only the wiring: each subject defines its pass, which is safe to repeat. Any number of these may run at once,
+without a Lease: concurrent writes are resolved by the Secrets' resourceVersion.
 """
 
 from __future__ import annotations
@@ -141,6 +141,6 @@ class Keeper:
         for secret in kept.renewed:
             _log.info("certificate renewed", secret=secret, not_after=stamp(kept.ends[secret]))
         left = (kept.next_due - now).total_seconds()
-        # What lies further ahead than the next look needs no alarm of its own: clocks are set, machines sleep. What is
-        # overdue after a pass is somebody else's to renew.
+        # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks
+        # again. What is still overdue after a pass is not managed by Berth.
         return RequeueAfter(max(1.0, left)) if 0 < left < self._resync else Done()

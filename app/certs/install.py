@@ -83,7 +83,7 @@ def _webhook(present: JSON | None, installation: Installation) -> JSON:
 
 
 def _target_port(present: JSON | None) -> int | str | None:
-    """Where an existing Service sends the port that we are called at: somebody has set the webhook's port by it."""
+    """The targetPort of an existing Service: it is kept, because the webhook's port was chosen to match it."""
     ports = ((present or {}).get("spec") or {}).get("ports") or []
     return next((port.get("targetPort") for port in ports if port.get("port") == PORT), None)
 

@@ -132,7 +132,7 @@ def _entry(client_config: JSON, *, webhook: str, rules: list[JSON], terms: Terms
         "rules": rules,
         "namespaceSelector": {"matchExpressions": [selector]},
         "failurePolicy": terms.failure_policy,
-        # The Event that a denial is told by; a dry run is told to nobody.
+        # The side effect is the Event on a denial. A dry run records none.
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": terms.timeout_seconds,
     }

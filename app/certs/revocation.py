@@ -1,8 +1,8 @@
-"""When a CA is trusted no more: because nothing that it signed can live still, or because its key is in other hands.
+"""Decides when a CA is no longer trusted: no certificate of it can be valid any more, or its key has leaked.
 
-Pure (`now` is passed in). A revocation takes two steps: a new CA is made and serves; `HANDOVER` later, when every
-webhook shows what that one has signed, all others go. What is stored tells the step, so that every replica sees the
-same, and a restart changes nothing.
+Pure (`now` is passed in). A revocation has two steps: a new CA is made and its certificate is served; `HANDOVER` later,
+when every webhook serves that certificate, all other CAs are removed. The step is stored in the Secret, so that every
+replica sees the same one, and a restart changes nothing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What follows a set of certificates that serves a webhook: the same while it will do, else its successor.
+"""Computes the next set of certificates for a webhook: the present set while it is good enough, else its successor.
 
-Pure (`now` is passed in). Whatever the present set is (whole, due, damaged, another's), there is a next one, and as
-much of the present trust goes on in it as can.
+Pure (`now` is passed in). Every present set (complete, due, damaged, or another program's) has a successor, which keeps
+as much of the present trust as possible.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ def successor(present: Files, wanted: Wanted, *, now: datetime, force: Renewal =
 
 
 def careful(present: Files, following: Files, *, now: datetime) -> dict[str, bytes]:
-    """`following`, but with the certificate of `present` while callers may not know the CA of the next one.
+    """`following`, but with the certificate of `present` while callers may not trust the new CA yet.
 
-    A CA with a bridge is reached by whoever trusts the CA before it. One without has to be in the callers' hands
-    first; until `settled`, what is served stays, if it serves at all and is not of that CA itself.
+    Callers that trust the former CA accept a new CA with a bridge. A new CA without one must reach the callers first:
+    until `settled`, the served certificate stays, if it is valid and not signed by the new CA itself.
     """
     if BRIDGE in following or now >= settled(following) or not _serves(present, now=now):
         return dict(following)

@@ -18,7 +18,7 @@ from app.kube.retry import get_or_none
 from app.wire import JSON
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
-"""Label on what Berth may renew; a Secret without it is somebody else's (cert-manager, a person) and is only read."""
+"""Label on what Berth may renew; a Secret without it is managed by others (cert-manager, a person) and only read."""
 MANAGER = "berth"
 
 

@@ -18,8 +18,8 @@ PART = "berth"
 async def unregister(client: KubeClient, name: str, *, service: ServiceName | None) -> list[str]:
     """Delete the mutating and the validating configuration called `name`; the lines say what became of each.
 
-    Raises Terminal, after the rest is done, for one that is somebody else's; ApiError where the API server does not
-    let us.
+    Raises Terminal, after the rest is done, for a configuration that is not Berth's; ApiError where the API server
+    refuses a request.
     """
     lines, foreign = [], []
     for resource in CONFIGURATIONS:

@@ -1,9 +1,9 @@
 """The webhook's certificate in its Secret, and the trust in its CA in the webhook configurations: one pass over both.
 
-Any number of callers at once, as with `install`; but objects are somebody else's here (the chart's): of a configuration
-nothing but caBundle is written, and one that is missing is waited for. The order keeps requests from failing: a CA is
-trusted by every configuration before the next one follows it, and one to which no bridge leads signs nothing until
-callers have heard of it. A CA that is revoked goes when nobody needs it, by the same rule: see `retiring`.
+Safe for concurrent callers, as `install` is. Here the chart owns the webhook configurations: only caBundle is written,
+and a missing configuration is waited for. The order keeps requests from failing: every configuration trusts a CA before
+its successor is written, and a CA without a bridge signs nothing until the callers have had time to load it. A revoked
+CA is removed when it is not needed any more: see `retiring`.
 """
 
 from __future__ import annotations
@@ -79,10 +79,10 @@ class WebhookCertificates:
         self._known: StoredFiles | None = None
 
     async def keep(self, now: datetime) -> Kept:
-        """Make both true, and say what there is.
+        """Bring the Secret and every caBundle up to date; returns what the Secret holds.
 
-        Raises Terminal for a Secret of somebody else that cannot be used, ApiError where the API server does not let
-        us.
+        Raises Terminal for a Secret that Berth does not manage and cannot use, ApiError where the API server refuses a
+        request.
         """
         return await until_no_conflict(lambda: self._pass(now), sleep=self._sleep)
 
@@ -103,7 +103,7 @@ class WebhookCertificates:
                 written.append(self._options.secret)
             revoked = following.annotations.get(REVOKED, "")
             _log.info("secret written", secret=present.place, renew=asked or "as due", revoked=revoked)
-        raise Transient(f"Secret {self._options.namespace}/{self._options.secret}: somebody else keeps changing it")
+        raise Transient(f"Secret {self._options.namespace}/{self._options.secret}: another client keeps changing it")
 
     async def _present(self) -> StoredFiles:
         """What there is; for a Secret that is gone or cannot sign, with what is remembered of it, if that holds still.
@@ -162,7 +162,7 @@ class WebhookCertificates:
         if present.ours and is_alone(present.annotations.get(REVOKED, ""), files):
             authorities, keeps = [load(files, AUTHORITY).certificate], nothing
         elif present.ours and can_sign(files) and without_outlived(files, days=self._options.days, now=now) == files:
-            # The Secret first: it is written by nobody whose clock is wrong.
+            # Drop a CA here only after the Secret has: a process with a wrong clock does not write the Secret.
             keeps = needed_still(files, days=self._options.days, now=now)
         if not authorities:
             return
@@ -189,7 +189,7 @@ def _asked(present: StoredFiles) -> Renewal:
 
 
 def _foreign(present: StoredFiles) -> Kept:
-    """Somebody else's Secret is used as it is: its CA is trusted, and its renewal is their business."""
+    """A Secret that Berth does not manage is used as it is: its CA is trusted, and Berth does not renew it."""
     try:
         serving = load(present.files, SERVING).certificate
     except UsageError as error:
@@ -199,6 +199,6 @@ def _foreign(present: StoredFiles) -> Kept:
             return Kept({present.name: serving.not_valid_after_utc}, (), renewal_due(serving))
         problem = f"{AUTHORITY}.crt is missing"
     raise Terminal(
-        f"{present.place} is somebody else's and cannot be used: {problem}; delete it, or hand it over with the label "
-        f"{MANAGED_BY}={MANAGER}"
+        f"{present.place} is not managed by Berth and cannot be used: {problem}; delete it, or hand it over with the "
+        f"label {MANAGED_BY}={MANAGER}"
     )

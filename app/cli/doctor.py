@@ -65,7 +65,7 @@ def doctor(
         str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)
     ] = None,
 ) -> int:
-    """Find what is wrong with Berth in a cluster, what follows from it, and the command that mends it."""
+    """Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it."""
     for role in roles or []:
         if role not in BY_NAME:
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")

@@ -1,4 +1,4 @@
-"""The root of the command line: registers the commands and is the wall where errors become one line.
+"""The root of the command line: registers the commands, and turns every error into one line and an exit status.
 
 Exit statuses: 0 done, 1 a fault while running, 2 the command line or a file the user wrote is wrong, 130 interrupted.
 """

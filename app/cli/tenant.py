@@ -228,7 +228,7 @@ def remove_command(
     print(goes)
     if not yes:
         if not (sys.stdin is not None and sys.stdin.isatty()):
-            raise UsageError("nothing removed: there is nobody to ask; say --yes")
+            raise UsageError("nothing removed: there is no terminal to confirm on; use --yes")
         if not typer.confirm(f"Remove tenant {name} for good?"):
             print("nothing removed")
             return 1

@@ -1,1 +1,1 @@
-"""What is wrong with Berth in a cluster, what follows from it, and the command that mends it. Serves `berth doctor`."""
+"""Finds what is wrong with Berth in a cluster, the consequence, and the command that fixes it: `berth doctor`."""

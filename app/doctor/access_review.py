@@ -1,6 +1,6 @@
-"""Whose rights are asked about, and the asking: as the ServiceAccount of a role, of the API server itself.
+"""Sends access reviews to the API server as the ServiceAccount of a role, and finds these ServiceAccounts.
 
-What is asked is `questions`', what follows from the answers `permissions`'.
+`questions` defines the reviews; `permissions` judges the answers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Account:
 
 @dataclass(slots=True)
 class Asking:
-    """Asks as whoever the client is; `count` is how often."""
+    """Sends access reviews as the client's user; `count` is how many."""
 
     client: AioKubeClient
     count: int = 0

@@ -41,7 +41,8 @@ class BrokenAttachments:
             if not error.not_found:  # else there is no such kind, of which the check of definitions tells
                 raise
         if beyond:
-            text = f"{several(beyond, 'more network attachment')} with the like: mend the above, then ask again"
+            more = several(beyond, "more network attachment")
+            text = f"{more} with similar findings: fix the above, then run the doctor again"
             findings.append(Finding(self.name, Severity.error, "", text, "as above"))
         if count and not findings:
             findings.append(Finding(self.name, Severity.ok, "", f"{several(count, 'network attachment')} can be used"))

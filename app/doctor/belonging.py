@@ -11,7 +11,7 @@ from app.wire import JSON
 
 
 def mislabeled(check: str, namespaces: Iterable[JSON], tenants: Sequence[JSON]) -> Iterator[Finding]:
-    """Those that the status of no Tenant names: its Tenant is suspended or is not there, or nobody has looked."""
+    """Findings for those that no Tenant's status reports: the Tenant is suspended, missing, or not processed yet."""
     foreign = (one for one in tenants if condition(one, "NamespaceReady").get("reason") == "ForeignNamespace")
     known = {one["metadata"]["name"] for one in foreign}
     for namespace in namespaces:

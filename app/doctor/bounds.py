@@ -1,4 +1,4 @@
-"""What the controller keeps in tenants' namespaces that holds without a webhook: is it there, and does it hold."""
+"""Checks the quotas and ServiceAccounts with which the controller limits tenants' namespaces without a webhook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who keeps the webhook's certificate, and the command by which it makes a new one or is trusted. Judges nothing."""
+"""Finds the component that manages the webhook's certificate, and builds the commands to reissue or to trust it."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class Keeping:
 
     @property
     def words(self) -> str:
-        """What to know of a Secret that is somebody else's, to end a sentence with; "" where it is not."""
+        """The end of a message, about a Secret that Berth does not manage; "" if there is none."""
         namespace, name = self.foreign
         if not name:
             return ""
         hand_over = kubectl("label", "secret", name, f"{MANAGED_BY}={MANAGER}", "--overwrite", namespace=namespace)
         return (
-            f"; Secret {namespace}/{name} is somebody else's (no label {MANAGED_BY}={MANAGER}), so that Berth does not "
+            f"; Secret {namespace}/{name} is not managed by Berth (no label {MANAGED_BY}={MANAGER}), so Berth does not "
             f"write it: delete it, or hand it over with `{hand_over}`"
         )
 
     def reissue(self, cluster: Cluster, one: Registered, served: Served | None) -> str:
-        """Have whoever keeps the certificate make a new one."""
+        """The command that has the certificate issued again, by the component that manages it."""
         if served is not None and (name := served.annotations.get(_CERT_MANAGER)) and one.service:
             return f"cmctl renew {name} --namespace {one.service[0]}"
         if one.installer_name and one.service:

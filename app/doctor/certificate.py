@@ -45,9 +45,9 @@ class CertificateCheck:
                 findings.append(unchecked(_CHECK, error))
                 served = None
             except UsageError as error:
-                mend = kept.reissue(cluster, one, None)
+                fix = kept.reissue(cluster, one, None)
                 text = f"{error}{kept.words}"
-                findings.append(_error(one.subject, text, "no TLS connection to Berth comes about", mend))
+                findings.append(_error(one.subject, text, "no TLS connection to Berth comes about", fix))
                 continue
             new = list(_trust(cluster, one, served, kept))
             if served is not None and served.source not in judged:
@@ -73,24 +73,24 @@ def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keepi
         if one.fails_closed
         else "every call to Berth fails, and Pods start without an injection"
     )
-    mend = kept.trust(cluster, one, served)
+    fix = kept.trust(cluster, one, served)
     if not one.bundle:
-        yield _error(one.subject, "has no caBundle", hurts, mend)
+        yield _error(one.subject, "has no caBundle", hurts, fix)
         return
     try:
         roots = parse_bundle(base64.b64decode(one.bundle, validate=True), source="caBundle")
     except (binascii.Error, ValueError, UsageError) as error:
-        yield _error(one.subject, f"its caBundle cannot be read: {error}", hurts, mend)
+        yield _error(one.subject, f"its caBundle cannot be read: {error}", hurts, fix)
         return
     now = cluster.now()
     valid = [root for root in roots if root.not_valid_before_utc <= now < root.not_valid_after_utc]
     if not valid:
         end = max((root.not_valid_after_utc for root in roots), default=None)
         text = "its caBundle holds no certificate" if end is None else f"its caBundle expired on {stamp(end)}"
-        yield _error(one.subject, text, hurts, mend)
+        yield _error(one.subject, text, hurts, fix)
     elif served is not None and not trusts(valid, served.leaf, served.chain):
         text = f"its caBundle does not verify the certificate {served.source} (issued by {_issuer(served.leaf)})"
-        yield _error(one.subject, text, hurts, mend)
+        yield _error(one.subject, text, hurts, fix)
     elif _overdue(last := max(valid, key=lambda root: root.not_valid_after_utc), now):
         text = f"the CA in its caBundle expires on {stamp(last.not_valid_after_utc)}, and has no successor"
         yield Finding(_CHECK, Severity.warning, one.subject, text, hurts, kept.reissue(cluster, one, served))
@@ -98,25 +98,24 @@ def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keepi
 
 def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> Iterator[Finding]:
     """The certificate itself: its dates and its names."""
-    leaf, now, mend = served.leaf, cluster.now(), kept.reissue(cluster, one, served)
+    leaf, now, fix = served.leaf, cluster.now(), kept.reissue(cluster, one, served)
     subject = f"the certificate {served.source}"
     words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
     if now >= leaf.not_valid_after_utc:
         text = f"expired on {stamp(leaf.not_valid_after_utc)}"
-        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", mend)
+        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", fix)
     elif now < leaf.not_valid_before_utc:
         text = f"is not valid before {stamp(leaf.not_valid_before_utc)}"
-        yield _error(subject, text + words, "a clock is wrong; until then every call to Berth fails", mend)
+        yield _error(subject, text + words, "a clock is wrong; until then every call to Berth fails", fix)
     elif _overdue(leaf, now):
         text = f"expires on {stamp(leaf.not_valid_after_utc)}; its renewal was due on {stamp(renewal_due(leaf))}"
-        yield Finding(
-            _CHECK, Severity.warning, subject, text + words, "nobody renews it, and then every call fails", mend
-        )
+        consequence = "it is not renewed, and every call fails after it has expired"
+        yield Finding(_CHECK, Severity.warning, subject, text + words, consequence, fix)
     wanted = f"{one.service[1]}.{one.service[0]}.svc" if one.service else urlsplit(one.url).hostname or ""
     names = names_of(leaf)
     if not _answers(names, wanted):
         text = f"is for {', '.join(names) or 'no name'}, not for {wanted}"
-        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", mend)
+        yield _error(subject, text + words, "the API server refuses it, and every call to Berth fails", fix)
 
 
 def _unseen(cluster: Cluster, one: Registered, kept: Keeping) -> list[Finding]:
@@ -142,7 +141,7 @@ def _answers(names: Sequence[str], wanted: str) -> bool:
 
 
 def _issuer(leaf: x509.Certificate) -> str:
-    return leaf.issuer.rfc4514_string() or "nobody"
+    return leaf.issuer.rfc4514_string() or "an issuer without a name"
 
 
 def _error(subject: str, message: str, consequence: str, command: str) -> Finding:

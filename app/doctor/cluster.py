@@ -81,14 +81,14 @@ class Cluster:
         )
 
     async def once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """What `work` comes to, the same for everybody who asks under this key; so are the errors."""
+        """The result of `work`, or its error. All callers with the same key share it."""
         if key not in self._kept:
             self._kept[key] = asyncio.create_task(work())
         kept: Awaitable[T] = asyncio.shield(self._kept[key])
         return await kept
 
     async def close(self) -> None:
-        """End what nobody waits for any more."""
+        """Cancel the reads that are still running."""
         for task in self._kept.values():
             task.cancel()
         await asyncio.gather(*self._kept.values(), return_exceptions=True)

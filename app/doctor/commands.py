@@ -35,7 +35,7 @@ def helm(cluster: Cluster, *values: str, present: bool) -> str:
 
 
 def unregister(*names: str) -> str:
-    """The way out of a cluster that creates no Pods because nobody answers: nobody is called any more."""
+    """The command that deletes webhook configurations, so that Pods can be created although no webhook answers."""
     kinds = f"{MUTATING_WEBHOOKS.kind},{VALIDATING_WEBHOOKS.kind}".lower()
     return shlex.join(["kubectl", "delete", kinds, *dict.fromkeys(names), "--ignore-not-found"])
 

@@ -45,7 +45,9 @@ class Companions:
                 beyond[found.severity] += 1
         for severity, more in enumerate(beyond):
             if more:
-                text = f"{several(more, 'more companion')} with the like: mend the above, then ask again"
+                text = (
+                    f"{several(more, 'more companion')} with similar findings: fix the above, then run the doctor again"
+                )
                 findings.append(Finding(self.name, Severity(severity), "", text, "as above"))
         if count and not findings:
             findings.append(
@@ -63,9 +65,8 @@ class Companions:
         except ValueError as error:
             text = f"has label {COMPANION}, but is no companion: {plain(error)}"
             command = kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
-            return Finding(
-                self.name, Severity.warning, about, text, "nobody replaces it when it ends, or removes it", command
-            )
+            consequence = "the controller does not replace it when it ends, and does not delete it"
+            return Finding(self.name, Severity.warning, about, text, consequence, command)
         ending = moment(metadata.get("deletionTimestamp"))
         if ending is not None:
             late = (now - ending).total_seconds()
@@ -88,7 +89,7 @@ class Companions:
 
 
 def _why(pod: JSON, nodes: Sequence[JSON] | None, options: PlacementOptions) -> tuple[str, str]:
-    """The reason in words, and what mends it: the node that it must be on, else what is said of it."""
+    """The reason, and the command that fixes it: from the node that the Pod requires, else from the Pod's status."""
     describe = kubectl("describe", "pod", pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
     scheduled = condition(pod, "PodScheduled")
     if (pod.get("spec") or {}).get("nodeName"):

@@ -1,6 +1,6 @@
-"""Whether matchConditions let every Pod through that needs Berth: each Pod is made up, and the conditions are asked.
+"""Checks whether matchConditions let every Pod through that needs Berth, by evaluating them for made-up Pods.
 
-CEL is evaluated here by the sandbox's evaluator, which knows a part of the language; what it does not know is said.
+The sandbox's evaluator evaluates the CEL. It supports a part of the language, and a finding says what it cannot decide.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def _finding(
     labels: Sequence[str],
     missing: Sequence[tuple[_Place, str]],
 ) -> Finding:
-    """Its command mends all that is missing: of several commands the last would undo the others."""
+    """The finding for one key. Its command adds all missing keys: of separate commands the last would undo the rest."""
     of_label = place == "labels"
     if one.by_chart:
         missing_labels = any(kind == "labels" for kind, _ in missing)
@@ -131,7 +131,7 @@ def _attributes(namespace: str = "default") -> Attributes:
 
 
 def _everywhere(one: Registered) -> bool:
-    """It is called for namespaces that nobody labeled."""
+    """Whether it is called for a namespace that has only the label of the API server."""
     return one.selects_namespace({"kubernetes.io/metadata.name": "default"})
 
 

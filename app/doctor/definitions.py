@@ -66,7 +66,7 @@ class Definitions:
 
     def _judged(self, cluster: Cluster, resource: Resource, definition: JSON) -> Iterator[Finding]:
         subject = f"CustomResourceDefinition {definition_name(resource)}"
-        mend = _mend(cluster, resource, definition)
+        fix = _fix(cluster, resource, definition)
         conditions = {
             one.get("type"): one for one in (definition.get("status") or {}).get("conditions") or [] if one.get("type")
         }
@@ -91,10 +91,10 @@ class Definitions:
                 subject,
                 f"does not serve {resource.version}, which this version of Berth speaks",
                 f"reads and writes of {resource.plural} answer 404",
-                mend,
+                fix,
             )
         elif resource != NETWORK_ATTACHMENTS:
-            yield from self._shipped(subject, compare(read_definitions([resource])[0], definition), mend)
+            yield from self._shipped(subject, compare(read_definitions([resource])[0], definition), fix)
         stored = set((definition.get("status") or {}).get("storedVersions") or [])
         if resource != NETWORK_ATTACHMENTS and (old := sorted(stored - {resource.version})):
             yield Finding(
@@ -106,7 +106,7 @@ class Definitions:
                 _rewrite(resource),
             )
 
-    def _shipped(self, subject: str, found: Differences, mend: str) -> Iterator[Finding]:
+    def _shipped(self, subject: str, found: Differences, fix: str) -> Iterator[Finding]:
         if found.missing or found.changed:
             parts = [f"lacks {listed(list(found.missing))}"] if found.missing else []
             parts += [f"differs in {listed(list(found.changed))}"] if found.changed else []
@@ -116,14 +116,14 @@ class Definitions:
                 else "the API server checks objects by other rules than Berth does"
             )
             message = f"is not that of this version: {'; '.join(parts)}"
-            yield Finding(self.name, Severity.warning, subject, message, consequence, mend)
+            yield Finding(self.name, Severity.warning, subject, message, consequence, fix)
         elif found.unknown:
             message = f"is newer than this berth: it also has {listed(list(found.unknown))}"
             yield Finding(self.name, Severity.info, subject, message, "ask the doctor of the version that is installed")
 
 
 async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
-    """What the roles need; kinds of which a part is there are needed as a whole, whoever runs for them."""
+    """The kinds that the roles need; if one kind of a group is present, all of the group, whatever roles run."""
     try:
         roles = set(await expected_roles(cluster))
         if await registered(cluster):
@@ -137,7 +137,7 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
     return list(dict.fromkeys(wanted))
 
 
-def _mend(cluster: Cluster, resource: Resource, definition: JSON) -> str:
+def _fix(cluster: Cluster, resource: Resource, definition: JSON) -> str:
     if resource == NETWORK_ATTACHMENTS:
         return MULTUS
     if (definition["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == "Helm":

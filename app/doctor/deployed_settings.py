@@ -1,6 +1,6 @@
-"""What the installed webhook and controller were told: settings, read off the arguments and variables of Deployments.
+"""Reads the settings of the installed webhook and controller from the arguments and variables of their Deployments.
 
-A value that Berth would refuse counts as not given: that Deployment does not run, which is another check's business.
+A value that Berth would refuse counts as not given: that Deployment does not run, and another check reports it.
 """
 
 from __future__ import annotations

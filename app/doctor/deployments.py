@@ -50,14 +50,14 @@ async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator
         return
     try:
         ours = await registered(cluster)
-        nobody = [one for one in ours if one.fails_closed and not await _serviced(cluster, one)]
+        unserved = [one for one in ours if one.fails_closed and not await _serviced(cluster, one)]
         calling = ours or await of_all_releases(cluster)
     except ApiError:
-        nobody, calling = [], []
-    if nobody:
+        unserved, calling = [], []
+    if unserved:
         text = f"runs no role in namespace {cluster.namespace}, and what its registrations call is not there"
         follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
-        command = unregister(*(one.name for one in nobody))
+        command = unregister(*(one.name for one in unserved))
         yield Finding(_CHECK, Severity.error, "Berth", text, follows, command)
         return
     if cluster.roles:
@@ -80,7 +80,7 @@ async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator
 
 
 async def _serviced(cluster: Cluster, one: Registered) -> bool:
-    """Whether the Service is there that it calls; a URL may be anybody's."""
+    """Whether the Service that it calls exists; a URL counts as served, because it is not checked."""
     return one.service is None or await cluster.get(SERVICES, one.service[1], namespace=one.service[0]) is not None
 
 

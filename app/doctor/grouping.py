@@ -1,4 +1,4 @@
-"""Pods told by who made them: those of one owner that lack the same are one finding, however many they are."""
+"""Groups Pods by owner: Pods of one owner that lack the same thing are one finding."""
 
 from __future__ import annotations
 

@@ -34,31 +34,31 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
     role = BY_NAME[one.role]
     name = role.lease
     subject = f"Lease {namespace}/{name}"
-    mend = restart(one.namespace, one.name)
+    fix = restart(one.namespace, one.name)
     lease = await cluster.get(LEASES, name, namespace=namespace)
     spec = (lease or {}).get("spec") or {}
     holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
     if lease is None or not holder or renewed is None:
-        text = "is not there: no replica ever worked" if lease is None else "is held by nobody"
+        text = "is not there: no replica ever worked" if lease is None else "has no holder"
         if holder:
             text = f"is held by {plain(holder)}, which does not say when it renewed it: no replica takes it over"
-            mend = kubectl("delete", "lease", name, namespace=namespace)
-        return Finding(_CHECK, Severity.error, subject, text, role.when_idle, mend)
+            fix = kubectl("delete", "lease", name, namespace=namespace)
+        return Finding(_CHECK, Severity.error, subject, text, role.when_idle, fix)
     age, duration = there - renewed, timedelta(seconds=spec.get("leaseDurationSeconds") or 15)
     if age > duration:
         text = f"was last renewed {age.total_seconds():.0f} s ago by {holder}, and is good for {duration.seconds} s"
         consequence = f"no replica works, or its node's clock is behind: {role.when_idle}"
-        return Finding(_CHECK, Severity.error, subject, text, consequence, mend)
+        return Finding(_CHECK, Severity.error, subject, text, consequence, fix)
     if age < -NOTICED:
         text = f"is renewed by {holder} with a time {-age.total_seconds():.0f} s ahead of the API server's"
         consequence = "that node's clock is wrong; ages and certificates from there are off"
-        return Finding(_CHECK, Severity.warning, subject, text, consequence, await _clock_mend(cluster, one, holder))
+        return Finding(_CHECK, Severity.warning, subject, text, consequence, await _clock_fix(cluster, one, holder))
     transitions = spec.get("leaseTransitions") or 0
     text = f"is held by {holder}, renewed {max(0.0, age.total_seconds()):.0f} s ago, {transitions} changes so far"
     return Finding(_CHECK, Severity.ok, subject, text)
 
 
-async def _clock_mend(cluster: Cluster, one: Installed, holder: str) -> str:
+async def _clock_fix(cluster: Cluster, one: Installed, holder: str) -> str:
     """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs; shows the nodes where it is not known."""
     pod = holder.rpartition("_")[0]
     try:

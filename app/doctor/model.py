@@ -1,6 +1,6 @@
-"""What a check finds, and what a check is: the seam between the checks and whoever runs them.
+"""The types `Finding` and `Check`: the interface between the checks and the code that runs them.
 
-Values only; nothing acts here.
+Values only; this module has no side effects.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ class Severity(IntEnum):
 class Finding:
     """One thing that a check saw.
 
-    `subject` is what it is about, as `Kind namespace/name`; `message` one sentence without the subject. What is worse
-    than info has a `consequence` (what does or will go wrong) and, wherever one mends it, a `command` that can be
-    pasted into a shell. `check` is the name of the check.
+    `subject` is what it is about, as `Kind namespace/name`; `message` is one sentence without the subject. A finding
+    worse than info has a `consequence` (what does or will go wrong) and, if a command can fix it, a `command` that can
+    be pasted into a shell. `check` is the name of the check.
     """
 
     check: str

@@ -1,4 +1,4 @@
-"""Which namespaces the webhooks leave out: those that must be, none of those that must not be."""
+"""Checks which namespaces the webhooks leave out: all that must be left out, and none that must not be."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import NAME_LABEL, labels, listed, namespace_labels
-from app.doctor.remediation import edited, mend
+from app.doctor.remediation import edited, fix
 from app.doctor.running import unchecked
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
@@ -51,7 +51,7 @@ def _must_be_exempt(cluster: Cluster, one: Registered, pods: Sequence[Registered
         "while Berth is away no Pod can be created there, Berth's own among them: the cluster cannot heal itself"
         if one.fails_closed
         else "each Pod of the system waits for Berth, and for its timeout while Berth is away",
-        mend(
+        fix(
             cluster,
             one,
             "namespaceSelector",
@@ -75,10 +75,13 @@ def _exempting(one: Registered, selector: JSON) -> JSON:
 
 
 def _whole(one: Registered, pods: Sequence[Registered]) -> JSON:
-    """What a selector that somebody emptied held besides names: the opt-out, and tenants that another one is for."""
+    """The selector for a webhook whose selector was emptied, without names of namespaces.
+
+    It leaves out namespaces that opted out, and tenants' namespaces if another webhook is for these alone.
+    """
     expressions = [{"key": INJECT, "operator": "NotIn", "values": ["false"]}]
-    nobodys, tenants = {NAME_LABEL: "default"}, {NAME_LABEL: "default", TENANT_LABEL: "any"}
-    if any(pod.selects_namespace(tenants) and not pod.selects_namespace(nobodys) for pod in pods if pod != one):
+    plain, tenants = {NAME_LABEL: "default"}, {NAME_LABEL: "default", TENANT_LABEL: "any"}
+    if any(pod.selects_namespace(tenants) and not pod.selects_namespace(plain) for pod in pods if pod != one):
         expressions.append({"key": TENANT_LABEL, "operator": "DoesNotExist"})
     return {"matchExpressions": expressions}
 
@@ -90,7 +93,10 @@ def _leaves_out_by_name(expression: JSON) -> bool:
 def _tenants(
     cluster: Cluster, pods: Sequence[Registered], namespaces: Sequence[JSON], *, confined: bool
 ) -> Iterator[Finding]:
-    """Every tenant's namespace is some webhook's; where tenants are confined, one's that nobody can opt out of."""
+    """Findings for tenants' namespaces that no webhook selects.
+
+    Where tenants are confined, also for those whose Pods can opt out of every webhook that selects them.
+    """
     of_tenants = [namespace for namespace in namespaces if tenant_of(namespace)]
     hidden = [one for one in of_tenants if not any(pod.selects_namespace(namespace_labels(one)) for pod in pods)]
     for namespace in of_tenants:
@@ -114,7 +120,7 @@ def _tenants(
                 f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them",
                 "a Pod that opts out runs on any tenant's nodes",
                 _bind(namespace, tenant, pods)
-                or mend(cluster, calling[0], "objectSelector", {}, values=("webhook.args.confineTenants=true",)),
+                or fix(cluster, calling[0], "objectSelector", {}, values=("webhook.args.confineTenants=true",)),
             )
 
 
@@ -129,7 +135,10 @@ def _bind(namespace: JSON, tenant: str, pods: Sequence[Registered]) -> str:
 
 
 def _unhide(cluster: Cluster, namespace: JSON, one: Registered, hidden: Sequence[JSON]) -> str:
-    """Lets it in, and with it whoever else is left out by the selector: of several commands the last would count."""
+    """The command that has the selector match the namespace.
+
+    It also adds the other namespaces of `hidden`: of separate commands the last would overwrite the rest.
+    """
     name = namespace["metadata"]["name"]
     if (labels(namespace).get(INJECT) or "") == "false":
         return f"kubectl label namespace {name} {INJECT}-"
@@ -141,7 +150,7 @@ def _unhide(cluster: Cluster, namespace: JSON, one: Registered, hidden: Sequence
     names = [name for name in wanted["matchExpressions"][-1]["values"] if name not in _exempt(one)]
     # What was edited away by hand must not become the release's value.
     values = () if edited(one.configuration) else (f"webhook.exemptNamespaces={{{','.join(names)}}}",)
-    return mend(cluster, one, "namespaceSelector", wanted, values=values)
+    return fix(cluster, one, "namespaceSelector", wanted, values=values)
 
 
 def _admitting(selector: JSON, namespace: JSON) -> JSON:

@@ -61,7 +61,7 @@ def age(obj: JSON, now: datetime) -> float:
 
 
 def unchanged(obj: JSON, now: datetime) -> float:
-    """Seconds since somebody changed more than its status, as the managers of its fields tell; else its age."""
+    """Seconds since the last change outside of the status, by the times in managedFields; without these, its age."""
     entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]
     changes = [when for entry in entries if (when := moment(entry.get("time")))]
     return (now - max(changes)).total_seconds() if changes else age(obj, now)
@@ -89,7 +89,7 @@ def namespace_labels(namespace: JSON) -> dict[str, str]:
 
 
 def unseen(obj: JSON) -> bool:
-    """Whether its spec changed after whoever writes its status looked at it."""
+    """Whether the spec has changed since the generation that its status observed."""
     return (status(obj).get("observedGeneration") or 0) < (obj["metadata"].get("generation") or 0)
 
 

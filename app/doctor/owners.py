@@ -1,4 +1,4 @@
-"""Who makes a Pod, and so the command that has it made anew: only a Pod that is created is injected into."""
+"""Finds the owner of a Pod, and builds the command that recreates the Pod: only new Pods are injected into."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESTARTED = {"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonS
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What made a Pod: a controller, or nobody, and then the Pod itself."""
+    """The controller that created a Pod; for a Pod without a controller, the Pod itself."""
 
     kind: str
     namespace: str

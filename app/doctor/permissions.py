@@ -1,7 +1,7 @@
 """Check `permissions`: may each role do what it needs, and nothing that would make its token dangerous.
 
-Asked of the API server as the role itself (impersonated), so that whatever authorizes there is what answers. Asking is
-all that is done as somebody else.
+The doctor impersonates the role and asks the API server, so that every authorizer of the API server counts. It does
+nothing else while it impersonates.
 """
 
 from __future__ import annotations

@@ -67,7 +67,8 @@ class Pods:
         ]
         findings += await self._denied(cluster, planner, asked, told={one.subject for one in findings})
         if beyond:
-            text = f"{several(beyond, 'more Pod')} of other owners lack something: mend the above, then ask again"
+            more = several(beyond, "more Pod")
+            text = f"{more} of other owners lack something: fix the above, then run the doctor again"
             findings.append(Finding(self.name, max(one.severity for one in findings), "", text, "as above"))
         if seen and not findings:
             text = "1 Pod has all that it needs" if seen == 1 else f"{seen} Pods have all that they need"

@@ -88,7 +88,7 @@ async def _read(cluster: Cluster, called: Sequence[Registered], error: ApiError,
             named.subject,
             f"the API server cannot call Berth: {reason}",
             consequence,
-            await _mend(cluster, named),
+            await _fix(cluster, named),
         )
     if error.status == 404:
         return None
@@ -96,7 +96,7 @@ async def _read(cluster: Cluster, called: Sequence[Registered], error: ApiError,
         return unchecked(_CHECK, error)
     if error.status == 0:
         return unchecked(_CHECK, error, subject=called[0].subject)
-    message = f"not tried: {kind} was refused by somebody else: {text}"
+    message = f"not tried: {kind} was refused for another reason: {text}"
     return Finding(_CHECK, Severity.info, called[0].subject, message)
 
 
@@ -111,8 +111,8 @@ def _plain(reason: str) -> str:
     return f"{before}it answers with an error of the server: {plain(said)}"
 
 
-async def _mend(cluster: Cluster, one: Registered) -> str:
-    """To the Pods that should have answered; what is wrong with trust, `certificate` says with its own command."""
+async def _fix(cluster: Cluster, one: Registered) -> str:
+    """The command that shows the Pods that should have answered; the check `certificate` reports problems of trust."""
     if one.service is None:
         return f"curl --insecure {one.url}"
     try:
@@ -152,7 +152,7 @@ async def _labels(cluster: Cluster, name: str) -> dict[str, str]:
 
 
 def _pod() -> JSON:
-    """It asks for a network that nobody has."""
+    """A Pod that asks for a network that does not exist."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",

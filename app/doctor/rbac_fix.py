@@ -1,4 +1,4 @@
-"""The commands that give a role a right that it lacks, or take one that it should not have; and whence it has one."""
+"""Builds commands that grant a missing right to a role or revoke an excessive one; finds the binding that grants it."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def in_tenants_namespace(role: str, namespace: str, account: str, tenants: str) 
 
 
 async def revoke(cluster: Cluster, given: Grant, namespace: str, account: str) -> str:
-    """Takes the account out of the binding; the binding goes where it binds nobody else."""
+    """The command that removes the account from the binding, or deletes a binding without other subjects."""
     user = f"system:serviceaccount:{namespace}:{account}"
     resource = ROLE_BINDINGS if given.namespace else CLUSTER_ROLE_BINDINGS
     try:

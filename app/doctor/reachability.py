@@ -1,7 +1,7 @@
-"""Check `reachability`: is there somebody behind each registration, and does the API server get an answer.
+"""Check `reachability`: does each registration lead to a ready Pod, and does the API server get an answer.
 
-The second is asked of the API server itself, with objects that Berth refuses, in dry runs: nothing is stored, and a
-refusal by Berth is the proof.
+For the second question, the doctor sends the API server objects that Berth refuses, in dry runs: nothing is stored, and
+a refusal by Berth is the proof.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
     selector = f"kubernetes.io/service-name={service}"
     slices = await cluster.listed(_SLICES, namespace=namespace, label_selector=selector)
     if slices:
-        # A condition that is not told counts as ready.
+        # An endpoint without the condition counts as ready.
         return any(
             (endpoint.get("conditions") or {}).get("ready") is not False
             for one in slices
@@ -95,7 +95,10 @@ async def _webhooks(cluster: Cluster, namespace: str) -> list[Installed]:
 
 
 async def _recreate(cluster: Cluster, calling: Sequence[Registered]) -> str:
-    """Has whoever installed the Service write it again; a registration whose Service nobody owns can only go."""
+    """The command that writes the Service again, by the method of the installation.
+
+    A registration whose Service has no owner is deleted.
+    """
     one = calling[0]
     if one.installer_name and one.service:
         return certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])

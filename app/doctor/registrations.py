@@ -1,6 +1,6 @@
-"""Check `registrations`: do the webhook configurations have Berth called for what it must see, and for nothing else.
+"""Check `registrations`: do the webhook configurations call Berth for all objects that it must see, and for no others.
 
-Whom they trust is `certificate`'s, whether anybody answers `reachability`'s.
+The check `certificate` covers the CAs that they trust, `reachability` whether Berth answers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from app.doctor.installed import expected_roles, installed, released
 from app.doctor.isolation import isolation_findings
 from app.doctor.model import Finding, Severity
 from app.doctor.namespaces import namespace_findings
-from app.doctor.remediation import mend
+from app.doctor.remediation import fix
 from app.doctor.rivals import rivals
 from app.doctor.uninstalling import unfinished
 from app.doctor.webhook_config import deadline_of, judge
@@ -76,10 +76,10 @@ async def _absent(cluster: Cluster, found: Sequence[Registered]) -> AsyncIterato
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
-    """The command that writes the registrations, as whoever installed it does."""
+    """The command that writes the registrations, by the method of the installation."""
     kept = next((one for one in found if one.installer_name), None)
     if kept is not None:
-        # It writes the registration that is there as well: its policy is to stay.
+        # The command also writes the existing registration again: it keeps its failurePolicy.
         policy = kept.webhook.get("failurePolicy") or "Fail"
         return certs_install(cluster.namespace, kept.installer_name, failure_policy=policy)
     try:
@@ -122,7 +122,7 @@ async def _unchecked_kinds(cluster: Cluster, found: Sequence[Registered]) -> lis
                     validating[0].subject,
                     f"Berth is not asked about the {' and '.join(unasked)} of {resource.plural}",
                     f"broken {resource.plural} are stored, and found out when they are used",
-                    mend(cluster, validating[0], "rules/-", rule),
+                    fix(cluster, validating[0], "rules/-", rule),
                 )
             )
     return findings

@@ -1,8 +1,8 @@
-"""How a registration is put right by whoever owns it, so that the owner's next upgrade does not stumble over it. Pure.
+"""Commands that correct a webhook registration without a conflict in the owner's next `helm upgrade`. Pure.
 
-Helm applies on the server's side: a field that kubectl has written is refused to the next upgrade (Helm 4), and what
-kubectl would write is lost by it (Helm 3). What the chart owns is therefore taken back from the release's own manifest,
-with the release's own values, and what is wrong in these is changed by an upgrade.
+Helm 4 uses server-side apply: its next upgrade fails with a conflict on a field that kubectl has written. Helm 3
+overwrites such a field. For objects of the chart, a command therefore applies the release's own manifest under the name
+of Helm's field manager. Wrong values of the release are changed by `helm upgrade`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,21 @@ _HELM = "helm"
 _NOTE = "f:meta.helm.sh/release-name"
 
 
-def mend(cluster: Cluster, one: Registered, field: str, value: object, *, values: tuple[str, ...] = ()) -> str:
-    """Sets a field of a webhook to `value`; where the chart owns it, as the chart has it with these `values`."""
+def fix(cluster: Cluster, one: Registered, field: str, value: object, *, values: tuple[str, ...] = ()) -> str:
+    """The command that sets a field of a webhook to `value`.
+
+    For a webhook of the chart, the command restores the chart's state, with these `values` changed.
+    """
     if not one.by_chart:
         return patch_webhook(one, field, value)
     return again(cluster, one, *values)
 
 
 def again(cluster: Cluster, one: Registered, *values: str) -> str:
-    """Has a configuration of the chart be as the chart has it, whoever wrote into it, with these `values` changed."""
+    """The command that restores a configuration to the chart's state, with these `values` changed.
+
+    Fields that other managers have written are overwritten.
+    """
     if not edited(one.configuration):
         return helm_upgrade(cluster, *values)
     component = labels(one.configuration).get(COMPONENT) or "webhook"
@@ -48,10 +54,10 @@ def again(cluster: Cluster, one: Registered, *values: str) -> str:
 
 
 def retake(cluster: Cluster, example: JSON, selector: str, *values: str) -> str:
-    """Has the objects of the release that the selector matches be as the release has them, `example` among them."""
+    """The command that restores the objects of the release that match the selector; `example` is one of them."""
     apply = f"kubectl apply --server-side --force-conflicts --field-manager={shlex.quote(_owner(example))}"
     manifest = f"helm get manifest {cluster.release} --namespace {cluster.namespace}"
-    # Helm's own notes on its objects are in no manifest, and come back with the upgrade.
+    # The manifest lacks the annotations that Helm adds to its objects; the upgrade adds them again.
     return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
 
 
@@ -62,9 +68,10 @@ def value_of(one: Registered, name: str, value: object) -> tuple[str, ...]:
 
 
 def recreate(cluster: Cluster, one: Registered, *values: str, present: bool) -> str:
-    """Has what a registration calls be made again by the release that owns it; what none owns is nobody's to answer.
+    """The command that has the release create again what a registration calls.
 
-    `present` is whether there is a release to upgrade.
+    Without a release that could own it, the command deletes the registration. `present` is whether there is a release
+    to upgrade.
     """
     if present or one.by_chart:
         return helm(cluster, *values, present=present)
@@ -72,7 +79,7 @@ def recreate(cluster: Cluster, one: Registered, *values: str, present: bool) -> 
 
 
 def edited(configuration: JSON) -> bool:
-    """Whether somebody but Helm has written more into its webhooks than a caBundle; where that is not told, yes."""
+    """Whether a manager other than Helm has written more than a caBundle; True without managedFields."""
     entries = configuration["metadata"].get("managedFields")
     if not entries:
         return True
@@ -88,7 +95,7 @@ def _writes(fields: Any) -> bool:
 
 
 def _owner(configuration: JSON) -> str:
-    """The name under which Helm writes: that of its program."""
+    """The name of Helm's field manager: the manager of Helm's annotation, else the default."""
     for entry in configuration["metadata"].get("managedFields") or ():
         metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
         if _NOTE in (metadata.get("f:annotations") or {}):

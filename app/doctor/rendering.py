@@ -1,6 +1,6 @@
 """Writes findings for people and for programs. Pure: findings in, styled lines out.
 
-A line is text and a style ("" for none); whether styles show is decided by whoever prints.
+A line is text and a style ("" for none). The caller decides whether it prints styles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who else injects into the same Pods: another release of Berth, another registration of this one, another injector."""
+"""Finds others that inject into the same Pods: another release of Berth, another registration, another injector."""
 
 from __future__ import annotations
 

@@ -25,7 +25,10 @@ _CHECK = "certificate"
 
 
 async def role_certificates(cluster: Cluster, roles: dict[str, list[Installed]]) -> list[Finding]:
-    """What has expired, and what nobody renewed in its last quarter. A Secret that is missing is the Pods' finding."""
+    """Findings for certificates that have expired, or that were not renewed before the last quarter of their lifetime.
+
+    The check of the Pods reports a missing Secret.
+    """
     findings = []
     for role in (known for known in ROLES if known.when_expired):
         for one in roles.get(role.name, []):
@@ -43,23 +46,23 @@ async def _judged(cluster: Cluster, one: Installed, name: str, roles: dict[str, 
     except ApiError as error:
         return [unchecked(_CHECK, error)]
     except (binascii.Error, ValueError, UsageError) as error:
-        text, mend = f"its certificate cannot be read: {error}", _mend(one, None, roles)
-        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, mend)]
+        text, fix = f"its certificate cannot be read: {error}", _fix(one, None, roles)
+        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, fix)]
     if not certificates:
         return []
     leaf, now = certificates[0], cluster.now()
     end, life = leaf.not_valid_after_utc, leaf.not_valid_after_utc - leaf.not_valid_before_utc
-    mend = _mend(one, leaf, roles)
+    fix = _fix(one, leaf, roles)
     if now >= end:
         text = f"its certificate expired on {stamp(end)}"
-        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, mend)]
+        return [Finding(_CHECK, Severity.error, subject, text, BY_NAME[one.role].when_expired, fix)]
     if now > end - life / 4:
         text = f"its certificate expires on {stamp(end)}; its renewal was due on {stamp(renewal_due(leaf))}"
-        return [Finding(_CHECK, Severity.warning, subject, text, f"then {BY_NAME[one.role].when_expired}", mend)]
+        return [Finding(_CHECK, Severity.warning, subject, text, f"then {BY_NAME[one.role].when_expired}", fix)]
     return []
 
 
-def _mend(one: Installed, leaf: x509.Certificate | None, roles: dict[str, list[Installed]]) -> str:
+def _fix(one: Installed, leaf: x509.Certificate | None, roles: dict[str, list[Installed]]) -> str:
     if one.role == "gateway":
         keepers = roles.get("certificates")
         if keepers:

@@ -1,7 +1,7 @@
-"""Check `rules`: rules and UVS objects that do not do what they say, as their statuses tell, or that nobody looks at.
+"""Check `rules`: rules and UVS objects whose status reports a problem, or whose status is out of date.
 
-In an infra cluster the stored rules, in a tenant's cluster what its users wrote. The judgment is that of the controller
-and of the agent; here it is only found.
+In an infra cluster it reads the stored rules, in a tenant's cluster the objects that its users wrote. The controller
+and the agent judge these objects and write the statuses; this check reports what the statuses say.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ class Rules:
                 findings.append(await self._late(cluster, resource, role, first, late))
         if len(findings) > _MOST:
             findings.sort(key=lambda one: -one.severity)
-            text = f"{len(findings) - _MOST} more findings about rules are not shown: mend the above, then ask again"
+            more = len(findings) - _MOST
+            text = f"{more} more findings about rules are not shown: fix the above, then run the doctor again"
             findings[_MOST:] = [Finding(self.name, findings[_MOST].severity, "", text, "as above")]
         if count and not findings:
             findings.append(
@@ -104,7 +105,7 @@ class Rules:
             self.name,
             Severity.error,
             subject(resource.kind, first) + others,
-            f"changed, and for more than {PATIENCE / 60:.0f} minutes nobody has looked at it"
+            f"changed more than {PATIENCE / 60:.0f} minutes ago, and the {role} has not processed the change"
             + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
             "it has no effect yet, or one that its author took back",
             restart(running.namespace, running.name)

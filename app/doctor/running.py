@@ -1,4 +1,4 @@
-"""Runs checks at the same time, each for itself: what one cannot find out does not keep another from answering."""
+"""Runs checks concurrently and independently: a check that fails does not keep the others from reporting."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def examine(cluster: Cluster, checks: Sequence[Check]) -> list[Finding]:
     found = await asyncio.gather(*(_run(cluster, check) for check in checks))
     once: dict[tuple[str, str], Finding] = {}
     for finding in (finding for findings in found for finding in findings):
-        # What several checks stumble upon (a right that is missing) is said by the first of them.
+        # A problem that several checks meet (a missing right) is reported once, by the first of them.
         once.setdefault((finding.subject, finding.message), finding)
     return sorted(once.values(), key=lambda finding: -finding.severity)
 
@@ -61,7 +61,7 @@ def unchecked(check: str, error: ApiError, *, subject: str = "") -> Finding:
         Severity.warning,
         subject or what,
         f"not checked: you have no right to {verb} {kind} {where}",
-        "what is wrong here stays unseen; run the doctor as somebody who has this right",
+        "what is wrong here stays unseen; run the doctor as a user who has this right",
         f"kubectl auth can-i {verb} {what} {scope}",
     )
 

@@ -88,7 +88,10 @@ def _consequence(problem: str) -> str:
 
 
 async def _dangling(cluster: Cluster, switches: Switches) -> list[str]:
-    """The networks of injections whose attachments do not exist; those of the Pod's own namespace nobody can know."""
+    """The networks of injections whose attachments do not exist.
+
+    A network without a namespace is looked up in the Pod's own namespace, and is not checked here.
+    """
     missing: dict[tuple[str, str], str] = {}
     for entry in switches.injections:
         for namespace, name in _networks(entry):

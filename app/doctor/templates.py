@@ -1,6 +1,6 @@
-"""Templates whose Pods the webhook denies: there is no Pod to look at, only an owner that waits for one.
+"""Finds owners whose Pods the webhook denies: such Pods do not exist, so the templates of the owners are checked.
 
-Whether a Pod would be denied is asked of the same planner as about Pods that exist.
+The planner that judges existing Pods also judges these.
 """
 
 from __future__ import annotations

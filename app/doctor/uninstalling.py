@@ -1,4 +1,4 @@
-"""An uninstallation that stopped at its hook: the release can be neither upgraded nor installed, and is called."""
+"""Finds an uninstallation whose hook Job did not complete: the registrations remain, and Helm upgrades fail."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""On what terms the API server calls a webhook: how long it waits, what it does without an answer, what for."""
+"""Checks how the API server calls a webhook: timeout, failurePolicy, path, rules and the other terms of the call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import plain
-from app.doctor.remediation import mend, value_of
+from app.doctor.remediation import fix, value_of
 from app.doctor.webhooks import Registered
 from app.errors import ApiError
 
@@ -49,7 +49,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             else "while Berth is away, broken attachments and rules are stored"
         )
         severity = Severity.warning if confines else Severity.info
-        command = mend(cluster, one, "failurePolicy", "Fail", values=value_of(one, "failurePolicy", "Fail"))
+        command = fix(cluster, one, "failurePolicy", "Fail", values=value_of(one, "failurePolicy", "Fail"))
         yield Finding(_CHECK, severity, one.subject, "failurePolicy is Ignore", consequence, command)
     timeout = webhook.get("timeoutSeconds") or 10
     if timeout * _OF_TIMEOUT < deadline:
@@ -60,7 +60,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             one.subject,
             f"timeoutSeconds is {timeout}: reviews have {timeout * _OF_TIMEOUT:g} s instead of {deadline:g} s",
             "Berth waits less long for an attachment that is just being made, before it says that there is none",
-            mend(cluster, one, "timeoutSeconds", wanted, values=value_of(one, "timeoutSeconds", wanted)),
+            fix(cluster, one, "timeoutSeconds", wanted, values=value_of(one, "timeoutSeconds", wanted)),
         )
     if one.mutating and webhook.get("reinvocationPolicy") != "IfNeeded":
         yield Finding(
@@ -69,7 +69,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             one.subject,
             "reinvocationPolicy is Never",
             "containers and annotations that later webhooks add get nothing injected",
-            mend(cluster, one, "reinvocationPolicy", "IfNeeded"),
+            fix(cluster, one, "reinvocationPolicy", "IfNeeded"),
         )
     if "v1" not in (webhook.get("admissionReviewVersions") or []):
         yield Finding(
@@ -78,7 +78,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             one.subject,
             "admissionReviewVersions lacks v1, the only one that Berth speaks",
             "every call fails",
-            mend(cluster, one, "admissionReviewVersions", ["v1"]),
+            fix(cluster, one, "admissionReviewVersions", ["v1"]),
         )
     if (said := webhook.get("sideEffects")) not in _HARMLESS:
         yield Finding(
@@ -87,7 +87,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             one.subject,
             f"sideEffects is {said}",
             "the API server refuses every dry run of what it is called for, such as kubectl diff",
-            mend(cluster, one, "sideEffects", "NoneOnDryRun"),
+            fix(cluster, one, "sideEffects", "NoneOnDryRun"),
         )
     if one.mutating and not one.covers("", "pods", "CREATE"):
         rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
@@ -97,7 +97,7 @@ def judge(cluster: Cluster, one: Registered, *, deadline: float) -> Iterator[Fin
             one.subject,
             "its rules do not name the creation of Pods",
             "Berth is not called for Pods by it, and injects nothing",
-            mend(cluster, one, "rules", [rule]),
+            fix(cluster, one, "rules", [rule]),
         )
 
 
@@ -112,10 +112,10 @@ def _path(cluster: Cluster, one: Registered) -> Iterator[Finding]:
             one.subject,
             f"calls the path {plain(path)} of the Service, where Berth answers at {wanted}",
             "every call fails" + (", and what it is called for cannot be created" if one.fails_closed else ""),
-            mend(cluster, one, "clientConfig/service/path", wanted),
+            fix(cluster, one, "clientConfig/service/path", wanted),
         )
 
 
 def _only_tenants(one: Registered) -> bool:
-    """It is not called for namespaces that nobody labeled."""
+    """Whether it is not called for a namespace that has only the label of the API server."""
     return not one.selects_namespace({"kubernetes.io/metadata.name": "default"})

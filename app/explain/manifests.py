@@ -100,7 +100,7 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
 
 
 def _is_meant(obj: JSON) -> bool:
-    """Whether the group, where one is given, is the kind's own; unknown kinds are judged by whoever sorts them."""
+    """Whether the group, where one is given, is the kind's own; True for unknown kinds, which the caller handles."""
     version, groups = obj.get("apiVersion"), _GROUPS.get(obj["kind"])
     return not groups or not isinstance(version, str) or not version or version.rpartition("/")[0] in groups
 

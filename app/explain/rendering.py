@@ -1,6 +1,6 @@
 """Writes what was explained in the five forms of `berth explain`. Pure: results in, styled lines out.
 
-A line is text and a style ("" for none); whether styles show is decided by whoever prints.
+A line is text and a style ("" for none). The caller decides whether it prints styles.
 """
 
 from __future__ import annotations

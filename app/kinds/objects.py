@@ -1,6 +1,6 @@
-"""Validation of built-in objects by kind, in the API server's words: what somebody may hand to a cluster as a whole.
+"""Validation of whole built-in objects by kind, with the messages of the API server. Pure.
 
-Takes an object that `shapes` decoded and `defaults` completed. Metadata is checked by `names.check_metadata`. Pure.
+Takes an object that `shapes` decoded and `defaults` completed. `names.check_metadata` checks the metadata.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What Berth asks of an API server, as a Protocol: the seam at which tests, the sandbox and the transport meet."""
+"""The Protocol of the API client that Berth uses. Tests, the sandbox and the transport implement it."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ log = structlog.get_logger(__name__)
 _PATIENCE = 600.0
 """Seconds for which one that cannot be written is tried again."""
 _MUTE = 600.0
-"""Seconds for which nobody asks again where Events may not be written."""
+"""Seconds without another attempt after the API server has refused to let the role write Events."""
 _NAMES = 4096
 """Objects, and namespaces, whose budgets are remembered."""
 
@@ -205,7 +205,7 @@ class EventRecorder:
         return self._muted_until is not None and self._clock() < self._muted_until
 
     def _mute(self, error: ApiError) -> None:
-        """Whoever may not write Events asks rarely and says so once: that may be how somebody wants it."""
+        """Pause all Events after a refusal, logged once: the role may lack the permission on purpose."""
         if self._muted_until is None:
             log.info("no events: the role may not write them (create, patch)", error=str(error))
         self._muted_until = self._clock() + _MUTE

@@ -1,6 +1,6 @@
-"""Writes core/v1 Events: a new one, or a higher count in the one that says the same already.
+"""Writes core/v1 Events: a new one, or a higher count in an Event that says the same already.
 
-Owns the shape of an Event and the memory of those that were written. It asks once; to try again is the recorder's.
+It builds the Events and remembers those that were written. It makes one attempt; the recorder retries.
 """
 
 from __future__ import annotations

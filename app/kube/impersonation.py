@@ -1,4 +1,4 @@
-"""Acting as somebody else: what a kubeconfig's `as` fields, or a caller, ask for, as the headers that say so.
+"""Impersonation: turns a kubeconfig's `as` fields, or what a caller asks for, into HTTP headers.
 
 Pure. The names are those of https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation.
 """

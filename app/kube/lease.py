@@ -37,7 +37,7 @@ _CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 LONGEST = 300
-"""Seconds. Whoever holds a Lease renews it within this time, whatever the record says of its duration."""
+"""Seconds. Every holder renews its Lease within this time, also if the record has a longer duration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class LeaderElector:
         self._fence = Fence(lambda: False)
         self._leading = False
         self.problem = "not looked at yet"
-        """Why the last attempt to read or write the Lease failed; "" where the API answered, whoever holds it."""
+        """Why the last attempt to read or write the Lease failed; "" where the API answered, also for a rival's."""
 
     @property
     def leading(self) -> bool:
@@ -144,7 +144,7 @@ class LeaderElector:
                 async with asyncio.timeout(left):
                     renewed = await self._try()
                     if not renewed and self._lease is None:
-                        # Somebody else wrote, or the Lease is gone: look at once, it may not be ours any more.
+                        # Another client wrote the Lease, or deleted it. Read it at once: the holder may have changed.
                         renewed = await self._try()
             except TimeoutError:
                 continue
@@ -164,7 +164,7 @@ class LeaderElector:
         await asyncio.sleep(self._timing.retry_period * (1 + 0.2 * self._random()))
 
     async def _try(self) -> bool:
-        """One attempt to take or renew; False if somebody else holds it, or on any fault of the API."""
+        """One attempt to take or renew; False if a rival holds the Lease, or on any fault of the API."""
         try:
             if self._lease is None or self._holder() != self._identity:
                 await self._read()
@@ -189,7 +189,7 @@ class LeaderElector:
         return True
 
     def _doubt(self) -> None:
-        """Whose the Lease is now is not known; where it is gone, it may have been somebody's since our last look."""
+        """Forget the Lease, whose holder is unknown now. A rival may have held it, also if it was deleted since."""
         self._lease = None
         self._vacant_at = self._clock() + math.ceil(self._timing.duration)
 
@@ -207,15 +207,15 @@ class LeaderElector:
         if self._lease is not None:
             seconds = self._spec().get("leaseDurationSeconds")
             ours = math.ceil(self._timing.duration)
-            # A record that was written by hand, or damaged, must not lock everybody out for a day.
+            # A record with a wrong duration, written by hand, must not keep all replicas waiting for a day.
             duration = min(max(seconds, 1), max(LONGEST, ours)) if isinstance(seconds, int) else ours
             rival = self._holder() not in ("", self._identity)
             self._vacant_at = self._seen_at + duration if rival else 0.0
 
     def _free(self) -> bool:
-        """Ours, nobody's, or unchanged for its whole duration by our own clock.
+        """Whether the Lease is ours, has no holder, or was unchanged for its whole duration by our own clock.
 
-        One that is gone counts as held for another duration: whoever holds it goes on, and makes it anew.
+        A deleted Lease counts as held for another duration: its holder may go on, and creates it again.
         """
         if self._lease is not None and self._holder() in ("", self._identity):
             return True

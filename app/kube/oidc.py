@@ -1,8 +1,8 @@
 """Makes the official client verify the identity provider from which it fetches OIDC tokens.
 
 Version 37.0 sends the client secret and the refresh token with verification switched off, unless the kubeconfig names
-a CA, and then passes the CA's path where a context is wanted. Both are mended in one place; the client's own flow
-is used for the rest. Remove this module when upstream verifies.
+a CA. With a CA, it passes the CA's path where an SSL context is wanted. One override fixes both; the rest is the
+client's own flow. Remove this module when upstream verifies.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Keeps a store equal to one object by asking for it again and again, for who may get it and not list it.
+"""Keeps a store equal to one object by repeated GETs, for a role that may get the object and may not list it.
 
-It stands beside a reflector of the same store and asks only while that one is `refused`; once the reflector is let
-in, it has the store to itself.
+It runs beside a reflector of the same store and polls only while the API server refuses the reflector. Once the
+reflector may list, only the reflector writes to the store.
 """
 
 from __future__ import annotations

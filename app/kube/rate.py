@@ -1,4 +1,4 @@
-"""How much each of many names may do: so much at once, and so much a second for long. Token buckets. No I/O."""
+"""Limits rates by name with token buckets: a burst, and a rate per second in the long run. No I/O."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Tells of an object by Events when what its status says changes: what is wrong with it, and that it is well again.
+"""Records Events on an object when its status starts to report a problem, and when the problem is over.
 
-Goes by `result` ("error" where somebody has to act) and the condition Ready, as Berth's own kinds have them. What is
-only not known yet is no news.
+Reads `result` ("error" where a user has to act) and the condition Ready, as Berth's own kinds have them. A state that
+is not known yet gives no Event.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ReadyEvents:
         trouble, condition = _trouble(after), _ready(after)
         message = str(condition.get("message") or "")
         if trouble is None and condition.get("status") != "True":
-            trouble = known  # nobody knows yet whether it is over
+            trouble = known  # it is not known yet whether the problem is over
         elif trouble is None and known is not None:
             reason = str(condition.get("reason") or "Ready")
             self._events.record(regarding, "Normal", reason=reason, message=message or _WELL)

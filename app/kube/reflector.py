@@ -60,7 +60,7 @@ class WatchObserver(Protocol):
         """This cache is being kept from now on; how much it holds and how old it is can be read at any time."""
 
     def ended(self, kind: str, cache: Store[Any]) -> None:
-        """Nobody keeps this cache any more."""
+        """The reflector has ended; this cache is no longer updated."""
 
     def restart(self, kind: str, reason: str) -> None:
         """A list or watch ended; `reason` is one of a dozen short words."""

@@ -1,4 +1,4 @@
-"""Reads that may find nothing, lists of many pages, and read-then-write steps that a rival may spoil."""
+"""Helpers for reads of objects that may not exist, for lists of many pages, and for writes that may meet a conflict."""
 
 from __future__ import annotations
 

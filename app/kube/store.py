@@ -1,7 +1,7 @@
 """An in-memory cache of one kind of object: projected at insert, indexed, observable.
 
 A reflector or a manifest source fills it; webhooks and reconcilers read it without waiting. It does no I/O and
-takes no locks: it belongs to one event loop. Values are shared between readers, so nobody may change them.
+takes no locks: it belongs to one event loop. Readers share the values, so these must not be changed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Places that many names share, one after the other: however much one asks for, the others wait for one place alone."""
+"""Shares concurrent places fairly between names: however many wait under one name, another waits for one place only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of reviews."""
+"""Metrics of admission reviews."""
 
 from __future__ import annotations
 

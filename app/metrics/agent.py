@@ -1,4 +1,4 @@
-"""What is counted of the agent's talk with the gateway."""
+"""Metrics of the agent's streams and calls to the gateway."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What there is to scrape: every metric of ours with its labels and the roles that give it values.
+"""Lists all metrics of Berth, with their labels and the roles that set them.
 
 Reads the modules of this package and counts nothing. For the reference and for tests: a role exposes the names of all
-metrics that its process happens to import, but series of those alone that it has here.
+metrics that its process happens to import, but only the series that it sets itself.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def catalog() -> list[Described]:
             [described] = metric.describe()
             name = f"{described.name}_total" if described.type == "counter" else described.name
             roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module.name]
-            # The client gives the names of labels to nobody but itself.
+            # The client library has no public attribute for the names of labels.
             labels = tuple(metric._labelnames)  # noqa: SLF001
             found.append(Described(name, described.type, labels, described.documentation, roles))
     return sorted(set(found))

@@ -1,4 +1,4 @@
-"""What is counted of reconcilers and of leadership."""
+"""Metrics of reconcilers and of leader election."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted of the Kubernetes Events that a role writes."""
+"""Metrics of the Kubernetes Events that a role writes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is counted of the gateway, by tenant where that says who it was.
+"""Metrics of the gateway, by tenant where the caller is one.
 
-A tenant's series come and go with its Tenant object. Callers that are no tenants share one name: how many there are
-is for whoever issues certificates to say, and must not be for our memory.
+A tenant's series exist as long as its Tenant object. Callers that are no tenants share one name: their number depends
+on the certificates that are issued, and must not increase the gateway's memory.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is measured of a process, and its exposition."""
+"""Metrics of a process, and their exposition."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Figures of things that live: read when somebody asks, not kept up to date all the time.
+"""Metrics of live objects, computed on each scrape instead of being updated on every change.
 
-A scrape asks. Workers are not asked, for their parent answers from files: they publish from time to time.
+The parent of the workers answers scrapes from files, so the workers are not scraped: they publish from time to time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is counted of watches and caches."""
+"""Metrics of watches and caches."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class Attachments:
         return outcome
 
     async def _get(self, client: KubeClient, namespace: str, name: str) -> Attachment | Transient | None:
-        """The outcome of one GET; faults are returned, because nobody may be waiting any more."""
+        """The outcome of one GET. Faults are returned, not raised: there may be no waiter left to retrieve them."""
         where = f"network attachment definition '{namespace}/{name}'"
         try:
             async with asyncio.timeout(self._get_timeout):

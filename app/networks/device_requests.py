@@ -102,7 +102,7 @@ def plan_resources(
     for resource, need in needs.items():
         held = _holders(pod, resource)
         if not held:
-            # Nobody asks for it: in every mode the target gets all of it.
+            # No container requests it: in every mode the target gets all of it.
             _plan_whole(pod, target, resource, need, plan)
             added[resource] = mine[resource] = need.count
             changed += 1

@@ -42,7 +42,7 @@ class Inputs(msgspec.Struct, frozen=True):
 
 
 class Demand(msgspec.Struct, frozen=True):
-    """What networks ask of any Pod. Shared between plans, so nobody changes what is in it.
+    """What networks ask of any Pod. Plans share it, so its contents must not be changed.
 
     `first` is the reason of the first need, which stands for all where network information is mounted; `audit` is
     the line about resources for a Pod that gets all of them, `volume` the one about that information.

@@ -20,7 +20,7 @@ TENANT_LABEL = "berth.dev/tenant"
 """
 
 TENANT_NAMESPACE_PREFIX = "tenant-"
-"""How the names of tenants' namespaces begin in the infra cluster; nobody else's may."""
+"""Prefix of the names of tenants' namespaces in the infra cluster; other namespaces must not have it."""
 
 DPU_OF_HOST = "berth.dev/dpu-of-host"
 """Annotation on a Pod, by its author: it must run on a DPU of this host."""
@@ -70,7 +70,7 @@ class NodeSelector(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class NodeAffinity(msgspec.Struct, frozen=True, rename="camel"):
-    """What a node must fulfill; what is only preferred is nobody's business here."""
+    """What a node must fulfill; preferred terms are not read."""
 
     required_during_scheduling_ignored_during_execution: NodeSelector | None = None
 

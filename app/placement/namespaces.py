@@ -1,7 +1,7 @@
-"""Tells whose a namespace is: from the cache, else with one live GET. The only module of this wing that calls out.
+"""Finds the tenant of a namespace: in the cache, else with one GET. No other module of `placement` makes requests.
 
-Never guesses: a namespace that cannot be read is no namespace without a tenant. Waiters for one namespace share one
-GET; nothing is remembered of it, because the cache follows the label.
+Never guesses: a namespace that cannot be read does not count as one without a tenant. Waiters for one namespace share
+one GET. Its result is not stored, because the cache follows the label.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class NamespaceStore(Protocol):
 
 
 def tenant_of(obj: JSON) -> str:
-    """What the cache keeps of a Namespace: its tenant, "" where it is nobody's.
+    """What the cache keeps of a Namespace: its tenant, "" for a namespace of no tenant.
 
-    A label that was taken off frees nobody: a name that is a tenant's says it too.
+    Without the label, the `tenant-` prefix of the name decides.
     """
     labels = obj["metadata"].get("labels")
     labeled = labels.get(TENANT_LABEL) if isinstance(labels, dict) else None
@@ -55,13 +55,13 @@ class Namespaces:
         self._flights: dict[str, asyncio.Task[str | Transient]] = {}
 
     def cached(self, namespace: str) -> str | None:
-        """The tenant, "" for a namespace that is nobody's, None where the cache does not have the namespace."""
+        """The tenant, "" for a namespace of no tenant, None where the cache does not have the namespace."""
         return self._store.get("", namespace)
 
     async def find(self, namespace: str) -> str:
         """As `cached`, but reads what the cache lacks. Raises Transient where that cannot be told.
 
-        That a namespace does not exist is such a case: nobody creates a Pod in it, so we have looked too early.
+        A namespace that does not exist is such a case: a Pod is being created in it, so the read came too early.
         """
         found = self.cached(namespace)
         if found is not None:
@@ -81,7 +81,7 @@ class Namespaces:
         return outcome
 
     async def _get(self, client: KubeClient, namespace: str) -> str | Transient:
-        """The outcome of one GET; faults are returned, because nobody may be waiting any more."""
+        """The outcome of one GET. Faults are returned, not raised: there may be no waiter left to retrieve them."""
         try:
             async with asyncio.timeout(self._get_timeout):
                 return tenant_of(await client.get(NAMESPACES, namespace))

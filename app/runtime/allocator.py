@@ -1,4 +1,4 @@
-"""Where the threads of the C library underneath gRPC take their memory from."""
+"""Configures glibc's malloc for the threads that gRPC starts."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How many descriptors a process may have open: as many as it may have without asking anybody.
+"""Raises the process's soft limit of open descriptors as far as its hard limit allows.
 
-Container runtimes start processes with 1,024, which is for programs that use `select`; each connection takes one.
+Container runtimes start processes with 1,024, a limit for programs that use `select`. Each connection takes one.
 """
 
 from __future__ import annotations

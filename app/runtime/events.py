@@ -1,4 +1,4 @@
-"""Who records Events in a role, and when the last of them are written: after the work that records them has ended."""
+"""Makes the Event recorder of a role, and writes the last Events after the work that records them has ended."""
 
 from __future__ import annotations
 

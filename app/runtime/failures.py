@@ -1,4 +1,4 @@
-"""One cause out of several parts that failed together."""
+"""Reduces an exception group to one error."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from app.errors import BerthError
 
 
 def first_of(group: BaseExceptionGroup[BerthError]) -> BerthError:
-    """One cause is enough for whoever reads the message."""
+    """The first error of the group, at any depth: the message shows one cause."""
     cause = group.exceptions[0]
     return first_of(cause) if isinstance(cause, BaseExceptionGroup) else cause

@@ -26,7 +26,7 @@ from app.tracing.opening import opened_spans
 
 
 def run_gateway(settings: GatewaySettings) -> int:
-    """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    """Serve until a signal and return the exit status. Raises UsageError for a mistake of the user."""
     share_one_heap()
     # gRPC binds its port itself, later, and does not say what is wrong with it.
     listen("--port", settings.bind_address, settings.port).close()

@@ -43,7 +43,7 @@ _log = structlog.get_logger(__name__)
 
 WEBHOOKS = ("mutate", "validate")
 _QUEUE_SECONDS = 5.0
-"""Longer would help nobody: an API server waits for ten seconds at most, unless it is told otherwise."""
+"""A longer time has no effect: an API server waits for at most ten seconds, unless timeoutSeconds says otherwise."""
 _LOOK_SECONDS = 0.05
 
 
@@ -65,7 +65,7 @@ class Serving:
         self._stopping = False
         self._certificate = serving_certificate(settings)
         self._sources = Sources(settings)
-        # Manifests are no cluster: there is nobody to tell.
+        # With manifests there is no cluster, so Events cannot be written.
         wanted = settings.events and settings.manifests is None
         self._events = recorder("webhook", lambda: self._sources.client) if wanted else None
         self._observer = ReviewObserver(
@@ -122,9 +122,9 @@ class Serving:
             self._observer.flush()
 
     async def _serve_reviews(self) -> None:
-        """A worker lets those wait, for a while, who queued at the one whose place it takes."""
+        """Accept connections. A worker first waits a while for its caches: its predecessor's connections are queued."""
         end = time.monotonic() + (_QUEUE_SECONDS if self._health is None else 0.0)
-        while self._sources.waiting() and not self._stopping and time.monotonic() < end:  # noqa: ASYNC110  caches tell nobody
+        while self._sources.waiting() and not self._stopping and time.monotonic() < end:  # noqa: ASYNC110  caches have no event
             await asyncio.sleep(_LOOK_SECONDS)
         await self._reviews.serve(sockets=[self._listener])
 

@@ -1,6 +1,6 @@
-"""Where a webhook's knowledge comes from: the caches of attachments and of the control switches, and what fills them.
+"""Provides the webhook's caches of attachments and of the control switches, and the tasks that fill them.
 
-From a cluster (list and watch) or from a directory of manifests; the readers cannot tell which.
+The source is a cluster (list and watch) or a directory of manifests; readers see no difference.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ _log = structlog.get_logger(__name__)
 
 
 def run_webhook(settings: WebhookSettings) -> int:
-    """Serve until a signal and return the exit status. Raises UsageError for what a user can mend."""
+    """Serve until a signal and return the exit status. Raises UsageError for a mistake of the user."""
     logs.configure(settings.level)
     raise_limit()
     _warn(settings)

@@ -1,7 +1,7 @@
-"""What a parent says of its workers' processes: memory, processor time, open files, and how often one was replaced.
+"""Exposes metrics of the parent over its workers' processes: memory, CPU time, open files, number of replacements.
 
-The library gives such figures for a process that is alone. Nothing here may import `app.metrics`: its series, at zero,
-would stand beside those of the workers.
+The client library collects such figures for one process only. This module must not import `app.metrics`: the series
+there, at zero, would be exposed beside those of the workers.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""What every server of ours stands on: connections that are accepted and bounded, TLS that follows its files."""
+"""The base of all servers in Berth: accepts connections and limits their number; TLS that follows its files."""

@@ -213,7 +213,7 @@ class Listener:
         self._opening.discard(task)
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
-            # No protocol has heard of this connection, so nobody else leaves the slot.
+            # No protocol has this connection, so its slot is released here.
             slot.release()
             connection.close()
         if error is not None and not isinstance(error, OSError):
@@ -227,7 +227,7 @@ class Listener:
         self._rest()
 
     def _say(self, what: str, **more: object) -> None:
-        """A warning, once a minute: whoever fills the slots shall not fill the log."""
+        """Log a warning at most once a minute, so that a flood of connections does not fill the log."""
         if time.monotonic() - self._said >= _SAID_AGAIN_SECONDS:
             self._said = time.monotonic()
             _log.warning(what, port=self._listener.getsockname()[1], **more)

@@ -1,1 +1,1 @@
-"""What each role is told: flags, environment and defaults, read in one place."""
+"""The settings of each role: flags, environment variables and defaults, read in one place."""

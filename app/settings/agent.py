@@ -1,4 +1,4 @@
-"""What `berth agent` is told."""
+"""The settings of `berth agent`."""
 
 from __future__ import annotations
 

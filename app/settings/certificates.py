@@ -1,4 +1,4 @@
-"""What `berth certs keep` is told."""
+"""The settings of `berth certs keep`."""
 
 from __future__ import annotations
 

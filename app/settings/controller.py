@@ -1,4 +1,4 @@
-"""What `berth controller` is told."""
+"""The settings of `berth controller`."""
 
 from __future__ import annotations
 

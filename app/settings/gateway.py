@@ -1,4 +1,4 @@
-"""What `berth gateway` is told."""
+"""The settings of `berth gateway`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the roles of the infra cluster are told alike: which labels say whose DPU nodes are, and who is the admin."""
+"""The settings that all roles of the infra cluster share: node labels of hosts and tenants, and the admin's names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from app.tenancy.model import ADMIN_NAME
 
 
 class PlacementSettings(RoleSettings):
-    """An empty `tenant_node_label` confines nobody. All roles of a cluster have to be told the same.
+    """An empty `tenant_node_label` turns confinement off. All roles of a cluster need the same values.
 
     `admin_names` are the names of the cloud admin's certificates. `tenant_allow` has entries `KIND=NAME` of what
     tenants' Pods may ask for beyond what every tenant may; see `app.placement.policy`.
@@ -24,7 +24,7 @@ class PlacementSettings(RoleSettings):
 
     host_label: Annotated[str, Flag("Label of DPU nodes that names their host", PLACEMENT)] = HOST_LABEL
     tenant_node_label: Annotated[
-        str, Flag('Label of DPU nodes that names their tenant; "" confines nobody', PLACEMENT)
+        str, Flag('Label of DPU nodes that names their tenant; "" turns confinement off', PLACEMENT)
     ] = TENANT_LABEL
     tenant_allow: Annotated[
         tuple[str, ...],

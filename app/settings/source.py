@@ -102,7 +102,7 @@ S = TypeVar("S", bound=RoleSettings)
 
 
 def _flags_alone(settings: type[S]) -> type[S]:
-    """The settings of a role that somebody else starts: the environment is that of the other's user."""
+    """The settings of a role from flags alone: the environment of this process does not apply to that role."""
 
     def flags(
         _cls: type[BaseSettings],

@@ -1,7 +1,7 @@
-"""What `berth webhook` is told.
+"""The settings of `berth webhook`.
 
-The flag names are those of Network Resources Injector where it has the same; what only its tests or logs used is
-accepted and ignored.
+The flag names are those of Network Resources Injector where it has the same flag. A flag that only its tests or logs
+used is accepted and ignored.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class WebhookSettings(PlacementSettings):
 
     @property
     def networks_options(self) -> NetworksOptions:
-        """What the networks wing is told; the same for the webhook and for whoever explains it."""
+        """The options of the package `networks`; `berth explain` uses the same ones as the webhook."""
         return NetworksOptions(
             resource_name_keys=self.resource_name_keys,
             existing_resources=self.existing_mode,
@@ -129,7 +129,7 @@ class WebhookSettings(PlacementSettings):
     @classmethod
     def _some_label(cls, value: str) -> str:
         if not value:
-            raise ValueError("want a label; to confine nobody, leave out --confine-tenants")
+            raise ValueError("want a label; to turn confinement off, leave out --confine-tenants")
         return value
 
     @field_validator("namespace", "default_network_namespace")

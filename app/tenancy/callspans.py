@@ -1,4 +1,4 @@
-"""Where the spans of calls come from: what agent and gateway tell, so that neither knows who makes them."""
+"""The interfaces by which agent and gateway report calls for tracing, without a dependency on the tracing package."""
 
 from __future__ import annotations
 

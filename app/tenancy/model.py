@@ -28,8 +28,8 @@ class Tenant:
     """A Tenant object: `names` are the common or DNS names of its certificates.
 
     Where `certificates` are pinned, a name alone is not enough. `hosts` are the names of its hosts, or None where
-    the labels of DPU nodes are kept by somebody else. `cluster` is the one it was first seen in ("": none yet), which
-    only the gateway reads.
+    Berth does not set the labels of the tenant's DPU nodes. `cluster` is the one it was first seen in ("": none yet);
+    only the gateway reads it.
     """
 
     name: str

@@ -48,7 +48,7 @@ class Spans:
     """Makes the spans of one process. Where the sampler says no, a span costs little and goes nowhere."""
 
     def __init__(self, role: str) -> None:
-        # It says there what of a caller's header it does not like: nothing that anybody can mend.
+        # It logs invalid trace headers of callers there, which an operator cannot fix.
         logging.getLogger("opentelemetry.trace.span").setLevel(logging.ERROR)
         # Ours alone, not the process's: libraries that find one make spans of their own, of health probes too.
         self._provider = TracerProvider(resource=_resource(role), shutdown_on_exit=False)

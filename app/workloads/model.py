@@ -39,7 +39,7 @@ AGENT_OWNER = "agent"
 """What the agent calls itself as the owner of rules and objects that it keeps."""
 
 RESERVED_DOMAINS = ("berth.dev", "universe.nvidia.com")
-"""Nobody but Berth may write labels and annotations below these domains (and their subdomains) on infra objects."""
+"""Only Berth may write labels and annotations below these domains (and their subdomains) on infra objects."""
 
 USER_MARKS = frozenset({placement.DPU_OF_HOST, "berth.dev/inject", "berth.dev/resources-container"})
 """… but for these, by which the author of a Pod asks Berth for something."""

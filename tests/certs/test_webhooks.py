@@ -255,7 +255,7 @@ async def test_somebody_elses_secret_that_cannot_be_used_is_told(berth, now, lac
     data = {name: base64.b64encode(theirs[name]).decode() for name in names}
     body = {"metadata": {"name": SECRET}, "type": "Opaque", "data": data}
     created = await berth.create(SECRETS, body, namespace=NAMESPACE)
-    with pytest.raises(Terminal, match=f"somebody else's and cannot be used: {lacking} is missing"):
+    with pytest.raises(Terminal, match=f"not managed by Berth and cannot be used: {lacking} is missing"):
         await WebhookCertificates(berth, OPTIONS).keep(now)
     assert await berth.get(SECRETS, SECRET, namespace=NAMESPACE) == created
 
@@ -278,5 +278,5 @@ class Meddled:
 async def test_a_tug_of_war_ends_in_a_pause(berth, now) -> None:
     await WebhookCertificates(berth, OPTIONS).keep(now)
     await change(berth, {"data": {"tls.crt": None}})
-    with pytest.raises(Transient, match="somebody else keeps changing it"):
+    with pytest.raises(Transient, match="another client keeps changing it"):
         await WebhookCertificates(Meddled(berth), OPTIONS).keep(now)

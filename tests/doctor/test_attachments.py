@@ -69,7 +69,7 @@ async def test_of_very_many_broken_attachments_the_first_are_told(
         await patient.create(NETWORK_ATTACHMENTS, name, namespace="default", spec={"config": "{"})
     found, more = await patient.examine(BrokenAttachments())
     assert found.subject == "NetworkAttachmentDefinition default/a"
-    assert more.message == "2 more network attachments with the like: mend the above, then ask again"
+    assert more.message == "2 more network attachments with similar findings: fix the above, then run the doctor again"
 
 
 async def test_the_keys_are_those_that_the_webhook_was_told(patient: Patient) -> None:

@@ -93,7 +93,7 @@ async def test_a_secret_of_somebody_else_in_the_place_of_ours(place: Place) -> N
     await place.store(make(place.files, names=serving_names(service="x", namespace=HOME), now=datetime.now(UTC)))
     await place.change(SECRETS, SECRET, {"op": "remove", "path": "/metadata/labels"})
     finding = await place.only_complaint("certificate")
-    assert f"Secret {HOME}/{SECRET} is somebody else's" in finding.message
+    assert f"Secret {HOME}/{SECRET} is not managed by Berth" in finding.message
     assert f"kubectl --namespace {HOME} label secret {SECRET} app.kubernetes.io/managed-by=berth" in finding.message
     assert finding.command == f"kubectl --namespace {HOME} delete secret {SECRET}"
     broken = {"op": "replace", "path": "/data/tls.crt", "value": base64.b64encode(b"-----BEGIN CERTIFICATE").decode()}

@@ -120,7 +120,7 @@ async def test_somebody_else_may_refuse_the_probe(place: Place) -> None:
     await place.patient.create(MUTATING_WEBHOOKS, "aaa", webhooks=[hook])
     findings = await place.examine("reachability")
     (told,) = [one for one in findings if one.severity is Severity.info]
-    assert told.message.startswith("not tried: a Pod that Berth refuses was refused by somebody else")
+    assert told.message.startswith("not tried: a Pod that Berth refuses was refused for another reason")
 
 
 async def test_a_registration_by_hand_of_a_service_that_nobody_makes(patient: Patient) -> None:

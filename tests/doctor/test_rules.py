@@ -136,7 +136,8 @@ async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
     assert await patient.complaints(Rules()) == []
     patient.later = timedelta(minutes=6)
     found = await one(patient, Rules())
-    assert "for more than 5 minutes nobody has looked at it: no controller was found" in found.message
+    processed = "changed more than 5 minutes ago, and the controller has not processed the change"
+    assert f"{processed}: no controller was found" in found.message
     assert "--selector app.kubernetes.io/component=controller" in found.command
     labels = {"app": "berth"}
     container = {"name": "controller", "image": "berth", "args": ["controller"]}
@@ -160,7 +161,8 @@ async def test_a_rule_that_was_changed_just_now_is_not_late(patient: Patient) ->
     await patient.client.apply(ADMIN_RULES, "one", change, namespace="universe", field_manager="somebody")
     assert await patient.complaints(Rules()) == []
     patient.later = timedelta(minutes=6)
-    assert "for more than 5 minutes nobody has looked at it" in (await one(patient, Rules())).message
+    message = (await one(patient, Rules())).message
+    assert "changed more than 5 minutes ago, and the controller has not processed the change" in message
 
 
 async def test_what_is_not_shown_is_as_bad_as_it_is(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -465,4 +467,4 @@ async def test_more_than_are_told_one_by_one_are_counted_by_how_bad_they_are(
         await patient.pod(name, labels={COMPANION: "x"})
     told, more = await patient.complaints(Companions())
     assert told.severity is more.severity is Severity.warning
-    assert more.message == "2 more companions with the like: mend the above, then ask again"
+    assert more.message == "2 more companions with similar findings: fix the above, then run the doctor again"

@@ -74,7 +74,7 @@ async def test_a_lease_that_nobody_renews(place: Place) -> None:
 
 async def test_a_lease_that_nobody_holds(place: Place) -> None:
     await place.lead("berth-controller", holder="")
-    assert (await place.only_complaint("leases")).message == "is held by nobody"
+    assert (await place.only_complaint("leases")).message == "has no holder"
     await place.client.delete(LEASES, "berth-controller", namespace=HOME)
     assert (await place.only_complaint("leases")).message == "is not there: no replica ever worked"
 

@@ -141,7 +141,7 @@ def test_a_flag_beats_the_environment_which_may_be_left_out(monkeypatch) -> None
         (
             WebhookSettings,
             {"tenant_node_label": ""},
-            "--tenant-node-label: want a label; to confine nobody, leave out --confine",
+            "--tenant-node-label: want a label; to turn confinement off, leave out --confine",
         ),
         (WebhookSettings, {"tenant_node_label": "not a label"}, "--tenant-node-label: 'not a label'"),
         (WebhookSettings, {"host_label": "x/y", "tenant_node_label": "x/y"}, "--host-label and --tenant-node-label: "),

@@ -1,4 +1,4 @@
-"""A webhook for each cluster: its certificate, its process-in-process, and the configurations that call it."""
+"""Starts a webhook for each cluster of the sandbox, in this process, and writes its certificate and configurations."""
 
 from __future__ import annotations
 

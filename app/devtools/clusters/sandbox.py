@@ -166,7 +166,7 @@ class _Started:
         self.running.append(self.tasks.create_task(part.run()))
 
     async def end(self) -> None:
-        """The last started ends first, so that nobody loses whom it depends on."""
+        """End the parts in reverse order of their start, so that no part loses one that it depends on."""
         for task in reversed(self.running):
             task.cancel()
             await asyncio.wait({task})

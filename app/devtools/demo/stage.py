@@ -1,4 +1,4 @@
-"""Where the demo plays: shows what one would type and what comes back, and holds it against what a step promises."""
+"""Runs the steps of the demo: shows each command and its output, and checks what the step promises."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Clusters of the sandbox on loopback ports: one API server each, over TLS, all in the running event loop.
 
-Owns sockets, certificates and kubeconfigs. What a cluster answers is `apiserver`'s; who moves its Pods is nobody here.
+Owns sockets, certificates and kubeconfigs. `apiserver` answers the requests. This module runs no controllers.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Cluster:
         server.lifespan = config.lifespan_class(config)
         await server.startup(sockets=[listener])
         self._server, self._socket = server, listener
-        # Not `serve`: it takes over the process's signals, which belong to whoever runs the sandbox.
+        # Not `serve`: it installs signal handlers, and those are the caller's.
         self._loop = asyncio.create_task(server.main_loop(), name=f"{self.name}-apiserver")
 
     async def stop(self) -> None:

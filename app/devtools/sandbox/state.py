@@ -1,4 +1,4 @@
-"""What the parts of one API server share: its storage, its registry, its judges. A value without behavior."""
+"""What the request handlers of one API server share: storage, registry, authorization. A value without behavior."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The lines of one watch: from a resource version on, through bookmarks, until its timeout or the server's end.
 
-A watcher holds only its position in the history, no queue: one that falls behind the kept window is told 410 and
-ends, and nobody else pays for it.
+A watcher keeps only its position in the history and has no queue. A watcher that falls behind the kept window gets
+status 410 and ends; other watchers are not affected.
 """
 
 from __future__ import annotations

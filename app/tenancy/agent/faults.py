@@ -1,4 +1,4 @@
-"""What a call that the gateway did not grant means: worth another try, or no before somebody changes something."""
+"""Classifies failed calls to the gateway: those to retry, and those that fail until something is changed."""
 
 from __future__ import annotations
 

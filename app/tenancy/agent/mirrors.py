@@ -61,7 +61,7 @@ class MirrorSync:
         pods.subscribe(self._controller.enqueue)
 
     def is_mirror(self, view: ObjectView) -> bool:
-        """Whether it is ours: it bears our mark, or did until somebody took the mark away while we watched."""
+        """Whether the agent made the Pod: it has the agent's mark, or had it until the mark was removed."""
         return view.mirror or view.uid in self._marked
 
     async def run(self) -> None:

@@ -1,4 +1,4 @@
-"""What the agent is told, and what it tells those who watch it. Plain values; nothing happens here."""
+"""The options of the agent, and the observer to which it reports. Values only, without behavior."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What the gateway holds, as one of its Watch streams tells: by name, whole once it said "synced".
+"""A local copy of what the gateway holds, fed by one Watch stream: by name, complete after the message "synced".
 
-Belongs to one event loop; does no I/O. What was known stays readable while the stream is down, but is not `synced`.
+Belongs to one event loop; does no I/O. The copy stays readable while the stream is down, but is not `synced` then.
 """
 
 from __future__ import annotations

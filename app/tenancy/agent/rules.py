@@ -178,8 +178,9 @@ class RuleSync:
 
 
 def _kept_by(owner: str) -> GatewayRefused:
+    keeper = repr(owner) if owner else "another client"
     return GatewayRefused(
-        f"the gateway has a rule of this name that is kept by {owner or 'nobody'!r}: delete it there first",
+        f"the gateway has a rule of this name that is kept by {keeper}: delete it there first",
         code=grpc.StatusCode.ALREADY_EXISTS,
     )
 

@@ -1,8 +1,8 @@
 """The gateway's certificates: its CA, what it serves with, and the cloud admin's, each in a Secret.
 
-Any number of callers at once: who writes a Secret first wins, the others read what it holds. Renews what is due; a
-CA that is renewed stays trusted beside its successor until it expires. What does not carry our label is somebody
-else's and is used as it is. Keys are in the Secrets and in the values returned here, never in messages.
+Safe for concurrent callers: the first to write a Secret wins, and the others read its contents. Renews what is due. A
+CA that is renewed stays trusted beside its successor until it expires. A Secret without Berth's label is used as it is
+and never written. Keys are in the Secrets and in the values returned here, never in messages.
 """
 
 from __future__ import annotations

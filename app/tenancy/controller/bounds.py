@@ -1,9 +1,9 @@
-"""What holds in a tenant's namespace without any webhook: two ResourceQuotas, and a ServiceAccount without a token.
+"""The bounds of a tenant's namespace that need no webhook: two ResourceQuotas, and a ServiceAccount without a token.
 
-The bounds of companions, which are outside of that namespace, are told with the others and kept by the workloads'
-controller.
+The bounds of companions, which are outside of that namespace, are given in the same flag. The workloads' controller
+enforces them.
 
-Each is ours by its name: what an admin changes in the fields below is changed back, what is added beside them stays.
+Each object is recognized by its name: the fields below are restored when an admin changes them, other fields stay.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The tenants' controllers: watches, and wakes whoever a change may concern.
+"""The tenants' controllers: watches objects, and enqueues the Tenants and nodes that a change may affect.
 
-Owns the wiring alone: what is done for a Tenant is in `tenants`, for a node in `nodes`. Run it
-in one place at a time (leader election is the caller's); two at once do the same things and hurt nothing.
+Contains only the wiring: `tenants` reconciles a Tenant, `nodes` a node. The caller provides leader election; two
+instances at once do the same writes and cause no harm.
 """
 
 from __future__ import annotations

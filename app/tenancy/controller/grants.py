@@ -1,7 +1,7 @@
 """What Berth's own roles may do in a tenant's namespace: a RoleBinding there for each grant.
 
-So no role has to have in all namespaces what it needs in those of tenants. A RoleBinding of that name that lacks our
-label is somebody else's and not taken over.
+So no role needs rights in all namespaces for what it does in those of tenants. A RoleBinding of that name without
+Berth's label is not changed.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ async def _ensure(client: KubeClient, namespace: str, grant: NamespaceGrant) -> 
         )
     if grant.is_met_by(present):
         return None
-    if present.get("roleRef") != body["roleRef"]:  # the API server lets nobody change it
+    if present.get("roleRef") != body["roleRef"]:  # the field is immutable
         return f"RoleBinding {namespace}/{name} binds another role than ClusterRole {name}: remove it"
     body["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
     await client.apply(ROLE_BINDINGS, name, body, namespace=namespace, field_manager=FIELD_MANAGER)

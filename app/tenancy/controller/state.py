@@ -92,8 +92,8 @@ def project_namespace(obj: JSON) -> tuple[str, str, bool] | None:
 def verdict(node: NodeState, tenants: Store[TenantState]) -> Verdict:
     """Whose the node is to be.
 
-    A host that two tenants claim changes nothing. A label that is kept by somebody else (its tenant has no
-    `spec.hosts`, or there is no such tenant and it was not we who set it) is not taken away.
+    If two tenants claim the node's host, the label stays. A label that Berth does not manage also stays: its tenant has
+    no `spec.hosts`, or does not exist and Berth did not set the label.
     """
     claims = tenants.by_index("host", node.host) if node.host else []
     holder = tenants.get("", node.tenant) if node.tenant else None

@@ -1,7 +1,7 @@
-"""Makes one Tenant true: its namespace and who may act there, its list of pinned certificates, its status.
+"""Reconciles one Tenant: its namespace and the rights there, its list of pinned certificates, its status.
 
-Reads the stores for what others claim and the API server for the object itself. Writes only what it owns: status by
-server-side apply, the list of certificates under the version that it has read.
+Reads what other Tenants claim from the stores, and the object itself from the API server. Writes only what it owns: the
+status by server-side apply, the list of certificates under the resourceVersion that it has read.
 """
 
 from __future__ import annotations
@@ -159,7 +159,7 @@ class TenantReconciler:
     def _hosts(self, state: TenantState) -> Finding:
         kind = "HostsReady"
         if state.tenant is None or state.tenant.hosts is None:
-            return Finding(kind, note="the labels of nodes are kept by somebody else")
+            return Finding(kind, note="Berth does not set the labels of this tenant's nodes")
         problems = host_problems(state, self._tenants, self._nodes)
         if problems:
             return Finding(kind, "HostTaken", "; ".join(problems))

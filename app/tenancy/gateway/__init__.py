@@ -1,1 +1,1 @@
-"""The one door of the infra cluster for tenants and the cloud admin: gRPC over mutual TLS, kept in its objects."""
+"""The gRPC server of the infra cluster for tenants and the cloud admin, over mutual TLS; API objects keep its state."""

@@ -1,4 +1,7 @@
-"""Who calls, whether it may, how often, and how many calls at a time. It knows services by name and audience alone."""
+"""Admits calls: identifies the caller, checks its audience, and limits the rate and the number of its concurrent calls.
+
+It knows the name and the audience of a service, and nothing else of it.
+"""
 
 from __future__ import annotations
 
@@ -138,14 +141,14 @@ class Admission:
             raise later("too many calls", delay)
 
     async def _spare(self, refusal: Refusal, *, peer: str) -> None:
-        """Who is refused too often waits for it, under the name of the certificate or else where the call is from."""
+        """Delay callers that are refused too often, by the name of the certificate, else by the peer's address."""
         name = f"refused {refusal.name or peer.rpartition(':')[0]}"
         if self._refusals.take(name):
             self._observer.throttled(f"certificate {refusal.name}", "refused")
             await self._wait(name)
 
     async def _wait(self, name: str) -> None:
-        """Calls come in through one door, one at a time: whoever is refused and asks again at once would fill it."""
+        """Hold the call for a moment. gRPC takes one call at a time: immediate retries would keep others waiting."""
         with self._held.hold(name) as held:
             if held:
                 await asyncio.sleep(_HOLD)

@@ -1,7 +1,8 @@
-"""Which cluster a tenant is: the first one that says so, kept on the Tenant; calls from any other one are refused.
+"""Binds a tenant to the first cluster that calls for it, recorded on the Tenant; refuses calls from other clusters.
 
-An agent removes what its cluster does not have. With one bundle in two clusters two agents would take turns at that,
-and nobody would be told. A call that names no cluster (a person's, by hand) is judged by its certificate alone.
+An agent removes what its cluster does not have. With one bundle in two clusters, the two agents would delete each
+other's objects in turn, without an error. For a call that names no cluster (a person's, by hand), only the certificate
+counts.
 """
 
 from __future__ import annotations

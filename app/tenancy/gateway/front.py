@@ -112,7 +112,7 @@ class Front:
         self._lines.warning(event, {"holder": connection.holder}, peer=connection.address)
 
     def release(self, connection: Connection) -> None:
-        """The connection is nobody's."""
+        """Remove the connection from its holder."""
         if (held := self._held.get(connection.holder)) is not None:
             held.pop(connection, None)
             if not held:
@@ -120,7 +120,7 @@ class Front:
 
     async def hand_on(self, connection: Connection) -> None:
         """Connect the other end, to gRPC. Raises OSError where gRPC takes no more."""
-        name = f"{self._name}-{secrets.token_hex(8)}"  # that nobody can take before us
+        name = f"{self._name}-{secrets.token_hex(8)}"  # random, so that another process cannot bind it first
         known = f"unix-abstract:{name}"
         inside = _Inside(lambda: self._known.pop(known, None))
         inside.other, connection.other = connection, inside
@@ -213,7 +213,7 @@ class Connection(End):
         self._pass_on()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.abort()  # nobody is there to answer: gRPC need not read what is left
+        self.abort()  # the caller is gone: gRPC need not read what is left
         self._waiting.clear()
         super().connection_lost(error)
         if self._handing is not None:

@@ -1,6 +1,6 @@
-"""Stands before every call: has it admitted, takes its request in, gives its answer; ends streams that may not go on.
+"""Intercepts every call: has it admitted, receives its request, sends its answer, ends streams that may not go on.
 
-Everything that ends a call with an error passes here and becomes one gRPC status.
+Every error of a call becomes one gRPC status here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Stream:
 
 
 class Guard(grpc.aio.ServerInterceptor):
-    """`audiences` maps the names of services to whom they are for; any other service is for nobody.
+    """`audiences` maps the names of services to their audiences; calls of any other service are refused.
 
     `connection` knows the one that gRPC calls by a name.
     """

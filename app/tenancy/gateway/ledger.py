@@ -1,6 +1,6 @@
-"""What of the Workloads is known best: what the cache shows, or what we have written and it has not shown yet.
+"""Holds the newest known state of each Workload: the cache's, or our own write that the cache has not shown yet.
 
-Comparing with the cache alone would take a state that is on its way out for the current one. It does no I/O.
+A comparison with the cache alone would treat an outdated state as the current one. No I/O.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from app.wire import JSON
 from app.workloads.model import ObjectKey
 
 LAG = 60.0
-"""Seconds after which a cache that has not shown our write is believed again: somebody removed what we wrote."""
+"""Seconds after which a cache without our write counts as current: another client has removed what we wrote."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What one tenant may hold at a time: calls and open streams. No I/O."""
+"""Limits how many calls and open streams one tenant may have at a time. No I/O."""
 
 from __future__ import annotations
 

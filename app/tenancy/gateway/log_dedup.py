@@ -1,6 +1,6 @@
-"""Equal lines of the log, spared: who is refused a thousand times a second writes no thousand lines a second.
+"""Limits repeated log lines: of equal lines it writes the first, and then one per window with the number left out.
 
-For lines that a caller can cause at will. Metrics count every one; that is their callers' business.
+For lines that a caller can cause at will. The code that logs them also counts each one in the metrics.
 """
 
 from __future__ import annotations

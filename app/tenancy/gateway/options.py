@@ -1,4 +1,4 @@
-"""What a gateway is told: where it listens, which files it serves with, its limits. Values alone."""
+"""The options of the gateway: its address, its certificate files, its limits, its timeouts. Values only."""
 
 from __future__ import annotations
 

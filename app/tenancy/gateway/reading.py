@@ -1,4 +1,4 @@
-"""Reads and checks requests: small ones at once, large ones beside the event loop, so that they hold nobody up.
+"""Reads and checks requests: small ones at once, large ones in a thread, so that they do not delay other calls.
 
 What reading costs is known only when it is done: a megabyte may take a millisecond or a second. So it is measured, and
 a caller whose requests took more than its share of a core waits before its next one is read.

@@ -1,7 +1,7 @@
-"""Takes in what a caller sends, once it is known who calls: how much of it at a time, and where it is parsed.
+"""Receives the request of a recognized caller: how many bytes are read at a time, and where they are parsed.
 
-gRPC keeps a little of each call (`unread_bytes`) and reads on when it is asked to. A request that does not come in
-whole in time ends its call.
+gRPC buffers a little of each call (`unread_bytes`) and reads more on demand. A request that does not arrive completely
+in time ends its call.
 """
 
 from __future__ import annotations

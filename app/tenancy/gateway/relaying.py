@@ -1,4 +1,4 @@
-"""The two ends of a connection that is handed on: what comes in at one goes out at the other, as fast as that can."""
+"""Relays bytes between the two ends of a connection that is handed on, with backpressure."""
 
 from __future__ import annotations
 

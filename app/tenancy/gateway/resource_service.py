@@ -1,7 +1,7 @@
 """The service of a tenant's own objects in the infra cluster, and the watch of its Pods there.
 
-Objects without our mark are never read, changed or deleted, whoever's they are. Contents of Secrets go back to their
-tenant and nowhere else.
+Objects without Berth's mark are never read, changed or deleted. Contents of Secrets are returned to their own tenant
+only.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         return await self._readers.read(work, size=len(text), tenant=label_of_call()), namespace
 
     async def _find_or_make(self, manifest: Manifest, namespace: str) -> tuple[JSON, bool]:
-        """The object of this name, whoever's it is, and whether it was made just now."""
+        """The object of this name, of any owner, and whether this call created it."""
         found = await self._find(manifest.resource, manifest.name, namespace)
         if found is not None:
             return found, False
@@ -155,7 +155,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         except ApiError as error:
             if error.status != 409:
                 raise
-            # Somebody was faster.
+            # Another client created it first.
             found = await self._find(manifest.resource, manifest.name, namespace)
             if found is None:
                 raise
@@ -164,9 +164,9 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
     async def _apply(self, manifest: Manifest, namespace: str, *, uid: str = "") -> JSON:
         """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
 
-        A version is looked at where an object is there, and no object has the first one: what somebody else has made
-        meanwhile answers with a conflict. A POST would not do: what it writes belongs to another kind of manager than
-        what is applied, and a later Update could take nothing of it away.
+        The API server checks the resourceVersion of an apply only if the object exists, and no object has the first
+        version. So an object that another client has created meanwhile gives a conflict. A POST is not used: its fields
+        belong to a manager of operation Update, so a later apply could not remove them.
         """
         if manifest.resource == PODS:
             self._storing.room(namespace, manifest.name, manifest.size)

@@ -1,7 +1,7 @@
 """Stored rules of either kind at the API server: created, read, made equal to what is wanted, deleted.
 
-Reads the API server, not a cache: whoever has created a rule finds it. It writes only where something differs, so
-that the generation of a rule moves with its spec and with nothing else.
+Reads the API server, not a cache, so that a caller finds a rule that it has just created. Writes only where something
+differs, so that the generation of a rule changes with its spec only.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class RuleStore:
         return [obj async for obj in self._lists.objects(self._resource, namespace=namespace)]
 
     async def put(self, wanted: Wanted, *, namespace: str) -> JSON:
-        """Create the rule, or make it what is wanted; FAILED_PRECONDITION where somebody else keeps it."""
+        """Create the rule, or make it what is wanted; FAILED_PRECONDITION where it has another owner."""
         async with self._turns.of(namespace):
             for last in (False,) * (_ATTEMPTS - 1) + (True,):
                 found = await self._find(wanted.name, namespace)
@@ -105,7 +105,7 @@ class RuleStore:
                 uid = found["metadata"]["uid"]
                 await self._client.delete(self._resource, name, namespace=namespace, uid=uid)
             except ApiError as error:
-                # Gone meanwhile, or made anew by somebody: the one that was meant is no more.
+                # Deleted meanwhile, or deleted and created again: the rule with this uid is gone.
                 if error.status not in (404, 409):
                     raise
 
@@ -132,7 +132,7 @@ class RuleStore:
     async def _equal(self, found: JSON, wanted: Wanted, namespace: str) -> JSON:
         metadata = found["metadata"]
         if self._owners and _owner(found) != wanted.owner:
-            keeper = repr(_owner(found)) if _owner(found) else "somebody else"
+            keeper = repr(_owner(found)) if _owner(found) else "another client"
             message = f"rule {wanted.name!r} is kept by {keeper}, not by {wanted.owner!r}: delete it first"
             raise Refused(Code.FAILED_PRECONDITION, message)
         if metadata.get("deletionTimestamp"):

@@ -1,7 +1,7 @@
-"""What one tenant has the API server store: bytes written in time, and bytes of its Pods at a time.
+"""Limits what one tenant stores in the API server: the rate of written bytes, and the bytes and number of its Pods.
 
-A ResourceQuota counts objects. etcd keeps every state that was written until it is compacted, minutes later. Pods of
-all tenants wait in one queue of the scheduler. No I/O.
+A ResourceQuota only counts objects. etcd keeps every written state until compaction, minutes later. Pods of all tenants
+wait in one queue of the scheduler. No I/O.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which workloads one stream has told of, and whether one more may be: number and bytes are bounded. No I/O."""
+"""Limits the number and the bytes of the workloads that one stream may send. No I/O."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable
 
 
 class Census:
-    """`limit` workloads of `size` bytes together; `stored` and `stored_bytes` are kept by whoever follows the cache.
+    """Limits a stream to `limit` workloads of `size` bytes together.
 
-    No new ones are taken beyond `advised`, which may change at any time.
+    The code that follows the cache updates `stored` and `stored_bytes`. No new workloads are taken beyond `advised`,
+    which may change at any time.
 
-    A stream that begins anew may have other ids than what is stored, all of which goes once it has sent its own.
-    So as many again as the limits may be stored, by any number of streams that never come to that point.
+    A new stream may have other ids than the stored workloads, which are removed once it has sent all of its own. Until
+    then twice the limits may be stored, however many streams end before that point.
     """
 
     def __init__(self, limit: int, *, size: int, advised: Callable[[], int]) -> None:

@@ -1,7 +1,7 @@
-"""One stream of a tenant's workloads, made true in the infra cluster: level by level, never event by event.
+"""Applies one stream of a tenant's workloads to the infra cluster, by the latest state of each and not by event.
 
-Reads as fast as it can write. What is unusable is dropped with a word in the log, and the last good state stays; what
-the API server does not take is tried again, and if that goes on the stream ends, so that its agent begins anew.
+It reads as fast as it can write. An unusable workload is dropped with a log line, and its last good state stays. A
+refused write is tried again; if the refusals go on, the stream ends, so that its agent sends everything again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Writes one Workload: whether anything has to be, and how. Who decides what is to be written is the stream.
+"""Writes one Workload if it differs from what is stored. The stream decides which Workloads are written.
 
-Every object says which stream wrote it; one whose spec is right already is not written for that.
+Every object records the stream that wrote it. An object with the right spec is not written again for that record.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Writer:
         return "create"
 
     async def _replace(self, key: ObjectKey, spec: JSON, stream: str, *, marked: bool) -> str:
-        """The whole spec, and the rest as it is: nobody else writes a spec, so there is no version to agree on."""
+        """Replace the whole spec, and nothing else. No other client writes specs, so no resourceVersion is needed."""
         namespace, name = key
         patch: list[JSON] = [
             {"op": "replace", "path": "/spec", "value": spec},

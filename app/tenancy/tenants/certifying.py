@@ -60,7 +60,7 @@ def _told(before: StoredFiles, entry: str, certificate: bytes) -> str:
     if not before.version:
         return f"{before.place} made, valid until {until}"
     if not before.ours:
-        return f"{before.place} is somebody else's and used as it is, valid until {until}"
+        return f"{before.place} is not managed by Berth and used as it is, valid until {until}"
     # The certificate alone: a chain behind it may end while it goes on.
     if _first(before.files.get(entry, b"")) == _first(certificate):
         return f"{before.place} is good until {until}"

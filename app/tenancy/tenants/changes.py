@@ -49,7 +49,7 @@ async def list_tenants(client: KubeClient) -> list[JSON]:
 
 
 async def check_namespace(client: KubeClient, name: str) -> None:
-    """Raise ForeignNamespace where the tenant's namespace is somebody else's, NamespaceEnding where it is going."""
+    """Raise ForeignNamespace where Berth does not manage the tenant's namespace, NamespaceEnding where it is ending."""
     present = await read_namespace(client, name)
     if present is None:
         return
@@ -163,8 +163,8 @@ async def suspend(client: KubeClient, name: str) -> None:
 async def remove_tenant(client: KubeClient, name: str) -> Removed:
     """Suspend the tenant, then delete its Tenant object and its namespace, if that is ours.
 
-    The tenant goes before the namespace, so that nobody makes the namespace anew. Run again after a fault, it goes
-    on where it was.
+    The Tenant is deleted before the namespace, so that the controller does not create the namespace again. A call after
+    a fault continues where the last one stopped.
     """
     tenant = await read_tenant(client, name)
     if tenant is not None:
@@ -172,7 +172,7 @@ async def remove_tenant(client: KubeClient, name: str) -> Removed:
             await suspend(client, name)
         except ApiError as error:
             if error.status not in _REFUSED:
-                raise  # whoever cannot be cut off is not removed; but a broken Tenant cannot be written, only deleted
+                raise  # without suspension there is no removal, except for a broken Tenant: it can only be deleted
         await _delete(client, TENANTS, name, uid=tenant["metadata"]["uid"])
     namespace = await read_namespace(client, name)
     if namespace is None:

@@ -1,4 +1,4 @@
-"""What goes with a tenant when it is removed: counts for the question that is asked first. Reads only."""
+"""Counts what is deleted with a tenant, for the question before a removal. Reads only."""
 
 from __future__ import annotations
 

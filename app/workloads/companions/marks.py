@@ -1,6 +1,6 @@
-"""What makes a Pod a companion, written and read: labels, annotations, and the value that the cache keeps.
+"""Writes and reads the marks of companions: labels, annotations, and the value that the cache keeps.
 
-A Pod whose marks cannot be read is no companion, whatever its label says: nobody here changes or deletes it.
+A Pod whose marks cannot be read is no companion, whatever its label says: the controller does not change or delete it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Companion:
     """A companion as it is in the infra cluster; `rule` and `workload` are the keys of the objects it exists for.
 
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
-    deleted. `lost`: it ended although nobody asked it to, because of its node. `intact`: the marks that people search
-    by say the same as the others. `host` is that whose DPU it is for, None for one that may be on any. `bound`: it has
-    a node. `queued`: the scheduler has not looked at it yet. `weight` is what it counts for while it has no node.
-    `size` is its bytes, about. `version` is the resource version that showed it so first, 0 where the server has none
-    to compare.
+    deleted. `lost`: it failed by an eviction or with its node, and was not deleted. `intact`: the marks that people
+    search by say the same as the others. `host` is that whose DPU it is for, None for one that may be on any. `bound`:
+    it has a node. `queued`: the scheduler has not looked at it yet. `weight` is what it counts for while it has no
+    node. `size` is its bytes, about. `version` is the resource version that showed it so first, 0 where the server has
+    none to compare.
     """
 
     namespace: str

@@ -1,7 +1,7 @@
 """From a workload and a rule to the companion that should exist: its place, its manifest, its injected annotations.
 
-Pure. What depends on the rule alone is worked out once for each version of it, in a `Blueprint`, and shared: nobody may
-change what it holds.
+Pure. What depends on the rule alone is computed once for each version of it, in a `Blueprint`. Blueprints are shared,
+so their contents must not be changed.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """There should be a companion, and somebody has to mend something first; `reason` is one CamelCase word.
+    """There should be a companion, and an error has to be fixed first; `reason` is one CamelCase word.
 
     `of_workload`: it comes from what the workload's tenant says of it, and other workloads do not have it.
     """

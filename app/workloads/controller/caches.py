@@ -1,7 +1,7 @@
-"""What the controller knows of the cluster: workloads, rules and companions, and which rules match which workloads.
+"""The controller's caches: workloads, rules and companions, and which rules match which workloads.
 
-Owns the stores, their projections and what follows from each change: who is to be looked at again. No projection
-fails: an object that cannot be used is kept as such, for to take it as absent would cost companions their lives.
+Contains the stores, their projections, and the objects to reconcile after each change. No projection fails: an unusable
+object is kept as such, because treating it as absent would delete companions.
 """
 
 from __future__ import annotations

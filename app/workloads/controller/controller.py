@@ -39,7 +39,7 @@ from app.workloads.model import (
 )
 
 _LONGEST_BACKOFF = 60.0
-"""Quotas are raised and webhooks mended without our being told."""
+"""Seconds. The controller gets no event when a quota is raised or a webhook is repaired."""
 _EXPIRY_CHECK = 1.0
 _TENANTS_AT_ONCE = 16
 """Tenants that may have all the workers that one may have: a workload with many companions takes long."""

@@ -1,6 +1,6 @@
-"""What our own writes have done and the watch has not shown yet, so that a cache that lags causes no second write.
+"""Remembers our own writes until the watch shows them, so that a cache that lags causes no second write.
 
-Lies over the companions' cache: an entry ends when the watch shows the same, or after its time. It sends nothing and
+Overlays the companions' cache: an entry ends when the watch shows the same, or after its time. It sends nothing and
 is lost at a restart, where the cache is fresh.
 """
 
@@ -64,7 +64,7 @@ class Expectations:
         return [self._expected[key] for key in self._by_workload.get(workload, ())]
 
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> bool:
-        """The watch has shown a change; True if nobody need look: it was expected, or somebody is about to look."""
+        """Take note of a change from the watch; True if it needs no reconcile: expected, or under way by a writer."""
         if old is not None and (new is None or new.uid != old.uid):
             self._gone[old.uid] = None
             if len(self._gone) > _REMEMBERED:

@@ -1,6 +1,6 @@
-"""What an API server's refusal means to the author of a rule, and how long to leave it before the next try.
+"""Maps an API server's refusal to a reason for the author of a rule, and to the time before the next try.
 
-Pure, but for the memory of `Restarts`: when companions that were lost may be made anew.
+Pure, except for the memory of `Restarts`: when lost companions may be created again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""What stands between workloads and their companions, as the last reconcile found it: read by the status writers.
+"""Stores why workloads lack companions, as the last reconcile found it, for the status writers.
 
-Holds only what is not as it should be, so that it is empty in a healthy cluster.
+Holds only problems, so that it is empty in a healthy cluster.
 """
 
 from __future__ import annotations

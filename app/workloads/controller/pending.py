@@ -1,4 +1,4 @@
-"""How many companions of one tenant wait for a node, and which workloads wait until these have one. No I/O.
+"""Limits how many companions of one tenant may be without a node, and keeps the workloads that wait for it. No I/O.
 
 Pods of all tenants wait in one queue of the scheduler. It binds at most 50 Pods a second, and writes as often why one
 has no node (its `clientConnection.qps`); one change in a cluster can bring all Pods without a node back into the queue.

@@ -1,4 +1,4 @@
-"""How many companions of the cloud admin's rules there may be for one tenant's workloads: a bound for each policy.
+"""Limits the number of companions of the cloud admin's rules for one tenant's workloads, with a bound for each policy.
 
 They are outside of the tenant's namespace, so that no ResourceQuota of a tenant counts them. What exists is counted
 from the companions' cache. Beside that a workload holds the places of companions that are being made or replaced.

@@ -1,4 +1,4 @@
-"""Makes the companions of one workload what they should be; knows no event, only the state.
+"""Reconciles the companions of one workload, from the state and not from events.
 
 A companion that exists and is as it should be costs no request, one that is missing costs one. Every write names the
 uid that it means, and what is not ours is never adopted, changed or deleted.
@@ -306,7 +306,7 @@ class Reconciler:
             if not error.not_found:
                 raise
         except ValueError:
-            # Somebody took its marks away at the same time; the watch will tell.
+            # Another client removed its marks at the same time; the watch will show it.
             return
 
 

@@ -1,4 +1,4 @@
-"""What the companions of one tenant's workloads cost the cluster to store: bytes at a time, and bytes written in time.
+"""Limits what the companions of one tenant's workloads store in the cluster: bytes, and the rate of written bytes.
 
 A ResourceQuota counts Pods, and a Pod may have 1.5 MiB. etcd keeps every state that was written until it is compacted,
 minutes later; the API server, the scheduler and the gateway keep each Pod in memory. No I/O.

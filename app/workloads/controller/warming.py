@@ -1,7 +1,7 @@
-"""Rules that wait until it is worked out whom they match: a little at a time, so that the event loop stays free.
+"""Evaluates new rules in small slices before they are put into the matcher, so that the event loop stays responsive.
 
-Namespaces take turns, each with its oldest rule: one tenant's dear rules hold up its own. The rule that a waiting one
-replaces stays in force until then. What is under way is lost when the task is cancelled; nothing has come of it yet.
+Namespaces take turns, each with its oldest rule: expensive rules of one tenant delay only its own. The rule that a
+waiting one replaces stays in force until then. A cancelled task loses only unfinished evaluations.
 """
 
 from __future__ import annotations

@@ -143,7 +143,7 @@ class WorkloadStatuses:
                 return RequeueAfter(max(pause, _THROTTLED_PAUSE))
             await _patch(self._client, WORKLOADS, key, {"rules": rules})
             self._sent.note(key, seen=stored.status, written=digest)
-        # What the watch does not confirm is looked at again: somebody may have written the former status back.
+        # Check again until the watch confirms the write: another client may have restored the former status.
         return RequeueAfter(_LAG) if digest != stored.status else Done()
 
     def _rules(self, key: ObjectKey, stored: StoredWorkload, findings: Mapping[ObjectKey, Finding]) -> JSON:

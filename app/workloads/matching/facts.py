@@ -1,4 +1,4 @@
-"""What rules ask of one workload, and whether a rule holds. Nothing here remembers more than one workload."""
+"""Evaluates a rule's keys for one workload, and whether the rule holds. Keeps no state across workloads."""
 
 from __future__ import annotations
 

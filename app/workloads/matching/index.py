@@ -1,7 +1,7 @@
-"""Two indexes that find who may match whom: rules by the values they ask for, workloads by the values they have.
+"""Two indexes that find possible matches: rules by the values they ask for, workloads by the values they have.
 
-Candidates only: whoever uses them still has to evaluate. A term is found under one of its `In` expressions; a term
-without any is a candidate always.
+They give candidates only: the caller still has to evaluate each. A term is found under one of its `In` expressions; a
+term without any is always a candidate.
 """
 
 from __future__ import annotations

@@ -54,8 +54,8 @@ class Matcher:
     def put_workload(self, workload: Workload) -> set[ObjectKey]:
         """Add or replace; the keys of the rules that began or ceased to match it.
 
-        Nearly free where the document is the same. What is injected may have changed for every rule that matches, in
-        the result or not: whoever keeps companions looks at the workload after every event.
+        Nearly free where the document is the same. The injected values may change for any matching rule, in the result
+        or not, so the caller reconciles the workload's companions after every event.
         """
         key = workload.key
         before = self._workloads.get(key)

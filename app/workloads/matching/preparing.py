@@ -1,7 +1,7 @@
-"""Whom a rule will match, worked out workload by workload before the rule is put: computed keys may be dear.
+"""Evaluates a rule for one workload at a time before the rule is put: computed keys may be expensive.
 
-Belongs to the matcher's event loop and changes nothing of it. What is known of a workload counts as long as it has the
-same document; whoever changes meanwhile is looked at again.
+Runs in the matcher's event loop and does not change the matcher. A result is valid as long as the workload has the same
+document; a workload that changes meanwhile is evaluated again.
 """
 
 from __future__ import annotations

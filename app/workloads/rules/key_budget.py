@@ -2,7 +2,8 @@
 
 Every visited node is a step, and so is every value (and every 256 characters of text) that a multi-select makes, that
 a function takes or makes, that a flattening or a slice copies and that `==` compares: `[@,@]|[@,@]|…` doubles what it
-selects at each stage. Fields, indices and projections only pass on what is there. Whoever runs out of steps gets null.
+selects at each stage. Fields, indices and projections only pass on what is there. Without steps left, the result is
+null.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ class _Interpreter(TreeInterpreter):
 def interpret(tree: dict[str, Any], document: Any) -> Any:
     """What the tree finds in the document; None too where it does not fit the data or runs out of steps.
 
-    The data's own depth is bounded by whoever made the document.
+    The caller has to limit the depth of the document.
     """
     try:
         return _Interpreter().visit(tree, document)

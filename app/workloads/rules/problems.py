@@ -1,8 +1,8 @@
-"""Every fault of a rule's spec at once, each with the path of its field; the template is not looked at.
+"""Finds all faults of a rule's spec at once, each with the path of its field; the template is not checked here.
 
-Takes any JSON whatsoever and answers with lines for people. Annotations of the domains of Kubernetes and of Berth
-cannot be injected, by admins neither: the value is the tenant's, whoever wrote the rule. `k8s.v1.cni.cncf.io/…` is
-another project's domain and can: a companion may follow the networks of its workload.
+Takes any JSON and returns lines for people. Annotations in the domains of Kubernetes and of Berth cannot be injected,
+not even by an admin's rule, because the value comes from the tenant. Annotations in `k8s.v1.cni.cncf.io/…`, another
+project's domain, can be injected: a companion may use the networks of its workload.
 """
 
 from __future__ import annotations

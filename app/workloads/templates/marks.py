@@ -33,7 +33,7 @@ def is_reserved(key: str) -> bool:
 
 
 def reserved_marks(metadata: Any, path: str) -> Iterator[str]:
-    """Labels and annotations that nobody but Berth writes; this holds for the admin's templates too."""
+    """Labels and annotations that only Berth may write; the admin's templates may not have them either."""
     for field in ("labels", "annotations"):
         for key in _keys(member(metadata, field)):
             if is_reserved(key):

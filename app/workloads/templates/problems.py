@@ -94,7 +94,7 @@ def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
 
 
 def _crowded(spec: Any, path: str) -> list[str]:
-    """Lists that no Pod needs as long: each item is looked at closely, and nobody else is answered meanwhile."""
+    """Lists that are too long: every item is checked, and other requests wait meanwhile."""
     lengths = {field: len(found) for field in _LISTS if isinstance(found := member(spec, field), list)}
     return [f"{path}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS]
 

@@ -78,7 +78,7 @@ async def test_what_is_somebody_elses_is_used_and_said(cluster) -> None:
     await cluster.client.patch(SECRETS, SERVING_SECRET, patch, patch_type="merge", namespace=SYSTEM_NAMESPACE)
     before = await secrets(cluster)
     result = await cluster.berth("authority", "--dns", "other.example")
-    assert f"Secret universe/{SERVING_SECRET} is somebody else's and used as it is, valid until " in result.out
+    assert f"Secret universe/{SERVING_SECRET} is not managed by Berth and used as it is, valid until " in result.out
     assert await secrets(cluster) == before
 
 

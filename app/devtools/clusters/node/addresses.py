@@ -1,7 +1,7 @@
-"""Addresses of loopback for Pods, each for one process of this machine at a time, whatever sandbox it is in.
+"""Assigns loopback addresses to Pods, each to one process of this machine at a time, across all sandboxes.
 
-All of 127.0.0.0/8 is loopback on Linux. An address is claimed by a socket that holds a port of it which nobody else
-uses; the claim of a process that dies ends with it.
+All of 127.0.0.0/8 is loopback on Linux. A process claims an address with a socket bound to a reserved port of that
+address. The claim ends when the process ends.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class Claim:
 
 
 _turn = itertools.count(os.getpid() * 250 % _COUNT)
-"""Sandboxes begin at different places, and nobody gets at once what somebody has just given back."""
+"""Each sandbox begins at an address of its own, and a released address is not assigned again at once."""
 
 
 def claim() -> Claim:
-    """The next address that nobody has. Raises Transient where all are taken."""
+    """The next free address. Raises Transient where all are taken."""
     for _ in range(_COUNT):
         number = next(_turn) % _COUNT
         address = f"127.66.{number // 250}.{number % 250 + 2}"

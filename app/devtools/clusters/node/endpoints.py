@@ -1,6 +1,6 @@
-"""Says which Pods stand behind a Service: what everybody who asks "does anybody answer there?" looks at.
+"""Writes the Endpoints of Services, from which clients and `berth doctor` learn which Pods are ready.
 
-An API server takes no loopback address here, so each is told as one of 10.0.0.0/8, like the Pod's own.
+The API server accepts no loopback address there, so each is written as an address of 10.0.0.0/8, like the Pod's own.
 """
 
 from __future__ import annotations

@@ -106,7 +106,7 @@ class ServiceRouter:
         with contextlib.closing(writer):
             target = self._target(route)
             if target is None:
-                return  # as a Service without endpoints: nobody answers
+                return  # closes the connection, as for a Service without endpoints
             try:
                 there, out = await asyncio.open_connection(*target)
             except OSError:

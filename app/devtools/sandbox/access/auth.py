@@ -1,6 +1,6 @@
-"""Who asks, and whether they may: client certificates, bearer tokens, impersonation, and the wording of a refusal.
+"""Authenticates and authorizes requests: client certificates, bearer tokens, impersonation, messages of refusals.
 
-The rules themselves are RBAC's (`app.devtools.sandbox.access.rbac`); here is only the order in which they are asked.
+RBAC has the rules themselves (`app.devtools.sandbox.access.rbac`); this module has the order of the checks.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Authenticator:
         self._certificates: dict[bytes, User] = {}
 
     def user(self, *, certificate: bytes | None, authorization: str) -> User:
-        """Raises StatusError 401 for a token that nobody issued; without credentials the user is anonymous."""
+        """Raises StatusError 401 for an unknown token; without credentials the user is anonymous."""
         if certificate is not None:
             return self._of_certificate(certificate)
         scheme, _, token = authorization.partition(" ")

@@ -1,4 +1,4 @@
-"""Resources that are questions in the form of objects: may I, may they, who am I, whose token. Nothing is stored."""
+"""The review resources, which answer a question and store nothing: access reviews, SelfSubjectReview, TokenReview."""
 
 from __future__ import annotations
 

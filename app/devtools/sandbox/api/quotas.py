@@ -1,7 +1,7 @@
-"""Quotas as writes meet them: an object beyond one is refused, and what is used is kept in the status of each.
+"""Enforces ResourceQuotas on writes: refuses an object beyond a quota, and updates the used amounts in the statuses.
 
-An API server refuses and counts up; to count down, and to begin, is another component's, which is not always there.
-Here both happen with the write, so that a cluster without stand-ins has quotas that hold.
+A real API server refuses and counts up; the quota controller initializes the counts and counts down. Here both happen
+with the write, so that quotas also hold in a cluster without stand-ins.
 """
 
 from __future__ import annotations

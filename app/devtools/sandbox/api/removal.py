@@ -1,7 +1,7 @@
-"""What follows when an object leaves storage: a CustomResourceDefinition goes after the last of its objects.
+"""Handles the effects of a removal from storage: a CustomResourceDefinition is removed after the last of its objects.
 
-Owns the end of definitions: they wait until their objects are gone, and objects with finalizers decide how long that
-takes. Meanwhile the objects can be read and changed; new ones are refused.
+A deleted definition waits until its objects are gone, and objects with finalizers decide how long that takes.
+Meanwhile the objects can be read and changed; new ones are refused.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _end_object(state: ClusterState, key: tuple[str, str], obj: JSON) -> None:
 
 
 def _release(state: ClusterState, definition: JSON) -> None:
-    """Let the definition go where none of its objects is left and nobody else holds it."""
+    """Delete the definition if none of its objects is left and it has no other finalizer."""
     spec, metadata = definition["spec"], definition["metadata"]
     if state.storage.list((spec["group"], spec["names"]["plural"])):
         return

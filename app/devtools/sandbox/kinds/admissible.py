@@ -117,7 +117,7 @@ def check_namespace(state: ClusterState, call: Call) -> None:
 
 
 def _add_taint(spec: JSON) -> None:
-    """Nothing is scheduled to a new node before somebody has seen it ready."""
+    """Taint a new node, so that no Pod is scheduled to it until a controller has seen it ready."""
     taints = spec.get("taints") or []
     if not any((taint.get("key"), taint.get("effect")) == (_NOT_READY[0], "NoSchedule") for taint in taints):
         spec["taints"] = [*taints, {"key": _NOT_READY[0], "effect": "NoSchedule"}]

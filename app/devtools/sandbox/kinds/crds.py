@@ -22,7 +22,7 @@ _BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
 
 
 def begin_crd(crd: JSON) -> None:
-    """A new definition is accepted and established at once; there is nobody to wait for."""
+    """Set the initial status. The sandbox has no controller that accepts names: `establish` follows at once."""
     crd["status"] = {
         "conditions": [],
         "acceptedNames": {"plural": "", "kind": ""},

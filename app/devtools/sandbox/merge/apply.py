@@ -20,7 +20,7 @@ from app.wire import JSON
 Owners = dict[tuple[str, str, str, str], JSON]
 """managedFields entries by (manager, operation, apiVersion for updates, subresource)."""
 
-# Fields that nobody owns: identity, and what the server alone writes.
+# Fields that no manager owns: the identity, and what only the server writes.
 _UNOWNED_METADATA = frozenset(
     f"f:{name}"
     for name in (
@@ -82,9 +82,9 @@ def server_side_apply(
 ) -> JSON:
     """`live` (None: nothing there yet) after `manager` applies `applied`, with managedFields; `now` is RFC 3339.
 
-    What this manager applied earlier, leaves out now, and nobody else owns, is gone. Raises `ApplyConflict` where a
-    field of another manager would change, unless `force` takes it over. Nulls in `applied` count as absent. `unowned`
-    are top fields (`f:status`) that this endpoint ignores.
+    A field that this manager applied earlier and leaves out now is removed, unless another manager owns it. Raises
+    `ApplyConflict` where a field of another manager would change, unless `force` takes it over. Nulls in `applied`
+    count as absent. `unowned` are top fields (`f:status`) that this endpoint ignores.
     """
     config = _without_nulls(applied)
     owners = _read_owners(live)
@@ -124,10 +124,10 @@ def track_update(
 ) -> JSON:
     """`new` with managedFields after an ordinary create or update of `old` by `manager`.
 
-    The writer owns what it added or changed, nobody owns what it removed. A writer may send owners of its own, as a
-    migration does, or `managedFields: []` or `[{}]`, which forgets them all: from then on nobody is recorded until
-    somebody applies. Owners that make no sense count as left out: they stay as they were. `merge_keys` is needed for
-    CRDs alone; `unowned` are top fields (`f:status`) that this endpoint ignores.
+    The writer owns the fields that it added or changed. Fields that it removed lose their owners. A writer may send
+    managedFields of its own, as a migration does. With `managedFields: []` or `[{}]` all owners are deleted, and none
+    are recorded until the next apply. Invalid managedFields count as left out: the owners stay as they were.
+    `merge_keys` is needed for CRDs alone; `unowned` are top fields (`f:status`) that this endpoint ignores.
     """
     rules = merge_keys or built_in_merge_keys(str(new.get("kind")))
     owners = _starting_owners(old, new, subresource)
@@ -186,7 +186,7 @@ def _without_managed_fields(obj: JSON) -> JSON:
 
 
 def _strip(fields: Fields | None, unowned: frozenset[str] = frozenset()) -> Fields:
-    """Without the fields that nobody owns; empty where nothing is left."""
+    """The fields without those that no manager owns; empty where nothing is left."""
     if not fields:
         return {}
     left = {".", "f:apiVersion", "f:kind", "f:metadata"} | unowned
@@ -210,7 +210,7 @@ def _read_owners(obj: JSON | None) -> Owners:
 
 
 def _before_first_apply(live: JSON, merge_keys: MergeKeys) -> Owners:
-    """An object that nobody tracked belongs to a manager of that name, so that a first apply meets its conflicts."""
+    """The owners of an object without managedFields: a manager of that name, so that a first apply can conflict."""
     key = ("before-first-apply", "Update", str(live.get("apiVersion")), "")
     fields = _strip(field_set(_without_managed_fields(live), merge_keys.tree, containers=True))
     entry = _entry(key, fields, api_version=key[2], now="", previous=None)

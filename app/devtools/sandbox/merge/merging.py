@@ -57,10 +57,10 @@ def _merge_list(live: list[Any], config: list[Any], branch: Branch, rule: Rule) 
 
 
 def prune_released(value: Any, last: Fields, held: Fields, branch: Branch, *, root: bool = True) -> Any:
-    """`value` without what `last` had and `held` (everybody's fields now) does not have.
+    """`value` without what `last` had and `held` (the fields of all managers now) does not have.
 
-    A field goes as a whole where nobody holds anything below it; a list element goes where nobody holds the element
-    itself.
+    A field is removed as a whole if no manager holds anything below it. A list element is removed if no manager holds
+    the element itself.
     """
     rule = branch.rule
     if isinstance(value, dict):

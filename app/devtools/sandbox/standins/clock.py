@@ -1,4 +1,4 @@
-"""The present as the API writes it."""
+"""The current time in the format of the API."""
 
 from __future__ import annotations
 

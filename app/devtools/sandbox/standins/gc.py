@@ -135,7 +135,7 @@ class GarbageCollector:
             return "waiting" if found[1].deleting and FOREGROUND in found[1].finalizers else "present"
         resource = self._graph.by_kind(owner.api_version, owner.kind)
         if resource is None or (resource.namespaced and not item.namespace):
-            # A kind that nobody serves may come back: nothing is deleted on its account.
+            # A kind that is not served may be served again: its dependents are not deleted.
             return "present"
         namespace = item.namespace if resource.namespaced else None
         try:

@@ -1,6 +1,6 @@
-"""What Pods that run mean for one that waits: required Pod affinity and anti-affinity, and hard spreading. Pure.
+"""Checks a pending Pod against running Pods: required Pod affinity and anti-affinity, and hard spreading. Pure.
 
-Anti-affinity holds in both directions, as in the scheduler: a term of a Pod that runs keeps off what it selects.
+Anti-affinity holds in both directions, as in the scheduler: a running Pod's term keeps off the Pods that it selects.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The Node objects of a sandbox: what a kubelet reports about its machine, and keeping that report alive.
 
-Creates each node once and then only fills in what is missing: capacity that somebody patched into a status is theirs.
-What is in capacity is allocatable, as a kubelet reports it for devices.
+Creates each node once and then only fills in what is missing: capacity that a user patched into a status is kept.
+All capacity is allocatable, as a kubelet reports it for devices.
 """
 
 from __future__ import annotations
@@ -142,12 +142,12 @@ class NodeKeeper:
         except ApiError as error:
             if not (error.conflict or error.not_found):
                 raise
-            # Created or replaced by somebody else: the cache will say so in a moment.
+            # Another client created or replaced the node: the cache will show it in a moment.
             return RequeueAfter(0.2)
         return RequeueAfter(HEARTBEAT)
 
     async def _open(self, node: JSON) -> None:
-        """Removes the taint that an API server puts on a new node until somebody has seen it ready."""
+        """Removes the not-ready taint that an API server puts on a new node."""
         taints: list[JSON] = (node.get("spec") or {}).get("taints") or []
         kept = [taint for taint in taints if taint.get("key") != _NOT_READY]
         if kept != taints:

@@ -27,9 +27,9 @@ _WATCHED = (PODS, NODES, NAMESPACES, DEPLOYMENTS, REPLICA_SETS, JOBS, RESOURCE_Q
 
 
 class StandIns:
-    """Everything that makes the objects of one cluster move; `nodes` are the nodes that it has.
+    """The controllers, the scheduler and the kubelets of one cluster; `nodes` are the nodes that it has.
 
-    Pods of which `elsewhere` is true are run by somebody else, who reports on them too.
+    Pods for which `elsewhere` returns true are skipped: the caller runs them and writes their status.
     """
 
     def __init__(

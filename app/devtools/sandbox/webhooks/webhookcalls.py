@@ -1,4 +1,4 @@
-"""The wire to webhooks: one connection pool, verified TLS, deadlines, and the words of the API server for what fails.
+"""Calls webhooks over HTTPS: one connection pool, verified TLS, deadlines, and the API server's messages for failures.
 
 Knows clientConfig and timeoutSeconds, and nothing of what a review means.
 """

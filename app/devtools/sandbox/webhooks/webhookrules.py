@@ -55,7 +55,7 @@ class Target:
 
 
 def is_exempt(group: str, resource: str) -> bool:
-    """Webhooks never see the objects that configure admission, or nobody could repair a broken one."""
+    """Whether webhooks are skipped: for objects that configure admission, so that a broken one can be repaired."""
     return group == "admissionregistration.k8s.io" and resource in _EXEMPT
 
 
