@@ -32,7 +32,7 @@ from app.workloads.model import (
 )
 from app.workloads.rules.problems import rule_problems
 from app.workloads.templates.marks import cut, joined, member, shown
-from app.workloads.templates.problems import manifest_problems, name_problems, template_problems
+from app.workloads.templates.problems import manifest_problems, name_problems, template_problems, unknown_fields
 
 _RULES: dict[tuple[str, str], RuleKind] = {
     (WORKLOAD_RULES.group, WORKLOAD_RULES.kind): "tenant",
@@ -86,7 +86,7 @@ class RuleCheck:
         problems = self._problems(obj, kind)
         if problems:
             raise Denied(joined(problems), reason=reason)
-        plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj)
+        plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj, _OBJECTS[kind])
         if kind in _OF_AGENTS and request.operation == "CREATE" and request.namespace not in ("", SYSTEM_NAMESPACE):
             plan.warnings.append(
                 f"metadata.namespace: agents look at namespace {SYSTEM_NAMESPACE} unless told otherwise, "
@@ -158,9 +158,11 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
     for path, annotation in _read_annotations(member(member(spec, "template"), "spec")):
         if annotation not in written:
             yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
+    yield from unknown_fields(member(spec, "template"), kind="Pod", path="spec.template")
 
 
-def _object_warnings(obj: JSON) -> Iterator[str]:
+def _object_warnings(obj: JSON, kind: str) -> Iterator[str]:
+    yield from unknown_fields(member(obj.get("spec"), "object"), kind=kind, path="spec.object")
     namespace = member(member(member(obj.get("spec"), "object"), "metadata"), "namespace")
     if namespace and namespace != member(obj.get("metadata"), "namespace"):
         yield f"spec.object.metadata.namespace: {cut(str(namespace))} is not used; the tenant's namespace is"

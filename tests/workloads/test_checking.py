@@ -95,7 +95,6 @@ async def test_a_good_rule_passes_without_a_word(resource: Any) -> None:
         (rule(dpuSelectionPolicy="Elsewhere"), "spec.dpuSelectionPolicy"),
         (rule(resourceType="v1/Node"), "spec.resourceType"),
         (rule(template={**POD, "spec": {"containers": []}}), "spec.template.spec.containers"),
-        (rule(template={**POD, "spec": {**POD["spec"], "x": 1}}), "spec.template.spec.x"),
         (rule("Rule_1"), "metadata.name"),
         (
             rule(workloadInfoInject=[{"workloadKey": "@", "asAnnotation": {"name": "berth.dev/rule"}}]),
@@ -309,3 +308,16 @@ async def test_a_namespace_that_is_not_used_is_told() -> None:
     assert list(decision.warnings) == [
         "spec.object.metadata.namespace: kube-system is not used; the tenant's namespace is"
     ]
+
+
+async def test_a_field_that_berth_does_not_know_is_a_warning() -> None:
+    newer = copy.deepcopy(SPEC["template"])
+    newer["spec"]["evictionResponders"] = []
+    for obj, resource, path in (
+        (rule(template=newer), WORKLOAD_RULES, "spec.template"),
+        (uvs({**newer, "metadata": {"name": "p"}}), UVS_PODS, "spec.object"),
+    ):
+        decision = await review(obj, resource)
+        assert decision.allowed
+        (warning,) = decision.warnings
+        assert warning.startswith(f"{path}.spec.evictionResponders: unknown to Berth")

@@ -84,6 +84,15 @@ def manifest_problems(
     return _unique([*guarded, *_faults(plain, kind, path, _MANIFEST_METADATA)])
 
 
+def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
+    """Fields of a valid manifest that Berth does not know. Newer API servers have more, so each is only a warning."""
+    written = {field: value for field, value in manifest.items() if field != "status"}
+    _, unknown = decode_builtin(kind, _API_VERSIONS.get(kind, "v1").rpartition("/")[2], written)
+    return [
+        f"{path}.{field}: unknown to Berth; the API server of the infra cluster decides about it" for field in unknown
+    ]
+
+
 def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
     """Why the name of a rule cannot become the beginning of a Pod's name. Long ones can: they are shortened there."""
     try:
@@ -127,8 +136,7 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     rest = {field: value for field, value in manifest.items() if field not in ("apiVersion", "kind", "status")}
     whole = {"apiVersion": version, "kind": kind, **rest, "metadata": metadata}
     try:
-        decoded, unknown = decode_builtin(kind, version.rpartition("/")[2], whole)
-        problems += [f"{path}.{field}: a {kind} has no such field" for field in unknown]
+        decoded, _ = decode_builtin(kind, version.rpartition("/")[2], whole)
         apply_builtin_defaults(kind, decoded)
     except ShapeError as error:
         return [*problems, f"{path}.{error.field}: {error.fault}"]
