@@ -85,7 +85,7 @@ async def test_no_answer_is_transient() -> None:
     client = Recording()
     client.gate = asyncio.Event()
     lookup = lookup_for([], client=client)
-    lookup._get_timeout = 0.01
+    lookup._timeout = 0.01
     with pytest.raises(Transient, match=r"'default/foo': no answer within 0\.01 s"):
         await lookup.find("default", "foo")
 
@@ -103,7 +103,7 @@ async def test_a_fault_with_nobody_waiting_is_silent() -> None:
         await waiter
     for _ in range(5):
         await asyncio.sleep(0)
-    assert lookup._flights == {}
+    assert lookup._requests == {}
 
 
 HOSTILE = [

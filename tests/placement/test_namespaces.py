@@ -28,7 +28,7 @@ class Recording:
         self.called = asyncio.Event()
         self.gate: asyncio.Event | None = None
 
-    async def get(self, resource: object, name: str) -> Any:
+    async def get(self, resource: object, name: str, *, namespace: str | None = None) -> Any:
         assert resource is NAMESPACES
         self.calls.append(name)
         self.called.set()

@@ -10,10 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from app.registry import ROLES
+
 IMAGE_COMMAND = ("webhook",)
 """What the image runs without arguments."""
-_ROLES = (("webhook",), ("controller",), ("gateway",), ("agent",), ("certs", "keep"))
-_COMMANDS = (*_ROLES, ("certs", "unregister"), ("crds",))
+_COMMANDS = (*(role.command for role in ROLES), ("certs", "unregister"), ("crds",))
 _IDENTITY = re.compile(r"--?(kubeconfig|context)(=.*)?", re.DOTALL)
 _ADDRESS = re.compile(r"--?bind[-_]address(=.*)?", re.DOTALL)
 _VARIABLE = re.compile(r"(BERTH|OTEL)_[A-Z0-9_]+|(POD_|NODE_)?NAME|(POD_)?NAMESPACE|POD_IP")

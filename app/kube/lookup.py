@@ -1,0 +1,75 @@
+"""Finds one object: in a cache, else with one GET that all who wait for it share.
+
+A miss is not remembered, so that an object counts from the moment it exists. Callers have validated the names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+from app.errors import ApiError, Transient
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.wire import JSON
+
+GET_TIMEOUT = 5.0
+"""Seconds for one GET; below the deadline of a review, so that the answer can still say what was missing."""
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Cache(Protocol[T_co]):
+    """A cache of what a lookup finds; "" is the namespace of what has none."""
+
+    def get(self, namespace: str, name: str) -> T_co | None: ...
+
+
+class Lookup(Generic[T]):
+    """Objects of one kind as `project` shows them. `called` names one in messages."""
+
+    def __init__(
+        self,
+        resource: Resource,
+        cache: Cache[T],
+        project: Callable[[JSON], T],
+        *,
+        client: Callable[[], KubeClient | None],
+        called: str,
+        timeout: float = GET_TIMEOUT,
+    ) -> None:
+        self.cached = cache.get
+        self._resource, self._project, self._called = resource, project, called
+        self._client, self._timeout = client, timeout
+        self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}
+
+    async def find(self, namespace: str, name: str) -> T | None:
+        """The object, or None where there is none, or no client. Raises Transient where that cannot be told."""
+        found = self.cached(namespace, name)
+        client = self._client() if found is None else None
+        if client is None:
+            return found
+        key = (namespace, name)
+        request = self._requests.get(key)
+        if request is None:
+            request = self._requests[key] = asyncio.create_task(self._get(client, namespace, name))
+            request.add_done_callback(lambda _: self._requests.pop(key, None))
+        # A waiter whose deadline passes must not cancel the GET of the others.
+        outcome = await asyncio.shield(request)
+        if isinstance(outcome, Transient):
+            raise Transient(str(outcome), delay=outcome.delay)
+        return outcome
+
+    async def _get(self, client: KubeClient, namespace: str, name: str) -> T | Transient | None:
+        """The outcome of one GET. Faults are returned, not raised: there may be no waiter left to retrieve them."""
+        where = f"{self._called} '{namespace}/{name}'" if namespace else f"{self._called} {name}"
+        try:
+            async with asyncio.timeout(self._timeout):
+                return self._project(await client.get(self._resource, name, namespace=namespace or None))
+        except Transient as error:
+            if isinstance(error, ApiError) and error.not_found:
+                return None
+            return Transient(f"could not read {where}: {error}", delay=error.delay)
+        except TimeoutError:
+            return Transient(f"could not read {where}: no answer within {self._timeout:g} s")
