@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
 import socket
 from pathlib import Path
@@ -209,6 +210,7 @@ def test_the_same_signal_twice_at_once_is_one_wish(launch, pki) -> None:
     server.signal()
     assert server.wait() == 0
     assert server.events("drained")
+    assert len(server.events("stopping")) == 1
 
 
 def workers_of(server) -> list[int]:
@@ -244,7 +246,8 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert server.metrics()['cache_objects{kind="NetworkAttachmentDefinition"}'] == 2
     before = workers_of(server)
     assert len(before) == 2
-    os.kill(before[0], signal.SIGKILL)
+    resource.prlimit(before[0], resource.RLIMIT_CORE, (0, 0))
+    os.kill(before[0], signal.SIGABRT)
     server.until(lambda: server.get("/readyz")[0] == 503, "readiness is that of all workers")
     assert "worker" in server.get("/readyz")[1]
     server.until_ready()
@@ -257,6 +260,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert server.metrics()["worker_restarts_total"] == 1
     server.signal()
     assert server.wait() == 0
+    assert "Fatal Python error: Aborted" in "".join(server.lines)
 
 
 def test_workers_end_when_their_parent_is_killed(launch, pki) -> None:
