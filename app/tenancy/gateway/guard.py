@@ -184,6 +184,19 @@ class Guard(grpc.aio.ServerInterceptor):
             connection.abort()
             raise _Departed from error
 
+    async def _greet(self, context: Context, connection: Connection) -> None:
+        """The headers of a stream, before its first message and before the stream can be ended.
+
+        gRPC sends no status past a message that is stuck with the headers, and takes none while the headers are under
+        way: the caller would wait without end. A caller that is to send learns by them that it may.
+        """
+        try:
+            async with asyncio.timeout(self._seconds):
+                await context.send_initial_metadata(())
+        except TimeoutError as error:
+            connection.abort()
+            raise _Departed from error
+
     async def _streamed(
         self, holder: str, method: _Method, context: Context, *, evidence: Evidence, connection: Connection
     ) -> None:
@@ -191,6 +204,7 @@ class Guard(grpc.aio.ServerInterceptor):
             if not held:
                 self._observer.throttled(holder, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
+            await self._greet(context, connection)
             stream: _Stream | None = None
             try:
                 async with asyncio.timeout(None) as scope:
@@ -207,9 +221,6 @@ class Guard(grpc.aio.ServerInterceptor):
 
     async def _stream(self, holder: str, method: _Method, context: Context, connection: Connection) -> None:
         """Runs in a scope that `_end` can close from outside."""
-        # Before the first message: gRPC sends no status past a message that is stuck with the headers, and a caller
-        # that is to send learns that it may.
-        await context.send_initial_metadata(())
         receiving = self._receiving
         if method.streams_in:
             answer = method.inner(receiving.each(method.parse, context, holder), context)
