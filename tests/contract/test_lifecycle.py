@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import signal
-import socket
 from pathlib import Path
 
 import aiohttp
@@ -15,6 +14,7 @@ import pytest
 import yaml
 
 from tests.patience import PATIENCE
+from tests.ports import lasting_port
 
 SWITCHES = {
     "apiVersion": "v1",
@@ -34,8 +34,7 @@ def directory(tmp_path: Path, manifests: Path) -> Path:
 
 
 def test_it_is_alive_but_not_ready_before_its_caches_are_loaded(launch, pki, tmp_path, review) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    port = lasting_port()
     kubeconfig = tmp_path / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
