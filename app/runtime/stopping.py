@@ -11,10 +11,10 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-_log = structlog.get_logger(__name__)
-
 ECHO_SECONDS = 0.25
 """A signal so soon after the first is the same wish: process groups and wrappers deliver one twice."""
+
+_log = structlog.get_logger(__name__)
 
 
 async def until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
