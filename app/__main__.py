@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ def main() -> None:
     # A standard stream that was closed before we began is None here; what is written to it is meant to be lost.
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
+    # Where code that is not Python aborts the process, the log says what was running; in workers too.
+    os.environ.setdefault("PYTHONFAULTHANDLER", "1")
+    faulthandler.enable()
     sys.exit(_run(sys.argv[1:]))
 
 

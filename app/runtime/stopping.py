@@ -9,8 +9,12 @@ import asyncio
 import signal
 from collections.abc import Awaitable, Callable
 
+import structlog
+
 ECHO_SECONDS = 0.25
 """A signal so soon after the first is the same wish: process groups and wrappers deliver one twice."""
+
+_log = structlog.get_logger(__name__)
 
 
 async def until_signal(run: Callable[[asyncio.Event], Awaitable[None]]) -> None:
@@ -30,14 +34,16 @@ def on_stop(hurry: Callable[[], None]) -> asyncio.Event:
     stop = asyncio.Event()
     asked_at = 0.0
 
-    def on_signal() -> None:
+    def on_signal(received: signal.Signals) -> None:
         nonlocal asked_at
         if not stop.is_set():
+            # A log that ends without this line is that of a process that was killed.
+            _log.info("stopping", signal=received.name)
             asked_at = loop.time()
             stop.set()
         elif loop.time() - asked_at >= ECHO_SECONDS:
             hurry()
 
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, on_signal)
+        loop.add_signal_handler(number, on_signal, number)
     return stop

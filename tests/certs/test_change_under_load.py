@@ -26,9 +26,9 @@ from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SECRETS
 from app.permissions import permissions_of
-from app.serving.listening import free_port
 from tests.certs.berthprocess import berth, eventually
 from tests.certs.registered import NAMESPACE, SECRET, SERVICE, change, configuration, register, stored
+from tests.ports import lasting_port
 from tests.rbac import allow
 
 USER = "system:serviceaccount:berth:berth-certificates"
@@ -109,7 +109,7 @@ async def served(cluster, client, kubeconfig, tmp_path):
     (definition,) = read_definitions([NETWORK_ATTACHMENTS])
     await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     await eventually(lambda: created(client))
-    limited, files, port = tmp_path / "limited", tmp_path / "tls", free_port("127.0.0.1")
+    limited, files, port = tmp_path / "limited", tmp_path / "tls", lasting_port()
     limited.write_text(cluster.kubeconfig(user=USER, groups=()))
     await allow(client, USER, permissions_of("certificates"), role="certificates", release=NAMESPACE)
     await register(client)

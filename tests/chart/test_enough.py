@@ -36,8 +36,8 @@ from app.serving.listening import listen
 from app.workloads.model import ADMIN_RULES, TENANTS, UVS_PODS, UVS_SECRETS, WORKLOAD_RULES, WORKLOADS
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server
 from tests.chart.staging import Stage, eventually, recorded, staged
-from tests.e2e.processes import free_port
 from tests.patience import PATIENCE
+from tests.ports import lasting_port
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "workload-api"
 
@@ -91,7 +91,7 @@ async def _webhook(stage: Stage) -> AsyncIterator[None]:
 
 async def _gateway(stage: Stage) -> str:
     files = await stage.files_of(stage.infra, "berth-gateway-tls")
-    port = free_port()
+    port = lasting_port()
     settings = stage.settings(
         "gateway",
         port=port,

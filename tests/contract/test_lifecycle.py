@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import signal
-import socket
 from pathlib import Path
 
 import aiohttp
@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tests.patience import PATIENCE
+from tests.ports import lasting_port
 
 SWITCHES = {
     "apiVersion": "v1",
@@ -33,8 +34,7 @@ def directory(tmp_path: Path, manifests: Path) -> Path:
 
 
 def test_it_is_alive_but_not_ready_before_its_caches_are_loaded(launch, pki, tmp_path, review) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
+    port = lasting_port()
     kubeconfig = tmp_path / "kubeconfig"
     cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
     context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
@@ -209,6 +209,7 @@ def test_the_same_signal_twice_at_once_is_one_wish(launch, pki) -> None:
     server.signal()
     assert server.wait() == 0
     assert server.events("drained")
+    assert len(server.events("stopping")) == 1
 
 
 def workers_of(server) -> list[int]:
@@ -244,7 +245,8 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert server.metrics()['cache_objects{kind="NetworkAttachmentDefinition"}'] == 2
     before = workers_of(server)
     assert len(before) == 2
-    os.kill(before[0], signal.SIGKILL)
+    resource.prlimit(before[0], resource.RLIMIT_CORE, (0, 0))
+    os.kill(before[0], signal.SIGABRT)
     server.until(lambda: server.get("/readyz")[0] == 503, "readiness is that of all workers")
     assert "worker" in server.get("/readyz")[1]
     server.until_ready()
@@ -257,6 +259,7 @@ def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> 
     assert server.metrics()["worker_restarts_total"] == 1
     server.signal()
     assert server.wait() == 0
+    assert "Fatal Python error: Aborted" in "".join(server.lines)
 
 
 def test_workers_end_when_their_parent_is_killed(launch, pki) -> None:

@@ -17,8 +17,9 @@ import typer.main
 import yaml
 
 from app.cli.main import cli
-from tests.e2e.processes import Background, free_port
+from tests.e2e.processes import Background
 from tests.patience import PATIENCE
+from tests.ports import lasting_port
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -49,9 +50,9 @@ def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> Non
     curl = command("curl --silent")
     certs = str(tmp_path / "certs")
     subprocess.run(berth(*_moved(make, certs)), check=True)
-    port = free_port()
+    port = lasting_port()
     process = Background(
-        [*berth(*_moved(serve, certs)), f"--port={port}", f"--health-check-port={free_port()}", "--drain-seconds=0"],
+        [*berth(*_moved(serve, certs)), f"--port={port}", f"--health-check-port={lasting_port()}", "--drain-seconds=0"],
         directory=ROOT,
     )
     try:

@@ -14,8 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from app.certs.issuing import encode_certificate, issue_authority, issue_client, issue_serving, serving_names
-from tests.e2e.processes import Background, free_port
+from tests.e2e.processes import Background
 from tests.e2e.waiting import eventually
+from tests.ports import lasting_port
 
 
 @contextlib.contextmanager
@@ -26,7 +27,7 @@ def real_api_servers(
 
     `services` is the range of cluster IPs.
     """
-    port = free_port()
+    port = lasting_port()
     url = f"http://127.0.0.1:{port}"
     etcd = Background(
         [
@@ -51,7 +52,7 @@ def real_api_servers(
 @contextlib.contextmanager
 def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> Iterator[Path]:
     directory.mkdir()
-    port = free_port()
+    port = lasting_port()
     _write_files(directory)
     server = Background(
         [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import socket
 import subprocess
 import threading
 import time
@@ -52,9 +51,3 @@ class Background:
         assert self.process.stdout is not None
         self.process.stdout.close()
         return status
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])

@@ -13,10 +13,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.processes import Background, free_port
+from tests.e2e.processes import Background
 from tests.e2e.users import Kubectl, PythonClient
 from tests.e2e.waiting import eventually
 from tests.patience import PATIENCE
+from tests.ports import lasting_port
 
 pytestmark = pytest.mark.e2e
 NODE = "host-a"
@@ -74,7 +75,7 @@ def patch_capacity(url: str, patch: list[dict[str, str]]) -> int:
 
 @pytest.fixture
 def proxy(kubeconfig: Path) -> Iterator[str]:
-    port = free_port()
+    port = lasting_port()
     process = Background(["kubectl", "--kubeconfig", str(kubeconfig), "proxy", f"--port={port}"])
     process.wait_for("Starting to serve")
     yield f"http://127.0.0.1:{port}"

@@ -8,7 +8,6 @@ import json
 import os
 import random
 import signal
-import socket
 import sys
 import urllib.request
 from collections.abc import AsyncIterator
@@ -24,6 +23,7 @@ from app.tenancy.gateway.options import TlsFiles
 from app.workloads.model import SYSTEM_NAMESPACE, UVS_RESOURCES, WORKLOAD_RULES
 from tests.faults.driver import CHANGES
 from tests.faults.world import Side, Tuning, World, eventually, kubelet
+from tests.ports import lasting_port
 from tests.tenancy.conftest import definitions
 
 JSON = dict[str, Any]
@@ -139,9 +139,7 @@ async def processes(tmp_path: Path) -> AsyncIterator[Processes]:
         made = Processes(tmp_path, sides["infra"], {TENANT: sides[TENANT]}, random.Random(1), serving, Tuning())
         confirming = [asyncio.create_task(kubelet(side)) for side in sides.values()]
         stack.callback(lambda: [task.cancel() for task in confirming])
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            made.port = probe.getsockname()[1]
+        made.port = lasting_port()
         adding = await made.berth(
             "tenant",
             "tenant",

@@ -26,6 +26,7 @@ class Role:
         self._server = uvicorn.Server(uvicorn.Config(api, port=0, log_config=None, lifespan="off"))
         self._server.config.load()
         self.socket = self._server.config.bind_socket()
+        self.socket.listen()  # connections wait until the server has started
         self.port = self.socket.getsockname()[1]
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self.socket]})
         self._thread.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -114,6 +115,19 @@ async def test_lines_of_grpc_itself_are_not_in_the_log(stage: Stage) -> None:
             await channel.unary_unary(f"/{RULES}/List")(b"", timeout=PATIENCE)
     assert await gateway.end() == 0
     assert [line for line in gateway.lines if not line.startswith("{")] == []
+
+
+async def test_the_log_says_why_a_role_ends(stage: Stage) -> None:
+    """A signal is named; where a library aborts the process, the lines say what was running."""
+    stopped, aborted = await stage.berth("controller"), await stage.berth("controller")
+    for role in (stopped, aborted):
+        await until(lambda role=role: role.told("listening"))
+    resource.prlimit(aborted.process.pid, resource.RLIMIT_CORE, (0, 0))
+    assert await stopped.end() == 0
+    assert await aborted.end(signal.SIGABRT) == -signal.SIGABRT
+    assert stopped.told("stopping")
+    assert not aborted.told("stopping")
+    assert any("Fatal Python error: Aborted" in line for line in aborted.lines)
 
 
 async def test_no_key_is_in_the_log_of_a_gateway(stage: Stage) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import socket
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from aiohttp import web
 
 from app.cel.attributes import UserInfo
 from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
+from tests.ports import lasting_port
 from tests.sandbox.webhookserver import (
     JSON,
     Handler,
@@ -176,9 +176,7 @@ async def test_what_cannot_be_reached_is_named(server: Server, dispatcher: Webho
 
 @pytest.fixture
 def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return lasting_port()
 
 
 async def test_a_delete_sends_the_old_object_alone(server: Server, dispatcher: WebhookDispatcher) -> None:

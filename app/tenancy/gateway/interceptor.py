@@ -173,13 +173,13 @@ class Guard(grpc.aio.ServerInterceptor):
                 await self._streamed(holder, method, context, evidence=evidence, connection=connection)
                 return
             async with self._receiving.request(method.parse, context, holder) as message:
-                await self._give(context, await method.inner(message, context), connection)
+                await self._taken(_write(context, await method.inner(message, context)), connection)
 
-    async def _give(self, context: Context, answer: Any, connection: Connection) -> None:
-        """One answer, which has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""
+    async def _taken(self, sending: Awaitable[object], connection: Connection) -> None:
+        """What is sent has to be taken in time. gRPC keeps it until then, whatever becomes of the call."""
         try:
             async with asyncio.timeout(self._seconds):
-                await _write(context, answer)
+                await sending
         except TimeoutError as error:
             connection.abort()
             raise _Departed from error
@@ -191,6 +191,9 @@ class Guard(grpc.aio.ServerInterceptor):
             if not held:
                 self._observer.throttled(holder, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
+            # Before the first message and before the stream can be ended: gRPC sends no status past a message that is
+            # stuck with the headers, and takes none while they are under way. They also tell a caller that it may send.
+            await self._taken(context.send_initial_metadata(()), connection)
             stream: _Stream | None = None
             try:
                 async with asyncio.timeout(None) as scope:
@@ -207,9 +210,6 @@ class Guard(grpc.aio.ServerInterceptor):
 
     async def _stream(self, holder: str, method: _Method, context: Context, connection: Connection) -> None:
         """Runs in a scope that `_end` can close from outside."""
-        # Before the first message: gRPC sends no status past a message that is stuck with the headers, and a caller
-        # that is to send learns that it may.
-        await context.send_initial_metadata(())
         receiving = self._receiving
         if method.streams_in:
             answer = method.inner(receiving.each(method.parse, context, holder), context)
@@ -220,7 +220,7 @@ class Guard(grpc.aio.ServerInterceptor):
                 async for message in messages:
                     await _write(context, message)
         elif (last := await answer) is not None:
-            await self._give(context, last, connection)
+            await self._taken(_write(context, last), connection)
 
 
 class _Departed(Exception):

@@ -9,6 +9,7 @@ import grpc
 import pytest
 
 from app.kube.resources import PODS
+from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.options import Limits
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
@@ -210,4 +211,18 @@ async def test_a_reader_that_does_not_read_is_ended_as_well(door: Door, infra: I
     await until(lambda: door.seen.open.get("tenant1") == 1)
     await infra.client.delete(TENANTS, "tenant1")
     await until(lambda: door.seen.open["tenant1"] == 0)
+    assert (await fails(watch)).code() is CODE.PERMISSION_DENIED
+
+
+async def test_a_stream_that_is_ended_as_it_begins_has_a_status(door: Door) -> None:
+    """gRPC takes no status while the headers are under way, and the caller would wait without end."""
+    guard = door.gateway._guard
+
+    class Ended(set[Any]):
+        def add(self, stream: Any) -> None:
+            super().add(stream)
+            guard._end(stream, Refused(CODE.PERMISSION_DENIED, "ended"))
+
+    guard._streams = Ended()
+    watch = resources(door.tenant("tenant1")).Watch(resource_pb.WatchRequest())
     assert (await fails(watch)).code() is CODE.PERMISSION_DENIED
