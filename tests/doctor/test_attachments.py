@@ -8,7 +8,7 @@ import pytest
 
 from app.doctor.arguments import flag
 from app.doctor.attachments import BrokenAttachments
-from app.doctor.deployed_settings import told
+from app.doctor.deployed_settings import deployed
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.switches import ControlSwitches
@@ -180,7 +180,7 @@ def test_a_flag_beats_its_variable() -> None:
     }
     running = read_deployment(deployment)
     assert running is not None
-    assert told(running) == {
+    assert deployed(running) == {
         "existing_resources": "skip",
         "confine_tenants": True,
         "network_resource_name_keys": "a,b",
