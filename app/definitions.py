@@ -13,12 +13,11 @@ from importlib import resources
 from typing import NamedTuple
 
 from app.kube.resources import Resource
+from app.registry import WINGS, kinds_of
 from app.wire import JSON, load_yaml
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 
-INFRA = (WORKLOADS, TENANT_RULES, ADMIN_RULES, TENANTS)
-TENANT = (WORKLOAD_RULES, *UVS_RESOURCES)
-_WINGS = ("app.networks", "app.workloads", "app.tenancy")
+INFRA = kinds_of("infra")
+TENANT = kinds_of("tenant")
 
 
 def definition_name(resource: Resource) -> str:
@@ -45,8 +44,9 @@ class _Definition(NamedTuple):
 def _carried() -> dict[str, _Definition]:
     """All of the package by name; read once, since parsing takes a noticeable time."""
     found: dict[str, _Definition] = {}
-    for wing in _WINGS:
-        for path in (resources.files(wing) / "crds").iterdir():
+    for wing in WINGS:
+        folder = resources.files(f"app.{wing.name}") / "crds"
+        for path in folder.iterdir() if folder.is_dir() else ():
             if path.name.endswith(".yaml"):
                 text = path.read_text(encoding="utf-8")
                 content = load_yaml(text)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
-from app.registry import BY_NAME, SHARED, WINGS
+from app.registry import SHARED, WINGS, settings_of
 from app.wiring import Permission, Permissions, resolve
 
 
@@ -43,4 +43,4 @@ def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...
 @cache
 def defaults(role: str) -> dict[str, Any]:
     """The defaults of a role's settings, by field."""
-    return {name: field.default for name, field in resolve(BY_NAME[role].settings).model_fields.items()}
+    return {name: field.default for name, field in settings_of(role).model_fields.items()}

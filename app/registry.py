@@ -6,13 +6,19 @@ A wing is entered here and nowhere else: everything that treats all wings or all
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, cast
 
 from app.certs.wing import WING as CERTS
 from app.networks.wing import WING as NETWORKS
 from app.placement.wing import WING as PLACEMENT
 from app.tenancy.wing import WING as TENANCY
-from app.wiring import Permission, Role, Wing
+from app.wiring import Cluster, Permission, ReviewRule, Role, Wing, resolve
 from app.workloads.wing import WING as WORKLOADS
+
+if TYPE_CHECKING:
+    from app.kube.resources import Resource
+    from app.settings.source import RoleSettings
 
 WINGS: tuple[Wing, ...] = (NETWORKS, PLACEMENT, WORKLOADS, TENANCY, CERTS)
 
@@ -41,7 +47,7 @@ WEBHOOK = Role(
         "--log_link",
         "--logbuflevel",
     ),
-    needs="app.networks.permissions:NEEDS",
+    needs="webhook",
     when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
     when_refused={
         "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
@@ -53,11 +59,11 @@ WEBHOOK = Role(
 CONTROLLER = Role(
     name="controller",
     command=("controller",),
-    settings="app.settings.controller:ControllerSettings",
+    settings="app.runtime.controller_settings:ControllerSettings",
     run="app.runtime.controller:run_controller",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
-    needs="app.definitions:INFRA",
+    needs="infra",
     lease=CONTROLLER_LEASE,
     when_down="no companion is created or removed",
     when_idle="companions are neither created nor removed",
@@ -72,8 +78,29 @@ CONTROLLER = Role(
     },
 )
 
+CONTROLLERS = {one.name: one for wing in WINGS for one in wing.controllers}
 ROLES = (WEBHOOK, CONTROLLER, *(role for wing in WINGS for role in wing.roles))
 BY_NAME = {role.name: role for role in ROLES}
+
+
+@cache
+def settings_of(role: str) -> type[RoleSettings]:
+    """The class of a role's settings, with what each wing adds to it."""
+    base = resolve(BY_NAME[role].settings)
+    added = [resolve(wing.settings[role]) for wing in WINGS if role in wing.settings]
+    return cast("type[RoleSettings]", type(base.__name__, (*added, base), {"__doc__": base.__doc__}))
+
+
+def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
+    """The kinds that all wings define there."""
+    return tuple(one for wing in WINGS if cluster in wing.kinds for one in resolve(wing.kinds[cluster]))
+
+
+def reviews_of(webhook: str) -> tuple[ReviewRule, ...]:
+    """What an API server is to send to a webhook, by the wings in their order."""
+    found = (rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews))
+    return tuple(rule for rule in found if rule.webhook == webhook)
+
 
 _EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))
 _LEASES = "coordination.k8s.io"

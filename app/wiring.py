@@ -10,9 +10,13 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
+Cluster = Literal["infra", "tenant", "webhook"]
+"""Where kinds are defined: in the infra cluster, in tenants' clusters; by others, wherever a webhook runs."""
 Scope = Literal["cluster", "release", "system", "tenants"]
 """Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
 READ = ("get", "list", "watch")
+SYSTEM_NAMESPACE = "universe"
+"""Where the objects of the cloud admin are, in the infra cluster and in those of tenants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +39,48 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Wing:
-    """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
+class ReviewRule:
+    """Objects that an API server sends to a webhook when they are written.
 
-    `permissions` is a reference to its `Permissions`. `roles` are those that exist for this wing alone.
+    `mutate` and `validate` are paths; `tenants` is what goes to `validate` from tenants' namespaces alone.
+    """
+
+    webhook: Literal["mutate", "validate", "tenants"]
+    group: str
+    version: str
+    resources: tuple[str, ...]
+    operations: tuple[str, ...] = ("CREATE", "UPDATE")
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller of the controller role.
+
+    `build` is a reference to a function that makes it. `reconcilers` are the names under which its reconcilers count,
+    `watches` the kinds that it caches.
     """
 
     name: str
+    build: str
+    reconcilers: tuple[str, ...]
+    watches: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wing:
+    """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
+
+    `kinds`, `reviews` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster that
+    defines them, to a tuple of `ReviewRule`, to its `Permissions`. `settings` are references to what it adds to the
+    settings of roles, by role. `roles` are those that exist for this wing alone.
+    """
+
+    name: str
+    kinds: Mapping[Cluster, str] = field(default_factory=dict)
+    reviews: str = ""
+    controllers: tuple[Controller, ...] = ()
     permissions: str = ""
+    settings: Mapping[str, str] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
 
 
@@ -52,8 +90,8 @@ class Role:
 
     `command` are the words that start it, `settings` and `run` are references (`"module:name"`): the class of its
     settings, and the function that runs a role with such settings and returns the exit status. `ignored` are flags of
-    a peer that are accepted and have no effect. `needs` is a reference to the kinds that have to be defined where it
-    runs, `lease` the Lease that it works by.
+    a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be defined where it runs,
+    `lease` the Lease that it works by.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
     has expired, and, by resource ("" for any other), when a right is missing.
@@ -67,7 +105,7 @@ class Role:
     examples: tuple[str, ...]
     notes: str = ""
     ignored: tuple[str, ...] = ()
-    needs: str = ""
+    needs: Cluster | None = None
     lease: str = ""
     when_down: str = ""
     when_idle: str = ""

@@ -7,7 +7,7 @@ from app.wiring import Role, Wing
 CERTIFICATES = Role(
     name="certificates",
     command=("certs", "keep"),
-    settings="app.settings.certificates:CertificatesSettings",
+    settings="app.certs.settings:CertificatesSettings",
     run="app.runtime.certificates:run_certificates",
     summary="Keep certificates in Secrets, and webhook configurations trusting them.",
     examples=(

@@ -18,6 +18,10 @@ from app.explain.explaining import Explanation, Surroundings
 from app.explain.explaining import explain as explain_manifests
 from app.explain.manifests import Manifests, sort_documents
 from app.explain.rendering import Form, Line, asides, render
+from app.networks.settings import NetworksSettings
+from app.placement.settings import PlacementSettings
+from app.registry import settings_of
+from app.settings.source import RoleSettings, settings_as
 from app.settings.webhook import WebhookSettings
 
 DENIED, CLUSTER = 1, 3
@@ -26,7 +30,7 @@ _INJECTION = "Injection (as berth webhook)"
 
 
 def _as_webhook(field: str) -> typer.models.OptionInfo:
-    return option_of(WebhookSettings, field, panel=_INJECTION)
+    return option_of(NetworksSettings, field, panel=_INJECTION)
 
 
 def explain(
@@ -102,7 +106,7 @@ def explain(
         "network_resource_name_keys": network_resource_name_keys,
         "inject_hugepage_down_api": inject_hugepage_down_api,
     }
-    chosen = WebhookSettings.load({name: value for name, value in flags.items() if value is not None})
+    chosen = settings_of("webhook").load({name: value for name, value in flags.items() if value is not None})
     manifests = sort_documents(read_documents(files), namespace=namespace)
     if not manifests.pods:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
@@ -116,13 +120,13 @@ def explain(
 
 
 async def _explain(
-    manifests: Manifests, chosen: WebhookSettings, *, kubeconfig: str | None, context: str | None
+    manifests: Manifests, chosen: RoleSettings, *, kubeconfig: str | None, context: str | None
 ) -> Explanation:
     surroundings = Surroundings(
-        options=chosen.networks_options,
-        initial=chosen.initial_switches,
-        namespace=chosen.namespace,
-        placement=chosen.placement,
+        options=settings_as(chosen, NetworksSettings).networks_options,
+        initial=settings_as(chosen, NetworksSettings).initial_switches,
+        namespace=settings_as(chosen, WebhookSettings).namespace,
+        placement=settings_as(chosen, PlacementSettings).placement,
     )
     if kubeconfig is None and context is None:
         return await explain_manifests(manifests, surroundings)

@@ -13,6 +13,7 @@ import typer
 import typer.main
 
 from app.cli.options import PanelCommand, option, paragraphs
+from app.registry import settings_of
 from app.settings.flags import LOGS, flag_names, flags_of, help_of, parsed_type
 from app.settings.source import RoleSettings
 from app.wiring import Role, resolve
@@ -44,18 +45,13 @@ class RoleCommand(PanelCommand):
 
     def invoke(self, ctx: Any) -> int:
         """Run the role with what flags, environment and defaults say. Raises UsageError for what is wrong there."""
-        settings = settings_of(self.role).load(given(self.role, ctx.params))
+        settings = settings_of(self.role.name).load(given(self.role, ctx.params))
         return cast("int", resolve(self.role.run)(settings))
-
-
-def settings_of(role: Role) -> type[RoleSettings]:
-    """The class of a role's settings."""
-    return cast("type[RoleSettings]", resolve(role.settings))
 
 
 def given(role: Role, values: dict[str, Any]) -> dict[str, object]:
     """The fields that the options of a command give; those that the user did not type are absent."""
-    fields = settings_of(role).model_fields
+    fields = settings_of(role.name).model_fields
     typed = {name: value for name, value in values.items() if name in fields and value not in (None, ())}
     return {name: tuple(value) if isinstance(value, list) else value for name, value in typed.items()}
 
@@ -72,7 +68,7 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
 @cache
 def _options(role: Role) -> list[Any]:
     """What Typer makes of a function with a parameter for each field."""
-    settings = settings_of(role)
+    settings = settings_of(role.name)
     parameters: dict[str, Any] = {}
     for field, flag in flags_of(settings).items():
         parameters[field] = Annotated[

@@ -14,6 +14,7 @@ from app.doctor.remediation import retake
 from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import PRIORITY_CLASSES
+from app.placement.settings import ConfinementSettings
 from app.settings.source import comma_list
 from app.wire import encode_json
 
@@ -43,7 +44,7 @@ def unlike(cluster: Cluster, found: Sequence[Installed]) -> Iterator[Finding]:
 async def unlisted_default(cluster: Cluster, found: Sequence[Installed]) -> list[Finding]:
     """The PriorityClass that the API server gives to every Pod without one, where tenants' Pods may not have it."""
     roles = [one for one in found if one.role in _ROLES]
-    settings = await webhook_settings(cluster)
+    settings = await webhook_settings(cluster, ConfinementSettings)
     if not settings.confine_tenants or not any(one.role == "webhook" for one in roles):
         return []
     try:

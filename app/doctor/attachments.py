@@ -15,6 +15,7 @@ from app.doctor.objects import kubectl, plain, plural, several, subject
 from app.errors import ApiError
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.checking import attachment_problems
+from app.networks.settings import NetworksSettings
 from app.wire import JSON
 
 _MOST = 200
@@ -26,7 +27,7 @@ class BrokenAttachments:
     name: str = "attachments"
 
     async def run(self, cluster: Cluster) -> list[Finding]:
-        keys = (await webhook_settings(cluster)).resource_name_keys
+        keys = (await webhook_settings(cluster, NetworksSettings)).resource_name_keys
         findings: list[Finding] = []
         count = beyond = 0
         try:

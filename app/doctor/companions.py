@@ -14,6 +14,7 @@ from app.errors import ApiError
 from app.kube.resources import NODES, PODS
 from app.placement.model import PlacementOptions
 from app.placement.plan import view_of
+from app.placement.settings import PlacementSettings
 from app.wire import JSON
 from app.workloads.companions.marks import companion_of
 from app.workloads.model import COMPANION
@@ -29,7 +30,7 @@ class Companions:
     name: str = "companions"
 
     async def run(self, cluster: Cluster) -> list[Finding]:
-        options = (await webhook_settings(cluster)).placement
+        options = (await webhook_settings(cluster, PlacementSettings)).placement
         try:
             nodes: Sequence[JSON] | None = await cluster.listed(NODES)
         except ApiError:

@@ -15,9 +15,8 @@ from app.doctor.objects import kubectl, listed
 from app.doctor.webhooks import registered
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
-from app.registry import ROLES
+from app.registry import ROLES, kinds_of
 from app.wire import JSON
-from app.wiring import resolve
 
 MULTUS = (
     "kubectl apply -f https://raw.githubusercontent.com/k8snetworkplumbingwg/multus-cni/master/deployments/"
@@ -130,7 +129,7 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
             roles.add("webhook")
     except ApiError:
         roles = set(cluster.roles)  # another check says what may not be read
-    wanted = [resource for role in ROLES if role.name in roles and role.needs for resource in resolve(role.needs)]
+    wanted = [resource for role in ROLES if role.name in roles and role.needs for resource in kinds_of(role.needs)]
     for group in (INFRA, TENANT):
         if any(definition_name(resource) in present for resource in group):
             wanted += group

@@ -9,12 +9,12 @@ from app.doctor.arguments import flag
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
-from app.registry import BY_NAME
+from app.registry import settings_of
 from app.settings.flags import flag_names, flags_of, parsed_type
-from app.settings.webhook import WebhookSettings
-from app.tenancy.controller.bounds import DEFAULT_QUOTA, Bound, bounds_of, parse_quota
+from app.settings.source import S, settings_as
+from app.tenancy.controller.bounds import Bound, bounds_of
 from app.wire import JSON
-from app.wiring import resolve
+from app.workloads.quota import DEFAULT_QUOTA, parse_quota
 
 _DECIDING = (
     "network_resource_name_keys",
@@ -32,18 +32,20 @@ _DECIDING = (
 _FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 
-async def webhook_settings(cluster: Cluster) -> WebhookSettings:
-    """The settings that decide about Pods; the defaults where no webhook is found, or where it may not be read."""
+async def webhook_settings(cluster: Cluster, kind: type[S]) -> S:
+    """The settings of a wing that decide about Pods; the defaults where no webhook is found or it may not be read."""
     try:
         found = next((one for one in await installed(cluster) if one.role == "webhook"), None)
     except ApiError:
         found = None
+    settings = settings_of("webhook")
     given = {} if found is None else deployed(found)
     given = {name: value for name, value in given.items() if name in _DECIDING and value != ""}
     try:
-        return WebhookSettings.load({"namespace": cluster.namespace, **given}, environment=False)
+        loaded = settings.load({"namespace": cluster.namespace, **given}, environment=False)
     except UsageError:
-        return WebhookSettings.load({"namespace": cluster.namespace}, environment=False)
+        loaded = settings.load({"namespace": cluster.namespace}, environment=False)
+    return settings_as(loaded, kind)
 
 
 async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
@@ -60,7 +62,7 @@ async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
 
 def deployed(one: Installed) -> dict[str, object]:
     """The settings that flags, else environment variables, of the container give, by field."""
-    settings = resolve(BY_NAME[one.role].settings)
+    settings = settings_of(one.role)
     variables = _variables(one.object)
     given: dict[str, object] = {}
     for field, known in flags_of(settings).items():

@@ -12,7 +12,7 @@ from app.doctor.model import Finding, Severity
 from app.doctor.objects import created, several
 from app.doctor.owners import Owner, edit, renew, topmost
 from app.doctor.planning import Lack, Want
-from app.settings.webhook import WebhookSettings as Settings
+from app.placement.settings import ConfinementSettings as Settings
 from app.wire import JSON
 
 _CHECK = "pods"

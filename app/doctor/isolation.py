@@ -16,8 +16,10 @@ from app.errors import ApiError
 from app.kube.resources import NAMESPACES
 from app.placement.model import TENANT_LABEL
 from app.placement.namespaces import tenant_of
+from app.placement.settings import ConfinementSettings
+from app.registration.isolation import isolation_webhooks
+from app.registry import reviews_of
 from app.wire import JSON
-from app.workloads.registration import OPERATIONS, isolated_resources, isolation_webhooks
 
 _CHECK = "registrations"
 _CONSEQUENCE = (
@@ -34,7 +36,7 @@ async def isolation_findings(cluster: Cluster, found: Sequence[Registered]) -> l
     That nothing at all is checked here is said elsewhere.
     """
     checking = [one for one in found if not one.mutating]
-    if not checking or not (await webhook_settings(cluster)).confine_tenants:
+    if not checking or not (await webhook_settings(cluster, ConfinementSettings)).confine_tenants:
         return []
     if unasked := _unasked(checking, _ANY):
         message = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
@@ -73,8 +75,9 @@ def _unasked(checking: Sequence[Registered], namespace: JSON) -> list[str]:
     ]
     return [
         plural
-        for group, plural in isolated_resources()
-        if not all(any(one.covers(group, plural, operation) for one in calling) for operation in OPERATIONS)
+        for rule in reviews_of("tenants")
+        for plural in rule.resources
+        if not all(any(one.covers(rule.group, plural, operation) for one in calling) for operation in rule.operations)
     ]
 
 

@@ -23,6 +23,8 @@ from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.kube.selectors import label_selector_from_json
 from app.networks.model import project
+from app.networks.settings import NetworksSettings
+from app.placement.settings import ConfinementSettings, PlacementSettings
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
@@ -35,7 +37,7 @@ class Pods:
     name: str = "pods"
 
     async def run(self, cluster: Cluster) -> list[Finding]:
-        settings = await webhook_settings(cluster)
+        settings = await webhook_settings(cluster, ConfinementSettings)
         planner, namespaces = await self._planner(cluster)
         calling = await _calling(cluster)
         since = min((when for one in calling if (when := created(one.configuration))), default=None)
@@ -76,7 +78,7 @@ class Pods:
         return findings
 
     async def _planner(self, cluster: Cluster) -> tuple[Planner, dict[str, JSON]]:
-        settings = await webhook_settings(cluster)
+        settings = await webhook_settings(cluster, NetworksSettings)
         keys = settings.resource_name_keys
         try:
             known = Known([project(obj, keys) async for obj in cluster.paged(NETWORK_ATTACHMENTS)])
@@ -90,7 +92,7 @@ class Pods:
             Tenants(namespaces),
             switches=await switches_of(cluster),
             options=settings.networks_options,
-            placement=settings.placement,
+            placement=(await webhook_settings(cluster, PlacementSettings)).placement,
         )
         return planner, namespaces
 

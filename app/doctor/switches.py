@@ -16,6 +16,7 @@ from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
 from app.networks.userdefined import Injection
 from app.wire import JSON
@@ -26,7 +27,7 @@ _OTHER_HOME = "kube-system"
 
 async def switches_of(cluster: Cluster) -> Switches:
     """The switches in force. Raises ApiError where the ConfigMap may not be read."""
-    initial = (await webhook_settings(cluster)).initial_switches
+    initial = (await webhook_settings(cluster, NetworksSettings)).initial_switches
     return parse_switches(_text(await _config_map(cluster, cluster.namespace)), initial=initial)
 
 

@@ -18,6 +18,7 @@ from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, NODES
 from app.placement.model import TENANT_LABEL, PlacementOptions
+from app.placement.settings import PlacementSettings
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -43,7 +44,7 @@ class Tenants:
         except ApiError as error:
             findings.append(unchecked(self.name, error))
         else:
-            options = (await webhook_settings(cluster)).placement
+            options = (await webhook_settings(cluster, PlacementSettings)).placement
             findings += judge_nodes(self.name, tenants, nodes, options)
         try:
             findings += mislabeled(self.name, await cluster.listed(NAMESPACES) or [], tenants)

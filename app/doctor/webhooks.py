@@ -13,12 +13,15 @@ from app.doctor.installed import INSTANCE, PART_OF
 from app.doctor.objects import labels
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.kube.selectors import label_selector_from_json
+from app.registry import reviews_of
 from app.wire import JSON
 
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
-_KNOWN_KINDS = frozenset({"network-attachment-definitions", "workloadrules", "tenantworkloadrules", "podtemplates"})
+_CHECKED = frozenset(
+    plural for webhook in ("validate", "tenants") for rule in reviews_of(webhook) for plural in rule.resources
+) - {"pods"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,4 +143,4 @@ def _calls_us(cluster: Cluster, one: Registered) -> bool:
     if (one.webhook["clientConfig"]["service"].get("path") or "/") not in _SERVING_PATHS:
         return False
     resources = {plural for rule in one.webhook.get("rules") or [] for plural in rule.get("resources") or []}
-    return "pods" in resources if one.mutating else bool(resources & _KNOWN_KINDS)
+    return "pods" in resources if one.mutating else bool(resources & _CHECKED)

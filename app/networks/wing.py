@@ -4,4 +4,10 @@ from __future__ import annotations
 
 from app.wiring import Wing
 
-WING = Wing("networks", permissions="app.networks.permissions:PERMISSIONS")
+WING = Wing(
+    "networks",
+    kinds={"webhook": "app.networks.permissions:ATTACHMENTS"},
+    reviews="app.networks.permissions:REVIEWS",
+    permissions="app.networks.permissions:PERMISSIONS",
+    settings={"webhook": "app.networks.settings:NetworksSettings"},
+)

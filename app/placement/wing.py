@@ -4,4 +4,11 @@ from __future__ import annotations
 
 from app.wiring import Wing
 
-WING = Wing("placement", permissions="app.placement.permissions:PERMISSIONS")
+WING = Wing(
+    "placement",
+    permissions="app.placement.permissions:PERMISSIONS",
+    settings={
+        "webhook": "app.placement.settings:ConfinementSettings",
+        "controller": "app.placement.settings:PlacementSettings",
+    },
+)

@@ -20,8 +20,8 @@ from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
 from app.runtime.manager import Connected, Group, LeaderElected, Runnable
-from app.settings.agent import AgentSettings
 from app.tenancy.agent.agent import Agent
+from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.callspans import CallSpans
 from app.tenancy.wing import AGENT_LEASE as LEASE
 from app.tracing.opening import opened_spans

@@ -16,16 +16,16 @@ from app.metrics.controllers import ControllerMetrics
 from app.metrics.watches import WatchMetrics
 from app.runtime.background import run_background
 from app.runtime.manager import Connected, Runnable
-from app.settings.certificates import CertificatesSettings
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
+from app.tenancy.authority.settings import AuthoritySettings
 
 
-def run_certificates(settings: CertificatesSettings) -> int:
+def run_certificates(settings: AuthoritySettings) -> int:
     """Run until a signal and return the exit status."""
     return run_background(certificates_part(settings), settings, role="certificates")
 
 
-def certificates_part(settings: CertificatesSettings) -> Runnable:
+def certificates_part(settings: AuthoritySettings) -> Runnable:
     """The keeper of these settings, to be run in a loop."""
     webhook, gateway = settings.webhook_options, settings.authority_options
     controllers.create_series((CONTROLLER,), lease="")

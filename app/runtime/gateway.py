@@ -16,11 +16,11 @@ from app.runtime.allocator import share_one_heap
 from app.runtime.background import run_background
 from app.runtime.manager import Connected, Runnable
 from app.serving.listening import listen
-from app.settings.gateway import GatewaySettings
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.services import methods
+from app.tenancy.gateway.settings import GatewaySettings
 from app.tenancy.gateway.sources import WATCHED
 from app.tracing.opening import opened_spans
 

@@ -25,8 +25,10 @@ from app.metrics import admission, certificates, process, watches
 from app.metrics.publishing import publish
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
+from app.networks.settings import NetworksSettings
 from app.networks.webhook import NetworksInjector
 from app.placement.namespaces import Namespaces
+from app.placement.settings import PlacementSettings
 from app.placement.webhook import PlacementInjector
 from app.runtime.events import Denials, finish, recorder
 from app.runtime.failures import first_of
@@ -34,7 +36,9 @@ from app.runtime.review_log import ReviewObserver, ReviewSpans, measure_lag
 from app.runtime.sources import Sources
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
+from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
+from app.tenancy.settings import AdminSettings
 from app.tenancy.webhook import TenantCheck
 from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.webhook import RuleCheck
@@ -165,11 +169,11 @@ class Serving:
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings
-        options = settings.networks_options
+        networks, placed = settings_as(settings, NetworksSettings), settings_as(settings, PlacementSettings)
         lookup = Attachments(
             self._sources.attachments,
             client=lambda: self._sources.client,
-            resource_name_keys=settings.resource_name_keys,
+            resource_name_keys=networks.resource_name_keys,
         )
         exempt = frozenset({"kube-system", settings.namespace})
         namespaces = self._sources.namespaces
@@ -177,17 +181,17 @@ class Serving:
         chains = {
             "mutate": Chain(
                 injectors=[
-                    NetworksInjector(lookup, switches=self._sources.switches, options=options),
-                    PlacementInjector(tenants, options=settings.placement),
+                    NetworksInjector(lookup, switches=self._sources.switches, options=networks.networks_options),
+                    PlacementInjector(tenants, options=placed.placement),
                 ],
                 exempt_namespaces=exempt,
             ),
             "validate": Chain(
                 checks=[
-                    AttachmentCheck(settings.resource_name_keys),
-                    RuleCheck(settings.placement.policy),
-                    TenantPodCheck(tenants, settings.placement.policy),
-                    TenantCheck(admin_names=settings.admin_names),
+                    AttachmentCheck(networks.resource_name_keys),
+                    RuleCheck(placed.placement.policy),
+                    TenantPodCheck(tenants, placed.placement.policy),
+                    TenantCheck(admin_names=settings_as(settings, AdminSettings).admin_names),
                 ]
             ),
         }

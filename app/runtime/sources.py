@@ -21,8 +21,11 @@ from app.kube.store import Store
 from app.kube.transport import connect
 from app.metrics.watches import WatchMetrics
 from app.networks.model import Attachment, project
+from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
 from app.placement.namespaces import tenant_of
+from app.placement.settings import ConfinementSettings
+from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 from app.wire import JSON
 
@@ -38,13 +41,15 @@ class Sources:
         if settings.manifests is not None and not Path(settings.manifests).is_dir():
             raise UsageError(f"--manifests {settings.manifests}: no such directory")
         self._settings = settings
-        keys = settings.resource_name_keys
+        keys = settings_as(settings, NetworksSettings).resource_name_keys
+        self._initial = settings_as(settings, NetworksSettings).initial_switches
+        confine = settings_as(settings, ConfinementSettings).confine_tenants
         self.attachments: Store[Attachment] = Store(lambda obj: project(obj, keys))
         self.config_maps: Store[str] = Store(self._switches_text)
         self.config_maps.subscribe(lambda *_: self._reload_switches())
         # Listed only where tenants are confined: elsewhere the role of the webhook may not read namespaces.
-        self.namespaces: Store[str] | None = Store(tenant_of) if settings.confine_tenants else None
-        self._switches = settings.initial_switches
+        self.namespaces: Store[str] | None = Store(tenant_of) if confine else None
+        self._switches = self._initial
         self.client: KubeClient | None = None
         self._problems: Callable[[], list[str]] = lambda: ["not started"]
 
@@ -123,7 +128,7 @@ class Sources:
 
     def _reload_switches(self) -> None:
         text = self.config_maps.get(self._settings.namespace, CONFIG_MAP_NAME)
-        self._switches = parse_switches(text, initial=self._settings.initial_switches, previous=self._switches)
+        self._switches = parse_switches(text, initial=self._initial, previous=self._switches)
         problems = self._switches.problems
         for problem in problems[:_TOLD]:
             _log.warning("control switches", config_map=CONFIG_MAP_NAME, problem=problem)

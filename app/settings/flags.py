@@ -12,7 +12,8 @@ from typing import get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-SERVING, TLS, CLUSTER, PLACEMENT, LOGS = "Serving", "TLS", "Cluster", "Placement and tenants", "Logs"
+SERVING, TLS, CLUSTER, LOGS = "Serving", "TLS", "Cluster", "Logs"
+PLACEMENT, RECONCILING = "Placement and tenants", "Reconciling"
 """Panels of the help that several roles have."""
 
 
@@ -32,10 +33,10 @@ class Flag:
 
 
 def flags_of(settings: type[BaseModel]) -> dict[str, Flag]:
-    """The flags by field: those of the class itself before those of the classes that it extends."""
+    """The flags by field: those of the class itself, of its last base (the role's own settings), and of the others."""
     names = dict.fromkeys(
         name
-        for cls in settings.__mro__
+        for cls in (settings, settings.__bases__[-1], *settings.__mro__)
         for name in vars(cls).get("__annotations__", ())
         if name in settings.model_fields
     )

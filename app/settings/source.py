@@ -101,6 +101,13 @@ def comma_list(value: object) -> object:
 S = TypeVar("S", bound=RoleSettings)
 
 
+def settings_as(settings: RoleSettings, kind: type[S]) -> S:
+    """The settings of a role as those of a wing that adds to them. Raises TypeError where it does not."""
+    if not isinstance(settings, kind):
+        raise TypeError(f"{type(settings).__name__} has no {kind.__name__}")
+    return settings
+
+
 def _flags_alone(settings: type[S]) -> type[S]:
     """The settings of a role from flags alone: the environment of this process does not apply to that role."""
 

@@ -1,4 +1,4 @@
-"""The settings of `berth webhook`.
+"""The settings of `berth webhook` to which each wing adds its own.
 
 The flag names are those of Network Resources Injector where it has the same flag. A flag that only its tests or logs
 used is accepted and ignored.
@@ -6,29 +6,25 @@ used is accepted and ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
-from app.kube.names import check_annotation_key, check_dns_label
-from app.networks.switches import Switches
-from app.networks.webhook import NetworksOptions
-from app.placement.model import TENANT_LABEL
-from app.settings.flags import LOGS, PLACEMENT, SERVING, TLS, Flag
-from app.settings.placement import PlacementSettings
-from app.settings.source import Port, comma_list, not_empty
+from app.kube.names import check_dns_label
+from app.settings.flags import LOGS, SERVING, TLS, Flag
+from app.settings.source import Port, RoleSettings, comma_list, not_empty
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
-_SOURCE, _INJECTION = "Attachments", "Injection"
-
-ExistingResources = Literal["top-up", "skip", "add"]
-SelectorConflict = Literal["override", "deny"]
+_SOURCE = "Attachments"
 
 
-class WebhookSettings(PlacementSettings):
-    """Everything `berth webhook` is told. Times are in seconds; port 0 takes a free port, which the log names."""
+class WebhookSettings(RoleSettings):
+    """What `berth webhook` is told, whatever wings it has. Times are in seconds.
+
+    Port 0 takes a free port, which the log names.
+    """
 
     port: Annotated[Port, Flag("TLS port", SERVING)] = 8443
     workers: Annotated[int, Flag("Worker processes", SERVING)] = Field(1, ge=1, le=64)
@@ -62,28 +58,6 @@ class WebhookSettings(PlacementSettings):
         "kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE")
     )
 
-    network_resource_name_keys: Annotated[
-        str, Flag("Annotation keys on attachments that name a resource", _INJECTION)
-    ] = "k8s.v1.cni.cncf.io/resourceName"
-    existing_resources: Annotated[ExistingResources, Flag("top-up, skip or add what Pods ask for", _INJECTION)] = (
-        "top-up"
-    )
-    honor_resources: Annotated[bool, Flag("Same as --existing-resources=add", _INJECTION)] = False
-    inject_hugepage_down_api: Annotated[
-        bool,
-        Flag("Publish hugepage requests and limits in /etc/podnetinfo", _INJECTION, names=("--injectHugepageDownApi",)),
-    ] = False
-    node_selector_conflict: Annotated[
-        SelectorConflict, Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION)
-    ] = "override"
-    default_network_namespace: Annotated[
-        str, Flag("Where default networks without a namespace are looked up", _INJECTION)
-    ] = "kube-system"
-
-    confine_tenants: Annotated[
-        bool, Flag("Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces", PLACEMENT, default="off")
-    ] = False
-    tenant_node_label: Annotated[str, Flag("Label of DPU nodes that names their tenant", PLACEMENT)] = TENANT_LABEL
     verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
 
     @property
@@ -91,48 +65,12 @@ class WebhookSettings(PlacementSettings):
         """The lowest level that is logged."""
         return "debug" if self.verbosity >= 4 and "log_level" not in self.model_fields_set else self.log_level
 
-    @property
-    def resource_name_keys(self) -> tuple[str, ...]:
-        """The annotation keys on attachments that name a resource, in the order given."""
-        return tuple(key.strip() for key in self.network_resource_name_keys.split(","))
-
-    @property
-    def existing_mode(self) -> ExistingResources:
-        """`--honor-resources` is the old name of `--existing-resources=add`."""
-        return "add" if self.honor_resources else self.existing_resources
-
-    @property
-    def networks_options(self) -> NetworksOptions:
-        """The options of the package `networks`; `berth explain` uses the same ones as the webhook."""
-        return NetworksOptions(
-            resource_name_keys=self.resource_name_keys,
-            existing_resources=self.existing_mode,
-            node_selector_conflict=self.node_selector_conflict,
-            default_network_namespace=self.default_network_namespace,
-        )
-
-    @property
-    def initial_switches(self) -> Switches:
-        """What is turned on without the ConfigMap of control switches."""
-        return Switches(
-            hugepage_down_api=self.inject_hugepage_down_api,
-            # None leaves the choice between top-up and skip to the option.
-            honor_existing=True if self.existing_mode == "add" else None,
-        )
-
     @field_validator("client_ca", mode="before")
     @classmethod
     def _files(cls, value: object) -> object:
         return comma_list(value) or (SERVICE_ACCOUNT_CA,)
 
-    @field_validator("tenant_node_label")
-    @classmethod
-    def _some_label(cls, value: str) -> str:
-        if not value:
-            raise ValueError("want a label; to turn confinement off, leave out --confine-tenants")
-        return value
-
-    @field_validator("namespace", "default_network_namespace")
+    @field_validator("namespace")
     @classmethod
     def _namespace(cls, value: str) -> str:
         return check_dns_label(value)
@@ -142,23 +80,10 @@ class WebhookSettings(PlacementSettings):
     def _not_empty(cls, value: str | None) -> str | None:
         return value if value is None else not_empty(value)
 
-    @field_validator("network_resource_name_keys")
-    @classmethod
-    def _keys(cls, value: str) -> str:
-        if not value.strip():
-            raise ValueError("Input argument for resourceName cannot be empty.")
-        for key in value.split(","):
-            check_annotation_key(key.strip())
-        return value
-
     @model_validator(mode="after")
     def _together(self) -> WebhookSettings:
         if self.port == self.health_check_port != 0:
             raise ValueError("Health check port should be different from port")
         if self.manifests is not None and self.kubeconfig is not None:
             raise ValueError("--manifests and --kubeconfig exclude each other: attachments come from one place")
-        if self.manifests is not None and self.confine_tenants:
-            raise ValueError("--confine-tenants needs a cluster: manifests do not say whose a namespace is")
-        if self.honor_resources and self.existing_resources == "skip":
-            raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
         return self

@@ -1,4 +1,4 @@
-"""What tenants' namespaces, the gateway and the agent need at an API server."""
+"""What tenants' namespaces, the gateway and the agent need at an API server: kinds, reviews and permissions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from app.tenancy.agent.options import CONFIG_MAP_NAME
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from app.tenancy.controller.bounds import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
-from app.wiring import READ, Permission, Permissions
+from app.wiring import READ, Permission, Permissions, ReviewRule
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 
 TENANT_GRANTS = ("controller", "gateway")
@@ -16,6 +16,12 @@ _GROUP = WORKLOADS.group
 _RBAC = "rbac.authorization.k8s.io"
 _LEASES = "coordination.k8s.io"
 _UVS = tuple(resource.plural for resource in UVS_RESOURCES)
+INFRA = (TENANTS,)
+TENANT = UVS_RESOURCES
+REVIEWS = (
+    ReviewRule("validate", UVS_PODS.group, UVS_PODS.version, _UVS),
+    ReviewRule("validate", _GROUP, WORKLOADS.version, (TENANT_RULES.plural, ADMIN_RULES.plural, TENANTS.plural)),
+)
 _RULE_CALLS = ("get", "list", "create", "update", "delete")
 _OBJECT_CALLS = ("get", "list", "create", "patch", "delete")
 

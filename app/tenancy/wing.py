@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from app.wiring import Role, Wing
+from app.wiring import Controller, Role, Wing
 
 AGENT_LEASE = "berth-agent"
 
 GATEWAY = Role(
     name="gateway",
     command=("gateway",),
-    settings="app.settings.gateway:GatewaySettings",
+    settings="app.tenancy.gateway.settings:GatewaySettings",
     run="app.runtime.gateway:run_gateway",
     summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
     examples=(
         "berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt",
         "berth gateway --kubeconfig infra.kubeconfig --port 30001",
     ),
-    needs="app.definitions:INFRA",
+    needs="infra",
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
     when_refused={
@@ -28,13 +28,13 @@ GATEWAY = Role(
 AGENT = Role(
     name="agent",
     command=("agent",),
-    settings="app.settings.agent:AgentSettings",
+    settings="app.tenancy.agent.settings:AgentSettings",
     run="app.runtime.agent:run_agent",
     summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",
     examples=(
         "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
     ),
-    needs="app.definitions:TENANT",
+    needs="tenant",
     lease=AGENT_LEASE,
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",
     when_idle="workloads and mirrors stand still",
@@ -47,4 +47,23 @@ AGENT = Role(
     },
 )
 
-WING = Wing("tenancy", permissions="app.tenancy.permissions:PERMISSIONS", roles=(GATEWAY, AGENT))
+WING = Wing(
+    "tenancy",
+    kinds={"infra": "app.tenancy.permissions:INFRA", "tenant": "app.tenancy.permissions:TENANT"},
+    reviews="app.tenancy.permissions:REVIEWS",
+    controllers=(
+        Controller(
+            "tenants",
+            build="app.tenancy.build:controller",
+            reconcilers=("tenants", "tenant-nodes"),
+            watches=("Tenant", "Node", "Namespace"),
+        ),
+    ),
+    permissions="app.tenancy.permissions:PERMISSIONS",
+    settings={
+        "webhook": "app.tenancy.settings:AdminSettings",
+        "controller": "app.tenancy.settings:TenantsSettings",
+        "certificates": "app.tenancy.authority.settings:AuthoritySettings",
+    },
+    roles=(GATEWAY, AGENT),
+)

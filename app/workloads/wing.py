@@ -2,6 +2,19 @@
 
 from __future__ import annotations
 
-from app.wiring import Wing
+from app.wiring import Controller, Wing
 
-WING = Wing("workloads", permissions="app.workloads.permissions:PERMISSIONS")
+WING = Wing(
+    "workloads",
+    kinds={"infra": "app.workloads.permissions:INFRA", "tenant": "app.workloads.permissions:TENANT"},
+    reviews="app.workloads.permissions:REVIEWS",
+    controllers=(
+        Controller(
+            "workloads",
+            build="app.workloads.build:controller",
+            reconcilers=("companions", "workload-status", "rule-status"),
+            watches=("Workload", "TenantWorkloadRule", "AdminWorkloadRule", "Pod"),
+        ),
+    ),
+    permissions="app.workloads.permissions:PERMISSIONS",
+)

@@ -13,9 +13,9 @@ import typer.main
 from pydantic.fields import FieldInfo
 
 from app.cli.main import cli
-from app.cli.roles import RoleCommand, settings_of
+from app.cli.roles import RoleCommand
+from app.registry import settings_of
 from app.settings.source import RoleSettings
-from app.settings.webhook import WebhookSettings
 from docs.generate.texts import MissingTextError, Page, code, codes, help_text, page, prose, table
 
 _DEFAULT = re.compile(r"\s*\(default: ((?:[^()]|\([^()]*\))+)\)")
@@ -47,11 +47,11 @@ def shown(command: Any) -> list[Any]:
 def settings_fields(command: Any) -> dict[str, FieldInfo]:
     """The fields of the role's settings, by the names of the command's parameters; nothing for other commands."""
     if isinstance(command, RoleCommand):
-        return settings_of(command.role).model_fields
+        return settings_of(command.role.name).model_fields
     if command.name == "explain":
         names = {parameter.name for parameter in command.params} - {"namespace", *RoleSettings.model_fields}
-        fields = {name: field for name, field in WebhookSettings.model_fields.items() if name in names}
-        return fields | {"own_namespace": WebhookSettings.model_fields["namespace"]}
+        known = settings_of("webhook").model_fields
+        return {name: field for name, field in known.items() if name in names} | {"own_namespace": known["namespace"]}
     return {}
 
 
@@ -117,7 +117,7 @@ def _default(parameter: Any, field: FieldInfo | None, said: str) -> str:
 
 
 def _is_literal(said: str) -> bool:
-    return bool(re.fullmatch(r"[\w./:-]+", said)) and said not in {"on", "off", "any", "both", "in-cluster"}
+    return bool(re.fullmatch(r"[\w./:-]+", said)) and said not in {"on", "off", "any", "all", "in-cluster"}
 
 
 def _typed(value: object) -> str:

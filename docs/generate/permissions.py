@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from app.permissions import declared, defaults, expanded
-from app.registry import ROLES
+from app.registry import ROLES, settings_of
 from app.settings.flags import flag_names, flags_of
-from app.wiring import Permission, Role, resolve
+from app.wiring import Permission, Role
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _WHERE = {
@@ -41,4 +41,4 @@ def _row(role: Role, permission: Permission) -> tuple[str, ...]:
 
 
 def _flag(role: Role, field: str) -> str:
-    return flag_names(field, flags_of(resolve(role.settings))[field])[0]
+    return flag_names(field, flags_of(settings_of(role.name))[field])[0]

@@ -6,8 +6,8 @@ import base64
 from typing import Any
 
 from app.certs.bundles import parse_bundle
-from app.certs.registration import Terms, objects_to, pods_to
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
+from app.registration.objects import Terms, objects_to, pods_to
 
 NAMESPACE, SERVICE, SECRET, NAME = "berth", "berth-webhook", "berth-webhook-tls", "berth"
 KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)

@@ -19,8 +19,8 @@ from app.errors import UsageError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS, VALIDATING_WEBHOOKS
 from app.kube.retry import get_or_none
 from app.permissions import permissions_of
+from app.registry import settings_of
 from app.runtime.certificates import certificates_part
-from app.settings.certificates import CertificatesSettings
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
 from tests.certs.berthprocess import Process, berth, eventually
 from tests.certs.registered import (
@@ -35,6 +35,8 @@ from tests.certs.registered import (
     stored,
 )
 from tests.rbac import allow
+
+CertificatesSettings = settings_of("certificates")
 
 USER = "system:serviceaccount:berth:berth-certificates"
 FLAGS = ("certs", "keep", "--namespace", NAMESPACE)

@@ -12,12 +12,12 @@ import pytest
 
 from app.certs.clocks import check_clock
 from app.certs.controller import Keeper, Subject
-from app.certs.install import install
-from app.certs.registration import Installation
 from app.certs.webhooks import WebhookCertificates, WebhookOptions
 from app.errors import ApiError, Transient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
+from app.registration.install import install
+from app.registration.objects import Installation
 from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority
 from tests.certs.berthprocess import eventually
 from tests.certs.registered import NAME, NAMESPACE, SECRET, SERVICE, bundles, configuration, register

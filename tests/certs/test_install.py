@@ -12,12 +12,12 @@ import pytest
 
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import load, make
-from app.certs.install import install
 from app.certs.issuing import serving_names
-from app.certs.registration import Installation
 from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
+from app.registration.install import install
+from app.registration.objects import Installation
 from app.serving.tls import Pair
 from tests.patience import PATIENCE
 

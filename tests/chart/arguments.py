@@ -9,7 +9,7 @@ from app.cli.goflags import normalize
 from app.cli.main import cli
 from app.cli.options import switches_of
 from app.cli.roles import given
-from app.cli.roles import settings_of as settings_class
+from app.registry import settings_of as settings_class
 from app.registry import ROLES
 from app.settings.source import RoleSettings
 from tests.chart.conftest import JSON
@@ -29,4 +29,4 @@ def parsed(arguments: list[str]) -> dict[str, object]:
 
 
 def settings_of(role: str, container: JSON) -> RoleSettings:
-    return settings_class(_ROLES[role]).load(given(_ROLES[role], parsed(container["args"])), environment=False)
+    return settings_class(role).load(given(_ROLES[role], parsed(container["args"])), environment=False)

@@ -7,8 +7,8 @@ import shlex
 import helm_python
 import pytest
 
+from app.certs.settings import CertificatesSettings
 from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
-from app.settings import certificates
 from app.settings.source import RoleSettings
 from tests.chart.arguments import parsed, settings_of
 from tests.chart.combinations import ALL, COMBINATIONS
@@ -166,7 +166,7 @@ def test_values_reach_the_settings(render: Render) -> None:
 
 def test_without_a_webhook_no_certificate_is_kept_for_one(render: Render) -> None:
     settings = _roles(render, COMBINATIONS["gateway alone"])["certificates"]
-    assert isinstance(settings, certificates.CertificatesSettings)
+    assert isinstance(settings, CertificatesSettings)
     assert settings.webhook_options is None
     assert settings.authority_options is not None
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import yaml
 
-from app.certs.registration import Installation, mutating_of, validating_of
 from app.errors import ApiError
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -22,9 +21,10 @@ from app.kube.resources import (
 )
 from app.networks.model import DEFAULT_NETWORK, INJECT, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
+from app.registration.isolation import ISOLATION as ISOLATION_NAME
+from app.registration.isolation import isolation_webhooks
+from app.registration.objects import Installation, mutating_of, validating_of
 from app.workloads.model import WORKLOAD_RULES
-from app.workloads.registration import ISOLATION as ISOLATION_NAME
-from app.workloads.registration import isolation_webhooks
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 from tests.chart.combinations import AGENT, COMBINATIONS
 from tests.chart.conftest import JSON, NAMESPACE, Render, Server

@@ -8,8 +8,10 @@ import pytest
 
 from app.cli.main import run
 from app.errors import UsageError
-from app.settings.certificates import CertificatesSettings
-from app.settings.controller import ControllerSettings
+from app.registry import settings_of
+
+ControllerSettings = settings_of("controller")
+CertificatesSettings = settings_of("certificates")
 
 GRANT = "berth-controller-tenants=berth/berth-controller"
 

@@ -14,7 +14,7 @@ import pytest
 
 from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
-from app.cli.roles import settings_of
+from app.registry import settings_of
 from app.registry import ROLES
 from app.settings.flags import flag_names, flags_of, help_of
 from tests.patience import PATIENCE
@@ -61,7 +61,7 @@ def test_help_shows_every_flag_whole_with_examples(role, columns) -> None:
     assert all(len(line) <= columns for line in done.stdout.splitlines())
     assert "…" not in done.stdout
     flat = re.sub(r"[\s│]+", " ", done.stdout)
-    settings = settings_of(role)
+    settings = settings_of(role.name)
     for field, flag in flags_of(settings).items():
         assert f" {flag_names(field, flag)[0]} " in flat
         assert " ".join(help_of(settings.model_fields[field], flag).split()) in flat

@@ -11,12 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from app.cli.roles import RoleCommand, settings_of
+from app.cli.roles import RoleCommand
 from app.errors import UsageError
 from app.metrics.catalog import catalog
 from app.permissions import declared
-from app.registry import BY_NAME
-from app.settings.webhook import WebhookSettings
+from app.registry import BY_NAME, settings_of
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
@@ -24,12 +23,14 @@ from docs.generate.pages import FOLDERS, build_pages, stale_pages, write_pages
 from docs.generate.texts import MissingTextError, Page, help_text, prose, table
 from docs.generate.values import read_values, values_page
 
+WebhookSettings = settings_of("webhook")
+
 ROOT = Path(__file__).parents[2]
 VALUES = "charts/berth/values.yaml"
 COMMANDS = {" ".join(path): command for path, command in commands()}
 WORDS = {
     "the service account's CA": ("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",),
-    "both": ("workloads", "tenants"),
+    "all": ("workloads", "tenants"),
     "$NAMESPACE or universe": "universe",
     "$NAMESPACE or kube-system": "kube-system",
     "on": True,
@@ -173,7 +174,7 @@ def test_a_default_that_the_help_of_a_role_tells_is_that_of_its_settings(name):
 def test_each_variable_that_is_told_is_read(name, monkeypatch):
     """Nonsense in it is either refused under its name, or taken."""
     command = COMMANDS[name]
-    settings = settings_of(command.role) if isinstance(command, RoleCommand) else WebhookSettings
+    settings = settings_of(command.role.name) if isinstance(command, RoleCommand) else WebhookSettings
     load = settings.load
     for known in [v for v in os.environ if v.startswith("BERTH_") or v == "NAMESPACE"]:
         monkeypatch.delenv(known)

@@ -17,7 +17,6 @@ from typing import Any
 from app.certs.certificate_set import make
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
-from app.certs.registration import Terms, objects_to, pods_to
 from app.devtools.clusters.registering import until_ready
 from app.doctor.checks import CHECKS
 from app.doctor.cluster import Cluster
@@ -34,11 +33,14 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import connect
+from app.registration.objects import Terms, objects_to, pods_to
+from app.registry import settings_of
 from app.runtime.serving import Serving
 from app.serving.listening import bind
-from app.settings.webhook import WebhookSettings
 from tests.doctor.patient import HOME, Patient
 from tests.patience import PATIENCE
+
+WebhookSettings = settings_of("webhook")
 
 JSON = dict[str, Any]
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from app.doctor.model import Severity
 from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from app.workloads.registration import isolation_webhooks
+from app.registration.isolation import isolation_webhooks
 from tests.doctor.installation import Place
 from tests.doctor.patient import HOME
 

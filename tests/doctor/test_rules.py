@@ -12,7 +12,7 @@ from app.doctor.rules import Rules
 from app.doctor.tenants import Tenants, judge_nodes
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
-from app.tenancy.controller.bounds import bounds_of, ensure_bounds, parse_quota
+from app.tenancy.controller.bounds import bounds_of, ensure_bounds
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -22,6 +22,7 @@ from app.workloads.model import (
     UVS_PODS,
     WORKLOAD_RULES,
 )
+from app.workloads.quota import parse_quota
 from tests.doctor.patient import HOME, JSON, Patient
 
 TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}}

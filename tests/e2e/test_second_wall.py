@@ -26,9 +26,10 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.transport import AioKubeClient, connect
-from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of, parse_quota
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.workloads.model import TENANTS, WORKLOADS
+from app.workloads.quota import parse_quota
 from tests.e2e.apiserver import real_api_servers
 from tests.tenancy.conftest import definitions, until
 from tests.tenancy.tenants.conftest import tenant

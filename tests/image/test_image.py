@@ -25,11 +25,13 @@ from urllib.parse import urlsplit
 import pytest
 from packaging.requirements import Requirement
 
-from app.settings.agent import AgentSettings
-from app.settings.gateway import GatewaySettings
-from app.settings.webhook import WebhookSettings
+from app.registry import settings_of
+from app.tenancy.agent.settings import AgentSettings
+from app.tenancy.gateway.settings import GatewaySettings
 from tests.image.dockerfile import Build, Ignored, Stage, copy_context, read_dockerfile
 from tests.patience import PATIENCE
+
+WebhookSettings = settings_of("webhook")
 
 # One environment is made for all tests here, from the index that `make` made its own from.
 

@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.errors import UsageError
-from app.settings.agent import AgentSettings
-from app.settings.controller import ControllerSettings
-from app.settings.gateway import GatewaySettings
-from app.settings.webhook import WebhookSettings
+from app.registry import settings_of
+from app.tenancy.agent.settings import AgentSettings
+from app.tenancy.gateway.settings import GatewaySettings
+
+WebhookSettings = settings_of("webhook")
+ControllerSettings = settings_of("controller")
 
 GATEWAY = {"gateway": "gateway.example:30001"}
 

@@ -9,7 +9,9 @@ import yaml
 
 from app.devtools.clusters.kubeconfigs import standing_alone
 from app.errors import UsageError
-from app.settings import webhook as settings
+from app.registry import settings_of
+
+WebhookSettings = settings_of("webhook")
 
 
 def kubeconfig(directory: Path, **user: str) -> Path:
@@ -46,6 +48,6 @@ def test_what_is_no_kubeconfig_is_said_in_one_line(tmp_path: Path, text: str) ->
 def test_a_webhook_started_for_somebody_does_not_read_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BERTH_MANIFESTS", "x")
     monkeypatch.setenv("NAMESPACE", "elsewhere")
-    assert settings.WebhookSettings.load({}).manifests == "x"
-    alone = settings.WebhookSettings.load({}, environment=False)
+    assert WebhookSettings.load({}).manifests == "x"
+    alone = WebhookSettings.load({}, environment=False)
     assert (alone.manifests, alone.namespace) == (None, "kube-system")

@@ -7,7 +7,10 @@ import os
 import pytest
 
 from app.errors import UsageError
-from app.settings import webhook as settings
+from app.registry import settings_of
+from app.settings.webhook import SERVICE_ACCOUNT_CA
+
+WebhookSettings = settings_of("webhook")
 
 
 @pytest.fixture(autouse=True)
@@ -19,11 +22,11 @@ def bare(monkeypatch):
 
 
 def test_the_defaults_are_those_of_network_resources_injector() -> None:
-    loaded = settings.WebhookSettings.load({})
+    loaded = WebhookSettings.load({})
     assert (loaded.port, loaded.health_check_port, loaded.bind_address) == (8443, 8444, "0.0.0.0")
     assert (loaded.tls_cert_file, loaded.tls_private_key_file) == ("cert.pem", "key.pem")
     assert loaded.insecure is False
-    assert loaded.client_ca == (settings.SERVICE_ACCOUNT_CA,)
+    assert loaded.client_ca == (SERVICE_ACCOUNT_CA,)
     assert loaded.namespace == "kube-system"
     assert loaded.resource_name_keys == ("k8s.v1.cni.cncf.io/resourceName",)
     assert loaded.inject_hugepage_down_api is False
@@ -38,7 +41,7 @@ def test_the_defaults_are_those_of_network_resources_injector() -> None:
         ("BERTH_DRAIN_SECONDS", "1.5", "drain_seconds", 1.5),
         ("BERTH_INJECT_HUGEPAGE_DOWN_API", "1", "inject_hugepage_down_api", True),
         ("BERTH_CLIENT_CA", "a.crt, b.crt,", "client_ca", ("a.crt", "b.crt")),
-        ("BERTH_CLIENT_CA", "", "client_ca", (settings.SERVICE_ACCOUNT_CA,)),
+        ("BERTH_CLIENT_CA", "", "client_ca", (SERVICE_ACCOUNT_CA,)),
         ("BERTH_NAMESPACE", "berth", "namespace", "berth"),
         ("NAMESPACE", "berth", "namespace", "berth"),
         ("NAMESPACE", "", "namespace", "kube-system"),
@@ -49,18 +52,18 @@ def test_the_defaults_are_those_of_network_resources_injector() -> None:
 def test_the_environment_counts_where_it_is_ours(monkeypatch, variable, text, field, value) -> None:
     """A Service named `berth` puts BERTH_PORT=tcp://… into every Pod beside it: not ours."""
     monkeypatch.setenv(variable, text)
-    assert getattr(settings.WebhookSettings.load({}), field) == value
+    assert getattr(WebhookSettings.load({}), field) == value
 
 
 def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> None:
     monkeypatch.setenv("BERTH_PORT", "9001")
     monkeypatch.setenv("NAMESPACE", "plain")
-    assert settings.WebhookSettings.load({"port": 9002}).port == 9002
-    assert settings.WebhookSettings.load({"namespace": "flag"}).namespace == "flag"
-    assert settings.WebhookSettings.load({"client_ca": ("x",)}).client_ca == ("x",)
+    assert WebhookSettings.load({"port": 9002}).port == 9002
+    assert WebhookSettings.load({"namespace": "flag"}).namespace == "flag"
+    assert WebhookSettings.load({"client_ca": ("x",)}).client_ca == ("x",)
     monkeypatch.setenv("BERTH_NAMESPACE", "prefixed")
-    assert settings.WebhookSettings.load({}).namespace == "prefixed"
-    assert settings.WebhookSettings.load({}).port == 9001
+    assert WebhookSettings.load({}).namespace == "prefixed"
+    assert WebhookSettings.load({}).port == 9001
 
 
 @pytest.mark.parametrize(
@@ -89,14 +92,14 @@ def test_a_flag_beats_the_environment_which_beats_the_default(monkeypatch) -> No
 )
 def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> None:
     with pytest.raises(UsageError) as caught:
-        settings.WebhookSettings.load(given)
+        WebhookSettings.load(given)
     assert str(caught.value).startswith(line)
     assert "\n" not in str(caught.value)
 
 
 def test_ports_below_1024_are_taken() -> None:
     """With NET_BIND_SERVICE a Service's targetPort may be 443; without it the kernel says so when the port is opened."""
-    loaded = settings.WebhookSettings.load({"port": 443, "health_check_port": 80})
+    loaded = WebhookSettings.load({"port": 443, "health_check_port": 80})
     assert (loaded.port, loaded.health_check_port) == (443, 80)
 
 
@@ -106,9 +109,9 @@ def test_ports_below_1024_are_taken() -> None:
 def test_a_wrong_variable_is_named_as_it_was_set(monkeypatch, variable, text) -> None:
     monkeypatch.setenv(variable, text)
     with pytest.raises(UsageError, match=rf"^{variable}: "):
-        settings.WebhookSettings.load({})
+        WebhookSettings.load({})
 
 
 def test_the_old_name_of_add() -> None:
-    assert settings.WebhookSettings.load({"honor_resources": True}).existing_mode == "add"
-    assert settings.WebhookSettings.load({"existing_resources": "skip"}).existing_mode == "skip"
+    assert WebhookSettings.load({"honor_resources": True}).existing_mode == "add"
+    assert WebhookSettings.load({"existing_resources": "skip"}).existing_mode == "skip"

@@ -8,9 +8,11 @@ import pytest
 from aiohttp import web
 
 from app.errors import Transient
+from app.registry import settings_of
 from app.runtime.sources import Sources
-from app.settings import webhook as settings
 from tests.kube.apiserver import ApiServer, config_map, eventually, parse_path, running, status, write_kubeconfig
+
+WebhookSettings = settings_of("webhook")
 
 
 async def no_list_of_config_maps(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
@@ -29,7 +31,7 @@ async def test_a_role_that_may_only_get_config_maps_is_enough(tmp_path: Path, mo
     text = '{"features": {"enableHugePageDownApi": true}}'
     server.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
-    sources = Sources(settings.WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
+    sources = Sources(WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
     with pytest.raises(Transient):
         sources.switches()
     try:

@@ -11,15 +11,17 @@ from pathlib import Path
 from app.certs import files as certificate_files
 from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
-from app.certs.registration import Terms, objects_to, pods_to
 from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from app.registration.isolation import isolation_webhooks
+from app.registration.objects import Terms, objects_to, pods_to
+from app.registry import settings_of
 from app.runtime.serving import Serving
 from app.serving.listening import bind
+from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 from app.wire import JSON
-from app.workloads.registration import isolation_webhooks
 
 _START_SECONDS = 60
 
@@ -40,7 +42,7 @@ class Webhooks:
     ) -> tuple[int, int]:
         """Start one and wait until it is ready; returns its port and its health port."""
         listener, health = bind("127.0.0.1", 0), bind("127.0.0.1", 0)
-        settings = WebhookSettings.load(
+        settings = settings_of("webhook").load(
             {
                 "kubeconfig": str(kubeconfig),
                 "insecure": True,
@@ -52,7 +54,7 @@ class Webhooks:
             },
             environment=False,
         )
-        serving = Serving(settings, listener=listener, health=health)
+        serving = Serving(settings_as(settings, WebhookSettings), listener=listener, health=health)
         tasks.create_task(serving.run(stop))
         await until_ready(serving.waiting, f"{cluster}: the webhook")
         return listener.getsockname()[1], health.getsockname()[1]

@@ -17,15 +17,17 @@ from app.devtools.clusters.registering import until_ready
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES
+from app.registry import settings_of
 from app.runtime.agent import agent_part
 from app.runtime.controller import controller_part
+from app.runtime.controller_settings import ControllerSettings
 from app.runtime.gateway import gateway_part
 from app.runtime.manager import Runnable
 from app.serving.listening import free_port
-from app.settings.agent import AgentSettings
-from app.settings.controller import ControllerSettings
-from app.settings.gateway import GatewaySettings
+from app.settings.source import settings_as
+from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.authority.ensuring import ensure_authority
+from app.tenancy.gateway.settings import GatewaySettings
 from app.tenancy.model import GATEWAY_NAME
 from app.tenancy.tenants.enrolling import Adding, Issuing, add
 from app.workloads.model import SYSTEM_NAMESPACE
@@ -80,7 +82,10 @@ class WorkloadApi:
             )
         )
         reconciling = controller_part(
-            ControllerSettings.load(self._cluster(INFRA) | {"leader_elect": False}, environment=False)
+            settings_as(
+                settings_of("controller").load(self._cluster(INFRA) | {"leader_elect": False}, environment=False),
+                ControllerSettings,
+            )
         )
         for part, what in ((serving, "the gateway"), (reconciling, "the controller")):
             run(part)

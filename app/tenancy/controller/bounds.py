@@ -1,54 +1,27 @@
 """The bounds of a tenant's namespace that need no webhook: two ResourceQuotas, and a ServiceAccount without a token.
 
-The bounds of companions, which are outside of that namespace, are given in the same flag. The workloads' controller
-enforces them.
-
 Each object is recognized by its name: the fields below are restored when an admin changes them, other fields stay.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from app.certs.secrets import MANAGED_BY, MANAGER
 from app.errors import Terminal, Transient
 from app.kube.client import KubeClient
-from app.kube.quantity import canonical, parse_integer
+from app.kube.quantity import canonical
 from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.kube.retry import get_or_none
 from app.tenancy.controller.state import FIELD_MANAGER
 from app.wire import JSON
-from app.workloads.controller.places import COMPANIONS, DEFAULT_PLACES
-from app.workloads.controller.storing import DEFAULT_BOUNDS
-from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
+from app.workloads.quota import COMPANIONS
 
 ISOLATION = "berth-isolation"
 """The ResourceQuota that lets no Pod have an affinity, or anti-affinity, to Pods of other namespaces."""
 OBJECTS = "berth-objects"
 """The ResourceQuota that bounds how many objects there are."""
-DEFAULT_QUOTA: Mapping[str, int] = {
-    # Pods that have ended too: each is an object until it is deleted.
-    "count/pods": 20_000,
-    # A stream may store twice as many workloads as a tenant has, while it replaces what the one before it left.
-    f"count/{WORKLOADS.plural}.{WORKLOADS.group}": 40_000,
-    f"count/{TENANT_RULES.plural}.{TENANT_RULES.group}": 256,
-    # Each may have 1 MiB.
-    "secrets": 256,
-    "configmaps": 256,
-    "count/daemonsets.apps": 64,
-    # One for each template that a DaemonSet has had, as many as it says.
-    "count/controllerrevisions.apps": 640,
-    **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
-    **DEFAULT_BOUNDS,
-}
-_OF_COMPANIONS = [name for name in DEFAULT_QUOTA if name.startswith(COMPANIONS)]
-_FORM = "want RESOURCE=NUMBER, and nothing behind the = to remove a bound"
-_RESOURCE = re.compile(
-    r"count/[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?|configmaps|persistentvolumeclaims|pods|secrets|services"
-    rf"|{'|'.join(_OF_COMPANIONS)}"
-)
 _RETRY = 1.0
 _RECOUNT = 10.0
 """Seconds before a quota is counted again: kube-controller-manager looks for new kinds every 30 seconds."""
@@ -90,26 +63,6 @@ class Bound:
         return _covers(present, self.fields)
 
 
-def parse_quota(items: Iterable[str]) -> dict[str, int]:
-    """The bounds after the defaults are changed by `RESOURCE=NUMBER` items; ValueError for any other text."""
-    bounds = dict(DEFAULT_QUOTA)
-    for item in items:
-        name, equals, number = item.partition("=")
-        if not equals or not _RESOURCE.fullmatch(name):
-            raise ValueError(
-                f"{_FORM}, got {item!r}; a resource is count/PLURAL.GROUP, count/PLURAL, pods, secrets, configmaps, "
-                + " or ".join(_OF_COMPANIONS)
-            )
-        if not number:
-            bounds.pop(name, None)
-            continue
-        try:
-            bounds[name] = parse_integer(number)
-        except ValueError as error:
-            raise ValueError(f"{_FORM}: {name}: {error}") from error
-    return bounds
-
-
 def bounds_of(quota: Mapping[str, int]) -> tuple[Bound, ...]:
     """Everything that is kept in each tenant's namespace, for these bounds of objects."""
     selector = {"matchExpressions": [{"scopeName": "CrossNamespacePodAffinity", "operator": "Exists"}]}
@@ -119,16 +72,6 @@ def bounds_of(quota: Mapping[str, int]) -> tuple[Bound, ...]:
         Bound(RESOURCE_QUOTAS, OBJECTS, {"spec": {"hard": counts}}),
         Bound(SERVICE_ACCOUNTS, "default", {"automountServiceAccountToken": False}),
     )
-
-
-def places_of(quota: Mapping[str, int]) -> dict[Policy, int]:
-    """How many companions of admin rules there may be for one tenant, by policy; without those that have no bound."""
-    return {policy: quota[name] for policy in DEFAULT_PLACES if (name := f"{COMPANIONS}{policy}") in quota}
-
-
-def companion_bounds_of(quota: Mapping[str, int]) -> dict[str, int]:
-    """The bounds of all companions of one tenant; without those that were removed."""
-    return {name: quota[name] for name in DEFAULT_BOUNDS if name in quota}
 
 
 async def ensure_bounds(client: KubeClient, namespace: str, bounds: Iterable[Bound]) -> None:

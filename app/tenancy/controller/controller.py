@@ -17,7 +17,7 @@ from app.kube.reflector import Reflector, WatchObserver
 from app.kube.resources import NAMESPACES, NODES
 from app.kube.store import EventType, Key, Store
 from app.placement.model import PlacementOptions
-from app.tenancy.controller.bounds import DEFAULT_QUOTA, bounds_of
+from app.tenancy.controller.bounds import bounds_of
 from app.tenancy.controller.grants import NamespaceGrant
 from app.tenancy.controller.nodes import NodeReconciler
 from app.tenancy.controller.state import NodeState, TenantState, project_namespace, project_node, project_state
@@ -25,6 +25,7 @@ from app.tenancy.controller.tenants import TenantReconciler
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.namespace import POD_SECURITY_LEVEL
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
+from app.workloads.quota import DEFAULT_QUOTA
 
 
 @dataclass(frozen=True, slots=True)

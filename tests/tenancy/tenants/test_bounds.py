@@ -9,20 +9,12 @@ import pytest
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, PODS, RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.controller.bounds import (
-    DEFAULT_QUOTA,
-    ISOLATION,
-    OBJECTS,
-    bounds_of,
-    companion_bounds_of,
-    ensure_bounds,
-    parse_quota,
-    places_of,
-)
+from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of, ensure_bounds
 from app.tenancy.controller.controller import TenantsOptions
 from app.tenancy.controller.grants import OWN_ROLE, NamespaceGrant
 from app.tenancy.permissions import tenants_role
 from app.workloads.model import TENANTS
+from app.workloads.quota import DEFAULT_QUOTA, companion_bounds_of, parse_quota, places_of
 
 from .conftest import tenant, until
 from .test_grants import ready

@@ -12,8 +12,8 @@ from app.kube.resources import NAMESPACES, PODS, ROLE_BINDINGS
 from app.kube.transport import connect
 from app.permissions import permissions_of
 from app.placement.model import TENANT_LABEL
+from app.registry import settings_of
 from app.runtime.controller import controller_part
-from app.settings.controller import ControllerSettings
 from app.tenancy.controller.controller import TenantsOptions
 from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
 from app.tenancy.permissions import TENANT_GRANTS, tenants_role
@@ -21,6 +21,8 @@ from app.workloads.model import TENANTS
 from tests.rbac import CLUSTER_ROLES, allow
 
 from .conftest import tenant, until
+
+ControllerSettings = settings_of("controller")
 
 OWN, GATEWAY = "berth-controller-tenants", "berth-gateway-tenants"
 GRANTS = (NamespaceGrant(OWN, "berth", "berth-controller"), NamespaceGrant(GATEWAY, "berth", "berth-gateway"))

@@ -7,16 +7,17 @@ from typing import Annotated
 
 from pydantic import Field, field_validator, model_validator
 
+from app.placement.settings import PlacementSettings
 from app.settings.flags import SERVING, TLS, Flag
-from app.settings.placement import PlacementSettings
 from app.settings.source import Port, not_empty
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
+from app.tenancy.settings import AdminSettings
 
 _LIMITS = Limits()
 _OF_TENANT = "Limits of a tenant"
 
 
-class GatewaySettings(PlacementSettings):
+class GatewaySettings(AdminSettings, PlacementSettings):
     """Everything `berth gateway` is told. Times are in seconds; limits of a tenant hold for each replica."""
 
     port: Annotated[Port, Flag("gRPC port", SERVING)] = 9090

@@ -9,19 +9,11 @@ from __future__ import annotations
 from typing import Final
 
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
+from app.registration.objects import rules_of
 from app.wire import JSON
-from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 
 ISOLATION: Final = "tenant-isolation"
 """How the names of these webhooks begin."""
-OPERATIONS: Final = ("CREATE", "UPDATE")
-_VERSIONS = {"resource.k8s.io": "*"}
-
-
-def isolated_resources() -> list[tuple[str, str]]:
-    """Group and plural of each kind that is checked (the plurals are regular), and of what changes Pods besides."""
-    kinds = [(group, f"{kind.lower()}s") for group, kind in (*TEMPLATES, *CLAIMS)]
-    return [*kinds, ("", "pods/ephemeralcontainers")]
 
 
 def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple[str, ...]) -> list[JSON]:
@@ -31,7 +23,7 @@ def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple
     """
     labeled = called | {
         "name": f"{ISOLATION}.{domain}",
-        "rules": _rules(),
+        "rules": [rule | {"scope": "Namespaced"} for rule in rules_of("tenants")],
         "namespaceSelector": _selector("Exists", exempt),
     }
     # A selector cannot match the beginning of a name. The condition keeps all other Pods from waiting for Berth.
@@ -42,22 +34,6 @@ def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple
         "matchConditions": [{"name": "is-named-as-of-a-tenant", "expression": expression}],
     }
     return [labeled, by_name]
-
-
-def _rules() -> list[JSON]:
-    plurals: dict[str, list[str]] = {}
-    for group, plural in isolated_resources():
-        plurals.setdefault(group, []).append(plural)
-    return [
-        {
-            "operations": list(OPERATIONS),
-            "apiGroups": [group],
-            "apiVersions": [_VERSIONS.get(group, "v1")],
-            "resources": found,
-            "scope": "Namespaced",
-        }
-        for group, found in plurals.items()
-    ]
 
 
 def _selector(operator: str, exempt: tuple[str, ...]) -> JSON:

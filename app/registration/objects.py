@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
+from app.registry import reviews_of
 from app.wire import JSON
 
 FailurePolicy = Literal["Ignore", "Fail"]
@@ -18,24 +19,6 @@ PORT = 443
 TARGET_PORT = 8443
 TIMEOUT_SECONDS = 10
 _DOMAIN = "k8s.cni.cncf.io"
-
-
-def _written(group: str, version: str, *resources: str) -> JSON:
-    return {
-        "operations": ["CREATE", "UPDATE"],
-        "apiGroups": [group],
-        "apiVersions": [version],
-        "resources": list(resources),
-    }
-
-
-_CHECKED = [
-    _written(_DOMAIN, "v1", "network-attachment-definitions"),
-    _written("workload.universe.nvidia.com", "v1alpha1", "workloadrules"),
-    _written("resource.universe.nvidia.com", "v1alpha1", "uvspods", "uvsdaemonsets", "uvssecrets", "uvsconfigmaps"),
-    _written("workload.infra.universe.nvidia.com", "v1alpha1", "tenantworkloadrules", "adminworkloadrules", "tenants"),
-]
-"""Kinds of clusters that do not have them do no harm here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +86,28 @@ def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JS
 
     Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
     """
-    rule = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
-    entry = _entry(client_config, webhook=webhook, rules=[rule], terms=terms) | {"reinvocationPolicy": "IfNeeded"}
+    rules = rules_of("mutate")
+    entry = _entry(client_config, webhook=webhook, rules=rules, terms=terms) | {"reinvocationPolicy": "IfNeeded"}
     return _configuration(MUTATING_WEBHOOKS, name, entry)
 
 
 def objects_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
     """A ValidatingWebhookConfiguration for network attachments, and for rules and the other kinds of Berth's own."""
-    entry = _entry(client_config, webhook=webhook, rules=_CHECKED, terms=terms)
+    entry = _entry(client_config, webhook=webhook, rules=rules_of("validate"), terms=terms)
     return _configuration(VALIDATING_WEBHOOKS, name, entry)
+
+
+def rules_of(webhook: str) -> list[JSON]:
+    """The rules of a webhook. Kinds of clusters that do not have them do no harm here."""
+    return [
+        {
+            "operations": list(rule.operations),
+            "apiGroups": [rule.group],
+            "apiVersions": [rule.version],
+            "resources": list(rule.resources),
+        }
+        for rule in reviews_of(webhook)
+    ]
 
 
 def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:

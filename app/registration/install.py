@@ -14,13 +14,13 @@ from datetime import datetime
 from app.certs.certificate_set import AUTHORITY, DAYS, SERVING, load, renewal_due
 from app.certs.issuing import serving_names
 from app.certs.patching import ServiceName, called_service, merged_bundle
-from app.certs.registration import PORT, Installation, mutating_of, service_of, validating_of
 from app.certs.revocation import needed_still, without_outlived
 from app.certs.rotation import Wanted, successor, trusted
 from app.certs.secrets import read_secret, write_secret
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from app.kube.retry import Sleep, get_or_none, until_no_conflict
+from app.registration.objects import PORT, Installation, mutating_of, service_of, validating_of
 from app.wire import JSON
 
 

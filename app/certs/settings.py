@@ -1,4 +1,4 @@
-"""The settings of `berth certs keep`."""
+"""The settings of `berth certs keep`, without those of the gateway's certificates."""
 
 from __future__ import annotations
 
@@ -8,23 +8,20 @@ from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
-from app.certs.issuing import serving_names
 from app.certs.permissions import WEBHOOK_SECRET
 from app.certs.webhooks import WebhookOptions
-from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.settings.flags import CLUSTER, Flag
 from app.settings.source import RoleSettings, comma_list
-from app.tenancy.authority.ensuring import SERVICE, AuthorityOptions
-from app.workloads.model import SYSTEM_NAMESPACE
+from app.wiring import SYSTEM_NAMESPACE
 
-_WEBHOOK, _GATEWAY, _LIVES = "Webhook", "Gateway", "Certificates"
+_WEBHOOK, _LIVES = "Webhook", "Certificates"
 _LONGEST = 36_500
 """Days; more than a certificate's dates can say would be a mistake anyway."""
 
 
 class CertificatesSettings(RoleSettings):
-    """Everything `berth certs keep` is told. Times are in seconds, lives of certificates in days.
+    """What `berth certs keep` is told. Times are in seconds, lives of certificates in days.
 
     `namespace` is where the Secrets and the Services are. Without a `webhook_service` nothing is kept for a webhook.
     """
@@ -36,14 +33,6 @@ class CertificatesSettings(RoleSettings):
         NoDecode,
         Flag("Webhook configurations of a name; repeatable", _WEBHOOK, repeatable=True),
     ] = ("berth",)
-    gateway: Annotated[bool, Flag("Keep the gateway's certificates too", _GATEWAY)] = False
-    gateway_service: Annotated[str, Flag("Its Service", _GATEWAY)] = SERVICE
-    gateway_dns: Annotated[
-        tuple[str, ...], NoDecode, Flag("One more name of the gateway; repeatable", _GATEWAY, repeatable=True)
-    ] = ()
-    gateway_address: Annotated[
-        tuple[str, ...], NoDecode, Flag("One more address of the gateway; repeatable", _GATEWAY, repeatable=True)
-    ] = ()
     days: Annotated[int, Flag("Days that certificates are valid", _LIVES)] = Field(DAYS, ge=1, le=_LONGEST)
     ca_days: Annotated[int, Flag("Days that a new CA is valid", _LIVES)] = Field(AUTHORITY_DAYS, ge=1, le=_LONGEST)
     resync_seconds: Annotated[float, Flag("How often everything is reconciled again", _LIVES)] = Field(
@@ -67,26 +56,12 @@ class CertificatesSettings(RoleSettings):
             authority_days=self.ca_days,
         )
 
-    @property
-    def authority_options(self) -> AuthorityOptions | None:
-        """What is kept for the gateway, if anything."""
-        if not self.gateway:
-            return None
-        return AuthorityOptions(
-            namespace=self.namespace,
-            service=self.gateway_service,
-            dns=self.gateway_dns,
-            addresses=self.gateway_address,
-            days=self.days,
-            authority_days=self.ca_days,
-        )
-
-    @field_validator("configuration", "gateway_dns", "gateway_address", mode="before")
+    @field_validator("configuration", mode="before")
     @classmethod
     def _list(cls, value: object) -> object:
         return comma_list(value)
 
-    @field_validator("namespace", "gateway_service")
+    @field_validator("namespace")
     @classmethod
     def _label(cls, value: str) -> str:
         return check_dns_label(value)
@@ -108,26 +83,8 @@ class CertificatesSettings(RoleSettings):
             raise ValueError("want at least one name of a webhook configuration")
         return tuple(dict.fromkeys(check_dns_subdomain(name) for name in value))
 
-    @field_validator("gateway_dns")
-    @classmethod
-    def _dns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked(value, dns=value)
-
-    @field_validator("gateway_address")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked(value, addresses=value)
-
     @model_validator(mode="after")
     def _something(self) -> Self:
-        if not self.webhook_service and not self.gateway:
-            raise ValueError("nothing to keep: want --webhook-service, --gateway or both")
+        if not self.webhook_service:
+            raise ValueError("nothing to keep: want --webhook-service")
         return self
-
-
-def _checked(value: tuple[str, ...], *, dns: tuple[str, ...] = (), addresses: tuple[str, ...] = ()) -> tuple[str, ...]:
-    try:
-        serving_names(dns=dns, addresses=addresses)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
-    return value

@@ -1,4 +1,4 @@
-"""The settings that all roles of the infra cluster share: node labels of hosts and tenants, and the admin's names."""
+"""The settings of the placement wing: node labels of hosts and tenants, and what tenants' Pods may ask for."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.placement.policy import ALLOWANCES, parse_policy
 from app.settings.flags import PLACEMENT, Flag
 from app.settings.source import RoleSettings, comma_list
-from app.tenancy.model import ADMIN_NAME
+from app.settings.webhook import WebhookSettings
 
 
 class PlacementSettings(RoleSettings):
     """An empty `tenant_node_label` turns confinement off. All roles of a cluster need the same values.
 
-    `admin_names` are the names of the cloud admin's certificates. `tenant_allow` has entries `KIND=NAME` of what
+    `tenant_allow` has entries `KIND=NAME` of what
     tenants' Pods may ask for beyond what every tenant may; see `app.placement.policy`.
     """
 
@@ -35,11 +35,6 @@ class PlacementSettings(RoleSettings):
             PLACEMENT,
         ),
     ] = ()
-    admin_names: Annotated[
-        tuple[str, ...],
-        NoDecode,
-        Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT),
-    ] = (ADMIN_NAME,)
 
     @property
     def placement(self) -> PlacementOptions:
@@ -68,16 +63,30 @@ class PlacementSettings(RoleSettings):
     def _label_or_nothing(cls, value: str) -> str:
         return check_label_key(value) if value else value
 
-    @field_validator("admin_names", mode="before")
-    @classmethod
-    def _names(cls, value: object) -> object:
-        value = comma_list(value)
-        if not value:
-            raise ValueError("want at least one name of a certificate")
-        return value
-
     @model_validator(mode="after")
     def _two_labels(self) -> Self:
         if self.host_label == self.tenant_node_label:
             raise ValueError("--host-label and --tenant-node-label: one label cannot say both")
+        return self
+
+
+class ConfinementSettings(PlacementSettings, WebhookSettings):
+    """The webhook confines the Pods of tenants only where it is asked to: it has to read namespaces for it."""
+
+    confine_tenants: Annotated[
+        bool, Flag("Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces", PLACEMENT, default="off")
+    ] = False
+    tenant_node_label: Annotated[str, Flag("Label of DPU nodes that names their tenant", PLACEMENT)] = TENANT_LABEL
+
+    @field_validator("tenant_node_label")
+    @classmethod
+    def _some_label(cls, value: str) -> str:
+        if not value:
+            raise ValueError("want a label; to turn confinement off, leave out --confine-tenants")
+        return value
+
+    @model_validator(mode="after")
+    def _in_a_cluster(self) -> Self:
+        if self.manifests is not None and self.confine_tenants:
+            raise ValueError("--confine-tenants needs a cluster: manifests do not say whose a namespace is")
         return self

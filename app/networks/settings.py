@@ -1,0 +1,89 @@
+"""The settings of the networks wing, for the webhook and for `berth explain`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import field_validator, model_validator
+
+from app.kube.names import check_annotation_key, check_dns_label
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksOptions
+from app.settings.flags import Flag
+from app.settings.source import RoleSettings
+
+_INJECTION = "Injection"
+
+ExistingResources = Literal["top-up", "skip", "add"]
+SelectorConflict = Literal["override", "deny"]
+
+
+class NetworksSettings(RoleSettings):
+    """What is injected for the networks of a Pod."""
+
+    network_resource_name_keys: Annotated[
+        str, Flag("Annotation keys on attachments that name a resource", _INJECTION)
+    ] = "k8s.v1.cni.cncf.io/resourceName"
+    existing_resources: Annotated[ExistingResources, Flag("top-up, skip or add what Pods ask for", _INJECTION)] = (
+        "top-up"
+    )
+    honor_resources: Annotated[bool, Flag("Same as --existing-resources=add", _INJECTION)] = False
+    inject_hugepage_down_api: Annotated[
+        bool,
+        Flag("Publish hugepage requests and limits in /etc/podnetinfo", _INJECTION, names=("--injectHugepageDownApi",)),
+    ] = False
+    node_selector_conflict: Annotated[
+        SelectorConflict, Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION)
+    ] = "override"
+    default_network_namespace: Annotated[
+        str, Flag("Where default networks without a namespace are looked up", _INJECTION)
+    ] = "kube-system"
+
+    @property
+    def resource_name_keys(self) -> tuple[str, ...]:
+        """The annotation keys on attachments that name a resource, in the order given."""
+        return tuple(key.strip() for key in self.network_resource_name_keys.split(","))
+
+    @property
+    def existing_mode(self) -> ExistingResources:
+        """`--honor-resources` is the old name of `--existing-resources=add`."""
+        return "add" if self.honor_resources else self.existing_resources
+
+    @property
+    def networks_options(self) -> NetworksOptions:
+        """The options of the package `networks`; `berth explain` uses the same ones as the webhook."""
+        return NetworksOptions(
+            resource_name_keys=self.resource_name_keys,
+            existing_resources=self.existing_mode,
+            node_selector_conflict=self.node_selector_conflict,
+            default_network_namespace=self.default_network_namespace,
+        )
+
+    @property
+    def initial_switches(self) -> Switches:
+        """What is turned on without the ConfigMap of control switches."""
+        return Switches(
+            hugepage_down_api=self.inject_hugepage_down_api,
+            # None leaves the choice between top-up and skip to the option.
+            honor_existing=True if self.existing_mode == "add" else None,
+        )
+
+    @field_validator("default_network_namespace")
+    @classmethod
+    def _network_namespace(cls, value: str) -> str:
+        return check_dns_label(value)
+
+    @field_validator("network_resource_name_keys")
+    @classmethod
+    def _keys(cls, value: str) -> str:
+        if not value.strip():
+            raise ValueError("Input argument for resourceName cannot be empty.")
+        for key in value.split(","):
+            check_annotation_key(key.strip())
+        return value
+
+    @model_validator(mode="after")
+    def _one_mode(self) -> NetworksSettings:
+        if self.honor_resources and self.existing_resources == "skip":
+            raise ValueError("--honor-resources means --existing-resources=add; it contradicts skip")
+        return self

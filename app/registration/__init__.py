@@ -1,0 +1,1 @@
+"""How an API server is made to call Berth: the objects, and who writes them."""

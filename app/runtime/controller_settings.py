@@ -1,0 +1,34 @@
+"""The settings of `berth controller` to which each wing adds its own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import field_validator
+from pydantic_settings import NoDecode
+
+from app.registry import CONTROLLERS
+from app.settings.flags import RECONCILING, Flag
+from app.settings.reconciling import ReconcilingSettings
+from app.settings.source import comma_list
+
+_NAMES = tuple(CONTROLLERS)
+
+
+class ControllerSettings(ReconcilingSettings):
+    """`controllers` are the controllers that run."""
+
+    controllers: Annotated[
+        tuple[str, ...], NoDecode, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING, default="all")
+    ] = _NAMES
+
+    @field_validator("controllers", mode="before")
+    @classmethod
+    def _known(cls, value: object) -> object:
+        value = comma_list(value)
+        if not isinstance(value, tuple) or not value:
+            raise ValueError(f"want a list of {', '.join(_NAMES)}")
+        for name in value:
+            if name not in CONTROLLERS:
+                raise ValueError(f"there is no controller {name!r}: want {', '.join(_NAMES)}")
+        return tuple(dict.fromkeys(value))

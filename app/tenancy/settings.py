@@ -1,0 +1,64 @@
+"""The settings of the tenancy wing in roles that it does not own."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import field_validator
+from pydantic_settings import NoDecode
+
+from app.settings.flags import PLACEMENT, RECONCILING, Flag
+from app.settings.source import RoleSettings, comma_list
+from app.tenancy.controller.grants import NamespaceGrant, parse_grant
+from app.tenancy.model import ADMIN_NAME
+from app.workloads.settings import QuotaSettings
+
+
+class AdminSettings(RoleSettings):
+    """`admin_names` are the names of the cloud admin's certificates. All roles of a cluster need the same."""
+
+    admin_names: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT),
+    ] = (ADMIN_NAME,)
+
+    @field_validator("admin_names", mode="before")
+    @classmethod
+    def _names(cls, value: object) -> object:
+        value = comma_list(value)
+        if not value:
+            raise ValueError("want at least one name of a certificate")
+        return value
+
+
+class TenantsSettings(AdminSettings, QuotaSettings):
+    """`namespace_grant` is what roles of Berth get in each tenant's namespace."""
+
+    namespace_grant: Annotated[
+        tuple[str, ...],
+        NoDecode,
+        Flag(
+            "A ClusterRole to bind in each tenant's namespace, ROLE=NAMESPACE/ACCOUNT; repeatable",
+            RECONCILING,
+            repeatable=True,
+        ),
+    ] = ()
+
+    @property
+    def grants(self) -> tuple[NamespaceGrant, ...]:
+        """The same, read."""
+        return tuple(map(parse_grant, self.namespace_grant))
+
+    @field_validator("namespace_grant", mode="before")
+    @classmethod
+    def _list(cls, value: object) -> object:
+        return comma_list(value)
+
+    @field_validator("namespace_grant")
+    @classmethod
+    def _grants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        roles = [parse_grant(text).cluster_role for text in value]
+        if len(set(roles)) < len(roles):
+            raise ValueError("one ClusterRole is given to two ServiceAccounts: a RoleBinding is called like its role")
+        return value

@@ -1,0 +1,29 @@
+"""Makes the parts of the wing that the descriptor names."""
+
+from __future__ import annotations
+
+from app.placement.settings import PlacementSettings
+from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
+from app.workloads.controller.controller import ControllerOptions, WorkloadsController
+from app.workloads.quota import companion_bounds_of, places_of
+from app.workloads.settings import QuotaSettings
+
+
+def controller(context: ControllerContext) -> WorkloadsController:
+    """The controller of companions and of the statuses of rules."""
+    quota = settings_as(context.settings, QuotaSettings).quota
+    options = ControllerOptions(
+        placement=settings_as(context.settings, PlacementSettings).placement,
+        workers=context.settings.max_concurrent_reconciles,
+        resync=context.settings.resync_seconds,
+        places=places_of(quota),
+        companion_bounds=companion_bounds_of(quota),
+    )
+    return WorkloadsController(
+        context.client,
+        options=options,
+        watch_observer=context.watch_observer,
+        controller_observer=context.controller_observer,
+        events=context.events,
+    )
