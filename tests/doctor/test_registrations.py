@@ -183,8 +183,8 @@ async def test_confined_tenants_whose_pods_nobody_checks(place: Place) -> None:
     finding = await place.only_complaint("registrations")
     assert (finding.severity, finding.subject) == (Severity.error, CHECKING)
     assert finding.message == (
-        "Berth is not asked about pods, podtemplates, replicationcontrollers, daemonsets, deployments, replicasets, "
-        "statefulsets, cronjobs, jobs, resourceclaims, resourceclaimtemplates, pods/ephemeralcontainers in tenants' "
+        "Berth is not asked about pods, podtemplates, replicationcontrollers, pods/ephemeralcontainers, daemonsets, "
+        "deployments, replicasets, statefulsets, cronjobs, jobs, resourceclaims, resourceclaimtemplates in tenants' "
         "namespaces"
     )
     assert "keep Pods of all other namespaces from being scheduled" in finding.consequence
