@@ -9,8 +9,8 @@ from app.cli.goflags import normalize
 from app.cli.main import cli
 from app.cli.options import switches_of
 from app.cli.roles import given
-from app.registry import settings_of as settings_class
 from app.registry import ROLES
+from app.registry import settings_of as settings_class
 from app.settings.source import RoleSettings
 from tests.chart.conftest import JSON
 

@@ -14,8 +14,7 @@ import pytest
 
 from app.certs.certificate_set import make
 from app.certs.issuing import serving_names
-from app.registry import settings_of
-from app.registry import ROLES
+from app.registry import ROLES, settings_of
 from app.settings.flags import flag_names, flags_of, help_of
 from tests.patience import PATIENCE
 
