@@ -72,7 +72,8 @@ class Wing:
 
     `kinds`, `reviews` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster that
     defines them, to a tuple of `ReviewRule`, to its `Permissions`. `settings` are references to what it adds to the
-    settings of roles, by role. `roles` are those that exist for this wing alone.
+    settings of roles, by role, `checks` to classes of checks of `berth doctor`. `roles` are those that exist for this
+    wing alone.
     """
 
     name: str
@@ -81,6 +82,7 @@ class Wing:
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    checks: tuple[str, ...] = ()
     roles: tuple[Role, ...] = ()
 
 

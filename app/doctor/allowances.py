@@ -15,11 +15,12 @@ from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import PRIORITY_CLASSES
 from app.placement.settings import ConfinementSettings
+from app.registry import ROLES, settings_of
 from app.settings.source import comma_list
 from app.wire import encode_json
 
 _CHECK = "deployments"
-_ROLES = ("webhook", "controller", "gateway")
+_ROLES = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
 
 
 def unlike(cluster: Cluster, found: Sequence[Installed]) -> Iterator[Finding]:

@@ -10,4 +10,9 @@ WING = Wing(
     reviews="app.networks.permissions:REVIEWS",
     permissions="app.networks.permissions:PERMISSIONS",
     settings={"webhook": "app.networks.settings:NetworksSettings"},
+    checks=(
+        "app.doctor.switches:ControlSwitches",
+        "app.doctor.attachments:BrokenAttachments",
+        "app.doctor.pods:Pods",
+    ),
 )

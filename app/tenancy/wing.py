@@ -65,5 +65,6 @@ WING = Wing(
         "controller": "app.tenancy.settings:TenantsSettings",
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
+    checks=("app.doctor.tenants:Tenants",),
     roles=(GATEWAY, AGENT),
 )

@@ -17,4 +17,5 @@ WING = Wing(
         ),
     ),
     permissions="app.workloads.permissions:PERMISSIONS",
+    checks=("app.doctor.rules:Rules", "app.doctor.companions:Companions"),
 )
