@@ -6,11 +6,9 @@ from itertools import chain
 
 from app.kube.client import KubeClient
 from app.kube.events import Events
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.transport import connect
-from app.metrics import controllers, watches
-from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import WatchMetrics
 from app.registry import CONTROLLER_LEASE as LEASE
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
@@ -30,8 +28,8 @@ def run_controller(settings: ControllerSettings) -> int:
 def controller_part(settings: ControllerSettings) -> Runnable:
     """The controllers of these settings, to be run in a loop."""
     names, watched = zip(*(_SERIES[name] for name in settings.controllers), strict=True)
-    controllers.create_series(tuple(chain(*names)), lease=LEASE if settings.leader_elect else "")
-    watches.create_series(tuple(resource.kind for resource in chain(*watched)))
+    create_controller_series(tuple(chain(*names)), lease=LEASE if settings.leader_elect else "")
+    create_watch_series(tuple(resource.kind for resource in chain(*watched)))
 
     def build(client: KubeClient) -> Runnable:
         events = recorder("controller", lambda: client)
@@ -55,13 +53,7 @@ def _workloads(client: KubeClient, settings: ControllerSettings, events: Events)
         places=places_of(settings.quota),
         companion_bounds=companion_bounds_of(settings.quota),
     )
-    return WorkloadsController(
-        client,
-        options=options,
-        watch_observer=WatchMetrics(),
-        controller_observer=ControllerMetrics(),
-        events=events,
-    )
+    return WorkloadsController(client, options=options, events=events)
 
 
 def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) -> Runnable:
@@ -72,9 +64,7 @@ def _tenants(client: KubeClient, settings: ControllerSettings, _events: Events) 
         quota=settings.quota,
         resync=settings.resync_seconds,
     )
-    return TenantsController(
-        client, options=options, watch_observer=WatchMetrics(), controller_observer=ControllerMetrics()
-    )
+    return TenantsController(client, options=options)
 
 
 _BUILDERS = {"workloads": _workloads, "tenants": _tenants}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.admission.pods import INJECT
 from app.certs.registration import Installation, mutating_of, validating_of
 from app.errors import ApiError
 from app.kube.resources import (
@@ -20,7 +21,7 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from app.networks.model import DEFAULT_NETWORK, INJECT, NETWORKS
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.workloads.model import WORKLOAD_RULES
 from app.workloads.registration import ISOLATION as ISOLATION_NAME
