@@ -14,7 +14,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -54,30 +54,31 @@ class Outcome(msgspec.Struct, frozen=True):
     uid: str = ""
 
 
-class Observer(Protocol):
-    """Told of every review, after its answer was sent."""
-
-    def started(self, webhook: str) -> None: ...
-
-    def finished(self, outcome: Outcome) -> None: ...
+in_flight: dict[str, int] = {}
+"""The reviews that are being decided in this process, by webhook; the metrics read it."""
 
 
 class ReviewEndpoint:
-    """The ASGI application behind one path. `draining()` makes each answer ask the client to close."""
+    """The ASGI application behind one path.
+
+    `finished` is called for every review, after its answer was sent. `draining()` makes each answer ask the client to
+    close.
+    """
 
     def __init__(
         self,
         name: str,
         chain: Chain,
         *,
-        observer: Observer,
+        finished: Callable[[Outcome], None],
         deadline: float = DEADLINE,
         body_limit: int = BODY_LIMIT,
         draining: Callable[[], bool] = lambda: False,
     ) -> None:
         self._name = name
         self._chain = chain
-        self._observer = observer
+        self._report = finished
+        in_flight.setdefault(name, 0)
         self._deadline = deadline
         self._body_limit = body_limit
         self._draining = draining
@@ -86,7 +87,7 @@ class ReviewEndpoint:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; only a vanished client leaves it without an answer."""
         begin = time.perf_counter()
-        self._observer.started(self._name)
+        in_flight[self._name] += 1
         body, review, plan, error, uid = _Body(), None, None, None, ""
         try:
             with self._deadlines.limit(_deadline_of(scope["query_string"], self._deadline)):
@@ -106,7 +107,7 @@ class ReviewEndpoint:
             decision = Decision(allowed=False, reason="Canceled", message=message, code=500)
             request = review.request if review is not None else None
             seconds = time.perf_counter() - begin
-            self._observer.finished(Outcome(self._name, 500, decision, seconds, request, headers=scope["headers"]))
+            self._finished(Outcome(self._name, 500, decision, seconds, request, headers=scope["headers"]))
             raise
         except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
             error = caught
@@ -116,7 +117,7 @@ class ReviewEndpoint:
         try:
             await self._respond(send, status, payload, close=not body.complete)
         finally:
-            self._observer.finished(
+            self._finished(
                 Outcome(
                     webhook=self._name,
                     status=status,
@@ -129,6 +130,10 @@ class ReviewEndpoint:
                     uid=uid,
                 )
             )
+
+    def _finished(self, outcome: Outcome) -> None:
+        in_flight[self._name] -= 1
+        self._report(outcome)
 
     async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
         headers = [_JSON_TYPE, (b"content-length", b"%d" % len(payload))]

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Literal
 
 import msgspec
 
 from app.admission.patch import Operation
-from app.errors import BadReview
+from app.admission.pods import NO_METADATA, ObjectMeta, Pod, decode_pod
+from app.errors import BadReview, Denied
+from app.kube.names import check_dns_label
 from app.wire import encode_json
 
 GROUP = "admission.k8s.io"
@@ -40,8 +43,11 @@ class UserInfo(msgspec.Struct, frozen=True):
     groups: list[str] = []
 
 
-class Request(msgspec.Struct, frozen=True, rename="camel"):
-    """What the API server asks. `object` is raw JSON, `null` for DELETE and CONNECT without options."""
+class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
+    """What the API server asks. `object` is raw JSON, `null` for DELETE and CONNECT without options.
+
+    What is decoded of it is kept, so that it is read once however many parts of Berth look at it.
+    """
 
     uid: str
     kind: GroupVersionKind = GroupVersionKind()
@@ -58,6 +64,35 @@ class Request(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def has_object(self) -> bool:
         return len(self.object) != 4 or bytes(self.object) != b"null"  # the length first: bytes() copies the object
+
+    @property
+    def creates_pod(self) -> bool:
+        """Whether a Pod is created; a hand-written review may name the resource alone."""
+        if self.operation != "CREATE" or self.sub_resource or not self.has_object:
+            return False
+        if self.kind.kind:
+            return self.kind.kind == "Pod" and not self.kind.group
+        return self.resource.resource == "pods" and not self.resource.group
+
+    @cached_property
+    def pod(self) -> Pod:
+        """The object where it is a Pod. Raises Denied (code 400) where it cannot be read."""
+        return decode_pod(self.object)
+
+    @cached_property
+    def metadata(self) -> ObjectMeta:
+        """The metadata of any object; empty where it cannot be read."""
+        if "pod" in self.__dict__:
+            return self.pod.metadata
+        try:
+            return _decode_metadata(self.object).metadata
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return NO_METADATA
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """(name, generateName) of the object; the second only where there is no name yet."""
+        return (self.name, "") if self.name else ("", self.metadata.generate_name)
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):
@@ -107,6 +142,10 @@ class _Answer(msgspec.Struct, rename="camel"):
     response: _Response
 
 
+class _Object(msgspec.Struct):
+    metadata: ObjectMeta = NO_METADATA
+
+
 class _Loose(msgspec.Struct, rename="camel"):
     """Reads whatever an error answer can still echo."""
 
@@ -123,6 +162,7 @@ _HEAD = re.compile(
 )
 _decode_review = msgspec.json.Decoder(Review).decode
 _decode_loose = msgspec.json.Decoder(_Loose).decode
+_decode_metadata = msgspec.json.Decoder(_Object).decode
 
 
 def decode(body: bytes) -> Review:
@@ -144,6 +184,14 @@ def decode(body: bytes) -> Review:
     if not review.request.uid:
         raise BadReview("request.uid: want the uid of the request, got an empty string")
     return review
+
+
+def check_namespace(namespace: str) -> None:
+    """Raise Denied for what cannot be the name of a namespace, before anything is looked up in it."""
+    try:
+        check_dns_label(namespace)
+    except ValueError as error:
+        raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
 
 
 def identify(body: bytes) -> tuple[str, str]:

@@ -10,16 +10,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Protocol
 
 import structlog
 
+from app.certs import metrics
 from app.certs.patching import CONFIGURATIONS
 from app.certs.showing import stamp
 from app.errors import BerthError, Terminal, UsageError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
-from app.kube.reflector import Reflector, WatchObserver
+from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.reflector import Reflector
 from app.kube.resources import SECRETS, Resource
 from app.kube.store import Store
 
@@ -52,13 +52,6 @@ class Subject:
     configurations: tuple[str, ...] = ()
 
 
-class KeepingObserver(Protocol):
-    """What a keeper reports; the metrics module implements it."""
-
-    def kept(self, ends: Mapping[str, datetime], renewed: Sequence[str]) -> None:
-        """A pass has ended well."""
-
-
 class Keeper:
     """Keeps all of its subjects; Secrets are those of `namespace`. `resync` is in seconds, `now` aware and UTC."""
 
@@ -69,15 +62,11 @@ class Keeper:
         *,
         namespace: str,
         resync: float = RESYNC,
-        observer: KeepingObserver | None = None,
-        watch_observer: WatchObserver | None = None,
-        controller_observer: ControllerObserver | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._subjects = {subject.name: subject for subject in subjects}
         self._problems = dict.fromkeys(self._subjects, "not looked at yet")
-        self._observer, self._now, self._resync = observer, now, resync
-        self._client, self._watch_observer = client, watch_observer
+        self._client, self._now, self._resync = client, now, resync
         self._reflectors: list[Reflector] = []
         for subject in subjects:
             for name in subject.secrets:
@@ -91,7 +80,6 @@ class Keeper:
             keys=lambda: self._subjects,
             workers=len(subjects),
             resync=resync,
-            observer=controller_observer,
         )
 
     async def run(self) -> None:
@@ -118,7 +106,6 @@ class Keeper:
                 store,
                 namespace=namespace,
                 field_selector=f"metadata.name={name}",
-                observer=self._watch_observer,
             )
         )
 
@@ -136,8 +123,7 @@ class Keeper:
             raise
         finally:
             self._problems[name] = problem
-        if self._observer is not None:
-            self._observer.kept(kept.ends, kept.renewed)
+        metrics.kept(kept.ends, kept.renewed)
         for secret in kept.renewed:
             _log.info("certificate renewed", secret=secret, not_after=stamp(kept.ends[secret]))
         left = (kept.next_due - now).total_seconds()

@@ -1,4 +1,4 @@
-"""All checks, in the order in which a person would go through a cluster: those of every cluster before those of wings."""
+"""All checks, in the order in which a person would look: at every cluster first, then at what each wing needs."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from app.admission.pods import INJECT
 from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
@@ -14,7 +15,6 @@ from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
 from app.kube.selectors import label_selector_from_json
-from app.networks.model import INJECT
 from app.placement.model import TENANT_LABEL
 from app.placement.namespaces import tenant_of
 from app.wire import JSON

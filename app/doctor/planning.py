@@ -14,11 +14,12 @@ from typing import Literal
 import msgspec
 
 from app.admission.chain import Plan
+from app.admission.pods import pod_from
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.doctor.objects import plain
 from app.errors import Denied
 from app.networks.attachments import Attachments
-from app.networks.model import Attachment, pod_from
+from app.networks.model import Attachment
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector, NetworksOptions
 from app.placement.model import DPU_OF_HOST, PlacementOptions

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence, Sized
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 import structlog
 
 from app.errors import Terminal, Transient
+from app.kube import metrics
 from app.kube.queue import QueueClosed, WorkQueue
 from app.kube.store import Store
 
@@ -41,19 +42,6 @@ class RequeueAfter:
 Result = Done | RequeueAfter
 
 
-class ControllerObserver(Protocol):
-    """What a controller reports; the metrics module implements it."""
-
-    def reconciled(self, controller: str, outcome: Outcome, seconds: float) -> None:
-        """One run of the reconcile function has ended."""
-
-    def began(self, controller: str, queue: Sized) -> None:
-        """A controller works from now on; how many keys wait in its queue can be read at any time."""
-
-    def ended(self, controller: str, queue: Sized) -> None:
-        """It works no more."""
-
-
 class Controller(Generic[K]):
     """Nothing is begun while one of `stores` is in doubt; when the doubt is over every key is looked at.
 
@@ -75,7 +63,6 @@ class Controller(Generic[K]):
         resync: float | None = 600.0,
         drain: float = 3.0,
         queue: WorkQueue[K] | None = None,
-        observer: ControllerObserver | None = None,
     ) -> None:
         self.name = name
         self.queue: WorkQueue[K] = queue if queue is not None else WorkQueue()
@@ -85,7 +72,6 @@ class Controller(Generic[K]):
         self._workers = workers
         self._resync = resync
         self._drain = drain
-        self._observer = observer
         self._ending = False
         for store in self._stores:
             store.on_renewed(self._renewed)
@@ -100,13 +86,11 @@ class Controller(Generic[K]):
         On cancellation no key is begun any more and those under way get `drain` seconds to end before they are
         cancelled too. A controller runs once.
         """
-        if self._observer is not None:
-            self._observer.began(self.name, self.queue)
+        metrics.controller_began(self.name, self.queue)
         try:
             await self._run()
         finally:
-            if self._observer is not None:
-                self._observer.ended(self.name, self.queue)
+            metrics.controller_ended(self.name, self.queue)
 
     async def _run(self) -> None:
         for store in self._stores:
@@ -195,5 +179,5 @@ class Controller(Generic[K]):
             if isinstance(result, RequeueAfter):
                 self.queue.add_after(key, result.seconds)
                 outcome = "requeue"
-        if self._observer is not None:
-            self._observer.reconciled(self.name, outcome, time.monotonic() - started)
+        metrics.RECONCILES.labels(self.name, outcome).inc()
+        metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)

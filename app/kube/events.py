@@ -28,9 +28,10 @@ from app.kube.eventwriting import (
     Told,
     event_name,
 )
+from app.kube.metrics import EVENT_OUTCOMES, EVENTS
 from app.kube.rate import Rate
 
-__all__ = ["EventLimits", "EventObserver", "EventRecorder", "EventType", "Events", "Regarding"]
+__all__ = ["EventLimits", "EventRecorder", "EventType", "Events", "Regarding"]
 
 log = structlog.get_logger(__name__)
 
@@ -47,32 +48,6 @@ class Events(Protocol):
 
     def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
         """Tell it; `reason` is one CamelCase word. Returns at once and never raises."""
-
-
-class EventObserver(Protocol):
-    """What a recorder reports; the metrics module implements it."""
-
-    def recorded(self) -> None:
-        """An Event was created."""
-
-    def aggregated(self) -> None:
-        """The count of one that is there was raised."""
-
-    def dropped(self) -> None:
-        """One was not even tried: too many of its object, a full queue, or we may not write any."""
-
-    def failed(self) -> None:
-        """One was given up: the API server did not take it."""
-
-
-class _Silent:
-    def recorded(self) -> None: ...
-
-    def aggregated(self) -> None: ...
-
-    def dropped(self) -> None: ...
-
-    def failed(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +67,7 @@ class EventLimits:
 class EventRecorder:
     """`run` writes until cancelled what `record` was told; `flush` waits for it, for so long as one can wait.
 
-    `client()` may give None for as long as there is no connection. `component` and `instance` say who tells.
+    `client()` may give None for as long as there is no connection. `role` and `instance` say who tells.
     Belongs to one event loop.
     """
 
@@ -100,16 +75,15 @@ class EventRecorder:
         self,
         client: Callable[[], KubeClient | None],
         *,
-        component: str,
+        role: str,
         instance: str,
-        observer: EventObserver | None = None,
         limits: EventLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         limits = limits or EventLimits()
         self._client = client
-        self._writer = EventWriter(component=component, instance=instance, clock=clock)
-        self._observer = observer if observer is not None else _Silent()
+        self._writer = EventWriter(component=f"berth-{role}", instance=instance, clock=clock)
+        self._outcomes = {outcome: EVENTS.labels(role, outcome) for outcome in EVENT_OUTCOMES}
         self._clock = clock
         self._limit = limits.waiting
         self._objects: Rate[Regarding] = Rate(
@@ -137,7 +111,7 @@ class EventRecorder:
             self._idle.clear()
             self._wake.set()
         else:
-            self._observer.dropped()
+            self._outcomes["dropped"].inc()
 
     async def run(self) -> None:
         """Writes one after the other; an API server that fails is given growing pauses.
@@ -181,13 +155,10 @@ class EventRecorder:
             return self._failed(error)
         except Exception:  # the wall of a background task: no Event is worth the end of what it tells of
             log.exception("event failed", reason=told.reason)
-            self._observer.failed()
+            self._outcomes["failed"].inc()
             return None
         self._backoff.reset()
-        if new:
-            self._observer.recorded()
-        else:
-            self._observer.aggregated()
+        self._outcomes["recorded" if new else "aggregated"].inc()
         return None
 
     def _failed(self, error: ApiError) -> float | None:
@@ -198,7 +169,7 @@ class EventRecorder:
             self._mute(error)
         else:
             log.info("event rejected", error=str(error))
-        self._observer.failed()
+        self._outcomes["failed"].inc()
         return None
 
     def _muted(self) -> bool:
@@ -210,7 +181,7 @@ class EventRecorder:
             log.info("no events: the role may not write them (create, patch)", error=str(error))
         self._muted_until = self._clock() + _MUTE
         for _ in self._waiting:
-            self._observer.dropped()
+            self._outcomes["dropped"].inc()
         self._waiting.clear()
 
     def _put_back(self, told: Told, happened: Occurrences) -> None:
@@ -226,7 +197,7 @@ class EventRecorder:
         now = self._clock()
         for told in [told for told, happened in self._waiting.items() if now - happened.at >= _PATIENCE]:
             del self._waiting[told]
-            self._observer.failed()
+            self._outcomes["failed"].inc()
 
 
 def _cut(text: str) -> str:

@@ -15,9 +15,8 @@ from typing import Any
 
 import structlog
 
-from app.kube import resources
+from app.kube import metrics, resources
 from app.kube.documents import SUFFIXES, DocumentError, read_objects
-from app.kube.reflector import WatchObserver
 from app.kube.store import PoisonError, Store
 from app.wire import JSON
 
@@ -50,13 +49,11 @@ class ManifestSource:
         *,
         interval: float = 1.0,
         default_namespace: str = "default",
-        observer: WatchObserver | None = None,
     ) -> None:
         self._directory = directory
         self._stores = dict(stores)
         self._interval = interval
         self._default_namespace = default_namespace
-        self._observer = observer
         self._files: dict[Path, _File] = {}
         self._fault = "not loaded yet"
         self._loaded = False
@@ -73,19 +70,15 @@ class ManifestSource:
 
     async def run(self) -> None:
         """Loads and follows the directory until cancelled."""
-        self._tell_observer(began=True)
+        for kind, store in self._stores.items():
+            metrics.cache_began(kind, store)
         try:
             while True:
                 await self.refresh()
                 await asyncio.sleep(self._interval)
         finally:
-            self._tell_observer(began=False)
-
-    def _tell_observer(self, *, began: bool) -> None:
-        if self._observer is not None:
-            tell = self._observer.began if began else self._observer.ended
             for kind, store in self._stores.items():
-                tell(kind, store)
+                metrics.cache_ended(kind, store)
 
     async def refresh(self) -> bool:
         """One look at the directory; True if something had changed and the stores were filled anew."""
@@ -134,8 +127,7 @@ class ManifestSource:
                     replacement.add(self._placed(obj))
                 except PoisonError as error:
                     log.warning("object skipped", kind=obj["kind"], file=str(path), error=str(error))
-                    if self._observer is not None:
-                        self._observer.poison(obj["kind"])
+                    metrics.POISON_OBJECTS.labels(obj["kind"]).inc()
         self._loaded = True
         for kind, store in self._stores.items():
             replacements[kind].commit()

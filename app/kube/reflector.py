@@ -16,12 +16,13 @@ import random as _random
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import structlog
 
 from app.errors import ApiError
+from app.kube import metrics
 from app.kube.answers import error_of_status
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
@@ -53,27 +54,12 @@ class _ContradictionError(Exception):
     """The watch says what cannot follow from what it said before."""
 
 
-class WatchObserver(Protocol):
-    """What a reflector reports; the metrics module implements it. `kind` is the resource's kind."""
-
-    def began(self, kind: str, cache: Store[Any]) -> None:
-        """This cache is being kept from now on; how much it holds and how old it is can be read at any time."""
-
-    def ended(self, kind: str, cache: Store[Any]) -> None:
-        """The reflector has ended; this cache is no longer updated."""
-
-    def restart(self, kind: str, reason: str) -> None:
-        """A list or watch ended; `reason` is one of a dozen short words."""
-
-    def poison(self, kind: str) -> None:
-        """An object was skipped because it could not be read."""
-
-
 class Reflector:
     """`healthy` is False until the first full list, and while the server refuses us (401, 403, 404).
 
     Other faults leave it alone: they put the store `in_doubt` until the next full list. `problem` covers both.
     `reason` names the last fault of any kind, "" when there is none, and the store's `age` says how long it has lasted.
+    `called` is the kind in the metrics, where several caches of a kind are told apart.
     """
 
     def __init__(
@@ -85,7 +71,7 @@ class Reflector:
         namespace: str | None = None,
         label_selector: str = "",
         field_selector: str = "",
-        observer: WatchObserver | None = None,
+        called: str = "",
         backoff: Backoff | None = None,
         idle_timeout: float = IDLE_TIMEOUT,
         page_size: int = PAGE_SIZE,
@@ -98,7 +84,7 @@ class Reflector:
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
-        self._observer = observer
+        self._called = called or resource.kind
         self._backoff = backoff or Backoff()
         self._idle_timeout = idle_timeout
         self._page_size = self._limit = page_size
@@ -148,13 +134,11 @@ class Reflector:
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        if self._observer is not None:
-            self._observer.began(self._resource.kind, self._store)
+        metrics.cache_began(self._called, self._store)
         try:
             await self._run()
         finally:
-            if self._observer is not None:
-                self._observer.ended(self._resource.kind, self._store)
+            metrics.cache_ended(self._called, self._store)
 
     async def _run(self) -> None:
         while True:
@@ -219,8 +203,7 @@ class Reflector:
             # cache is behind.
             self._backoff.reset(1)
         self._expired = reason == "expired"
-        if self._observer is not None:
-            self._observer.restart(self._resource.kind, reason)
+        metrics.WATCH_RESTARTS.labels(self._called, reason).inc()
         if settled and self._moved and self._version:
             return
         seconds = self._backoff.next(at_least=delay)
@@ -363,8 +346,7 @@ class Reflector:
 
     def _poison(self, error: Exception) -> None:
         log.warning("object skipped", kind=self._resource.kind, error=str(error) or type(error).__name__)
-        if self._observer is not None:
-            self._observer.poison(self._resource.kind)
+        metrics.POISON_OBJECTS.labels(self._called).inc()
 
 
 def _version_of(obj: JSON) -> str:

@@ -18,17 +18,10 @@ import msgspec
 
 from app.admission.chain import Plan
 from app.admission.patch import Patch, Steps, escape, pointer
+from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
-from app.networks.model import (
-    INJECTED_RESOURCES,
-    RESOURCES_CONTAINER,
-    Attachment,
-    Container,
-    Pod,
-    Quantity,
-    Resources,
-)
+from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment
 from app.networks.resource_names import resource_name, shown
 from app.wire import encode_json
 

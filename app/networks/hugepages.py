@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from app.admission.chain import Plan, audit_text
+from app.admission.pods import Container, Pod, Quantity
 from app.kube import quantity
-from app.networks.model import Container, Pod, Quantity
 from app.networks.resource_names import shown
 from app.wire import JSON
 

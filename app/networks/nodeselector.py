@@ -7,9 +7,10 @@ from functools import lru_cache
 
 from app.admission.chain import Plan
 from app.admission.patch import pointer
+from app.admission.pods import Pod
 from app.errors import Denied
 from app.kube.names import check_label_key, check_label_value
-from app.networks.model import NODE_SELECTOR, Attachment, Pod
+from app.networks.model import NODE_SELECTOR, Attachment
 from app.networks.resource_names import shown
 
 _PATH = "/spec/nodeSelector"

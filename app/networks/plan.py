@@ -13,10 +13,11 @@ import msgspec
 
 from app.admission.chain import Plan, audit_text
 from app.admission.patch import pointer
+from app.admission.pods import Pod
 from app.errors import Denied
 from app.networks.device_requests import Mode, Need, count_needs, plan_resources
 from app.networks.hugepages import plan_hugepages
-from app.networks.model import Attachment, Pod
+from app.networks.model import Attachment
 from app.networks.nodeselector import plan_node_selector, wanted_labels
 from app.networks.podnetinfo import MOUNT_PATH, VOLUME, find_volume, is_foreign, plan_podnetinfo
 from app.networks.userdefined import Merged

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from app.admission.chain import Plan
 from app.admission.patch import Patch, Steps
-from app.networks.model import Container, Pod, Volume
+from app.admission.pods import Container, Pod, Volume
 from app.networks.resource_names import shown
 from app.wire import JSON
 

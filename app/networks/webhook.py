@@ -11,21 +11,12 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from app.admission.chain import Plan
-from app.admission.review import Request
+from app.admission.pods import INJECT, Pod
+from app.admission.review import Request, check_namespace
 from app.errors import Denied
-from app.kube.names import check_dns_label
 from app.networks import selection
 from app.networks.device_requests import Mode
-from app.networks.model import (
-    DEFAULT_NETWORK,
-    INJECT,
-    MIRROR,
-    NETWORKS,
-    RESOURCE_NAME,
-    Attachment,
-    Pod,
-    decode_pod,
-)
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, RESOURCE_NAME, Attachment
 from app.networks.plan import Inputs
 from app.networks.plan import plan as plan_injection
 from app.networks.switches import Switches
@@ -71,9 +62,9 @@ class NetworksInjector:
 
         Returns None when that is done, and something to await where the cache does not have all of its networks.
         """
-        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
+        if not request.creates_pod:
             return None
-        pod = decode_pod(request.object)
+        pod = request.pod
         return self.inject_pod(pod, namespace=request.namespace or pod.metadata.namespace, plan=plan)
 
     def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None:
@@ -91,7 +82,8 @@ class NetworksInjector:
             return None
         switches = self._switches()
         entries = matching(switches.injections, labels) if switches.injections else []
-        _check_namespace(namespace)
+        if namespace:
+            check_namespace(namespace)
         merged = merge(annotations, entries, namespace=namespace)
         networks = self._known(merged, namespace)
         if networks is None:
@@ -207,33 +199,13 @@ class NetworksInjector:
         return attachment
 
 
-def _is_pod(request: Request) -> bool:
-    """Whether the request is about a Pod; a hand-written review may name the resource alone."""
-    kind = request.kind
-    if kind.kind:
-        return kind.kind == "Pod" and not kind.group
-    return request.resource.resource == "pods" and not request.resource.group
-
-
 def _skip(pod: Pod) -> tuple[str, str] | None:
-    labels, annotations = pod.metadata.labels, pod.metadata.annotations
     if pod.spec.host_network:
         return "HostNetwork", "the Pod uses the host's network: Multus attaches nothing to it"
-    if MIRROR in annotations:
+    if pod.mirror:
         return "MirrorPod", "the Pod mirrors a static Pod: it runs already"
-    for where, values in (("label", labels), ("annotation", annotations)):
-        if values.get(INJECT, "").lower() == "false":
-            return "OptedOut", f'{where} {INJECT} is "false"'
-    return None
-
-
-def _check_namespace(namespace: str) -> None:
-    if not namespace:
-        return
-    try:
-        check_dns_label(namespace)
-    except ValueError as error:
-        raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
+    where = pod.opted_out
+    return ("OptedOut", f'{where} {INJECT} is "false"') if where else None
 
 
 def _not_found(namespace: str, name: str, annotation: str) -> Denied:

@@ -12,18 +12,14 @@ from typing import Protocol
 import msgspec
 
 from app.admission.chain import Plan, audit_text
-from app.admission.review import Request
+from app.admission.pods import INJECT, MIRROR, NO_SPEC, Pod, unreadable
+from app.admission.review import Request, check_namespace
 from app.errors import Denied
-from app.kube.names import check_dns_label
 from app.placement.conflicts import conflicts, shown
-from app.placement.model import DPU_OF_HOST, PlacementOptions, PodSpec, Requirement
+from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
 from app.placement.patching import plan_affinity
 from app.placement.plan import requirements
 
-INJECT = "berth.dev/inject"
-"""Label or annotation on a Pod, by its author: "false" gives up what the Pod itself asks for, such as a host's DPU."""
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left where it is."""
 NODES_GROUP = "system:nodes"
 _LINES = 10
 
@@ -34,24 +30,6 @@ class TenantLookup(Protocol):
     def cached(self, namespace: str) -> str | None: ...
 
     async def find(self, namespace: str) -> str: ...
-
-
-class Metadata(msgspec.Struct):
-    namespace: str | None = None
-    labels: dict[str, str | None] | None = None
-    annotations: dict[str, str | None] | None = None
-
-
-class Pod(msgspec.Struct):
-    """What every Pod is looked at for; `spec` is read only where something is required."""
-
-    metadata: Metadata | None = None
-    spec: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_decode_pod = msgspec.json.Decoder(Pod).decode
-_decode_spec = msgspec.json.Decoder(PodSpec | None).decode
-_NO_METADATA = Metadata()
 
 
 class PlacementInjector:
@@ -72,38 +50,29 @@ class PlacementInjector:
         Returns None when that is done, and something to await where the cache does not know the namespace. Raises
         Denied where the Pod contradicts what is required, Transient where its tenant cannot be told.
         """
-        if request.operation != "CREATE" or request.sub_resource or not _is_pod(request) or not request.has_object:
+        if not request.creates_pod:
             return None
-        try:
-            pod = _decode_pod(request.object)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _unreadable(error) from error
-        metadata = pod.metadata or _NO_METADATA
-        if self._lookup is None or is_static(request, metadata.annotations):
-            self._plan(pod, metadata, None, plan)
+        pod = request.pod
+        if self._lookup is None or is_static(request, pod.metadata.annotations):
+            self._plan(pod, None, plan)
             return None
-        namespace = request.namespace or metadata.namespace or ""
+        namespace = request.namespace or pod.metadata.namespace
         tenant = self._lookup.cached(namespace)
         if tenant is None:
             check_namespace(namespace)
-            return self._find_and_plan(self._lookup, namespace, pod, metadata, plan)
-        self._plan(pod, metadata, (namespace, tenant), plan)
+            return self._find_and_plan(self._lookup, namespace, pod, plan)
+        self._plan(pod, (namespace, tenant), plan)
         return None
 
-    async def _find_and_plan(
-        self, lookup: TenantLookup, namespace: str, pod: Pod, metadata: Metadata, plan: Plan
-    ) -> None:
-        self._plan(pod, metadata, (namespace, await lookup.find(namespace)), plan)
+    async def _find_and_plan(self, lookup: TenantLookup, namespace: str, pod: Pod, plan: Plan) -> None:
+        self._plan(pod, (namespace, await lookup.find(namespace)), plan)
 
-    def _plan(self, pod: Pod, metadata: Metadata, home: tuple[str, str] | None, plan: Plan) -> None:
+    def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
         """`home` is the namespace with its tenant, None where the namespace does not matter."""
-        wanted = self._wanted(_host(metadata, plan), home)
+        wanted = self._wanted(_host(pod, plan), home)
         if not wanted:
             return
-        try:
-            spec = _decode_spec(pod.spec)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise _unreadable(error) from error
+        spec = _spec_of(pod)
         lines = list(conflicts(spec or PodSpec(), tuple(wanted), "spec"))
         if lines:
             raise _contradiction(lines, wanted)
@@ -128,12 +97,16 @@ class PlacementInjector:
         return dict(zip(wanted, reasons, strict=False))
 
 
-def _is_pod(request: Request) -> bool:
-    """Whether the request is about a Pod; a hand-written review may name the resource alone."""
-    kind = request.kind
-    if kind.kind:
-        return kind.kind == "Pod" and not kind.group
-    return request.resource.resource == "pods" and not request.resource.group
+def _spec_of(pod: Pod) -> PodSpec | None:
+    """What of the spec decides, None where there is no spec. Raises Denied where it cannot be read."""
+    spec = pod.spec
+    if spec is NO_SPEC:
+        return None
+    try:
+        affinity = msgspec.convert(spec.affinity, Affinity | None)
+    except msgspec.ValidationError as error:
+        raise unreadable(error) from error
+    return PodSpec(spec.node_name, dict(spec.node_selector), affinity)
 
 
 def is_static(request: Request, annotations: Container[str] | None) -> bool:
@@ -141,27 +114,18 @@ def is_static(request: Request, annotations: Container[str] | None) -> bool:
     return MIRROR in (annotations or ()) and NODES_GROUP in request.user_info.groups
 
 
-def _host(metadata: Metadata, plan: Plan) -> str | None:
+def _host(pod: Pod, plan: Plan) -> str | None:
     """The host that the author of the Pod asks for; None where there is none, or where it does not count."""
-    annotations = metadata.annotations
-    if not annotations or DPU_OF_HOST not in annotations:
+    host = pod.metadata.annotations.get(DPU_OF_HOST)
+    if host is None:
         return None
-    if MIRROR in annotations:
+    if pod.mirror:
         plan.skip("MirrorPod", "the Pod mirrors a static Pod: it runs already")
         return None
-    for where, values in (("label", metadata.labels or {}), ("annotation", annotations)):
-        if (values.get(INJECT) or "").lower() == "false":
-            plan.skip("OptedOut", f'{where} {INJECT} is "false": annotation {DPU_OF_HOST} does not count')
-            return None
-    return annotations[DPU_OF_HOST] or ""
-
-
-def check_namespace(namespace: str) -> None:
-    """Raise Denied for what cannot be the name of a namespace, before it is looked up."""
-    try:
-        check_dns_label(namespace)
-    except ValueError as error:
-        raise Denied(f"namespace of the request: {error}", reason="BadNamespace", code=400) from error
+    if where := pod.opted_out:
+        plan.skip("OptedOut", f'{where} {INJECT} is "false": annotation {DPU_OF_HOST} does not count')
+        return None
+    return host
 
 
 def _contradiction(lines: list[str], wanted: dict[Requirement, str]) -> Denied:
@@ -170,7 +134,3 @@ def _contradiction(lines: list[str], wanted: dict[Requirement, str]) -> Denied:
         f"the Pod contradicts where it has to run ({'; '.join(wanted.values())}): {'; '.join(lines[:_LINES] + more)}",
         reason="PlacementContradiction",
     )
-
-
-def _unreadable(error: Exception) -> Denied:
-    return Denied(f"the object is not a Pod that can be read: {error}", reason="UnreadablePod", code=400)

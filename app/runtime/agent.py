@@ -9,18 +9,16 @@ from pathlib import Path
 from cryptography import x509
 
 from app import logs
+from app.certs.metrics import refresh
 from app.kube.client import KubeClient
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.transport import connect
-from app.metrics import agent as agent_metrics
-from app.metrics import certificates, controllers, watches
-from app.metrics.agent import AgentMetrics
-from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import WatchMetrics
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
 from app.runtime.manager import Connected, Group, LeaderElected, Runnable
 from app.tenancy.agent.agent import Agent
+from app.tenancy.agent.metrics import create_series
 from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.callspans import CallSpans
 from app.tenancy.wing import AGENT_LEASE as LEASE
@@ -41,24 +39,16 @@ def run_agent(settings: AgentSettings) -> int:
 
 def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Runnable:
     """The agent of these settings, to be run in a loop."""
-    agent_metrics.create_series()
-    controllers.create_series(_CONTROLLERS, lease=LEASE if settings.leader_elect else "")
-    watches.create_series(tuple(resource.kind for resource in _WATCHED))
+    create_series()
+    create_controller_series(_CONTROLLERS, lease=LEASE if settings.leader_elect else "")
+    create_watch_series(tuple(resource.kind for resource in _WATCHED))
     options = settings.options
 
     def build(client: KubeClient) -> Runnable:
         events = recorder("agent", lambda: client)
 
         def agent(client: KubeClient) -> Runnable:
-            return Agent(
-                client,
-                options=options,
-                observer=AgentMetrics(),
-                watch_observer=WatchMetrics(),
-                controller_observer=ControllerMetrics(),
-                events=events,
-                calls=spans,
-            )
+            return Agent(client, options=options, events=events, calls=spans)
 
         if not settings.leader_elect:
             return Recorded(agent(client), events)
@@ -79,7 +69,7 @@ class CertificateDate:
 
     async def run(self) -> None:
         while True:
-            certificates.refresh(await asyncio.to_thread(_not_after, self._path))
+            refresh(await asyncio.to_thread(_not_after, self._path))
             await asyncio.sleep(self._poll)
 
 

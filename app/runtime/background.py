@@ -12,7 +12,7 @@ import structlog
 import uvloop
 
 from app import logs
-from app.metrics import process
+from app.metrics import describe
 from app.runtime.descriptors import raise_limit
 from app.runtime.manager import Manager, Runnable
 from app.runtime.stopping import until_signal
@@ -26,7 +26,7 @@ def run_background(runnable: Runnable, settings: RoleSettings, *, role: str) -> 
     """Run it until a signal and return the exit status. Raises UsageError for a mistake of the user."""
     logs.configure(settings.log_level)
     raise_limit()
-    process.describe(role)
+    describe(role)
     health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
     _log.info("listening", role=role, health=address(health, "http"))
     try:

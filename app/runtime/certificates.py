@@ -5,15 +5,13 @@ from __future__ import annotations
 from datetime import datetime
 
 from app.certs.controller import CONTROLLER, Keeper, Kept, Subject
+from app.certs.metrics import create_series
 from app.certs.patching import CONFIGURATIONS
 from app.certs.webhooks import WebhookCertificates, WebhookOptions
 from app.kube.client import KubeClient
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import SECRETS
 from app.kube.transport import connect
-from app.metrics import certificates, controllers, watches
-from app.metrics.certificates import KeepingMetrics
-from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import WatchMetrics
 from app.runtime.background import run_background
 from app.runtime.manager import Connected, Runnable
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
@@ -28,25 +26,17 @@ def run_certificates(settings: AuthoritySettings) -> int:
 def certificates_part(settings: AuthoritySettings) -> Runnable:
     """The keeper of these settings, to be run in a loop."""
     webhook, gateway = settings.webhook_options, settings.authority_options
-    controllers.create_series((CONTROLLER,), lease="")
+    create_controller_series((CONTROLLER,), lease="")
     kinds = (SECRETS, *(CONFIGURATIONS if webhook else ()))
-    watches.create_series(tuple(resource.kind for resource in kinds))
+    create_watch_series(tuple(resource.kind for resource in kinds))
 
     def build(client: KubeClient) -> Runnable:
         subjects = [
             *([_webhook(client, webhook)] if webhook is not None else []),
             *([_gateway(client, gateway)] if gateway is not None else []),
         ]
-        certificates.create_series([secret for subject in subjects for secret in subject.secrets])
-        return Keeper(
-            client,
-            subjects,
-            namespace=settings.namespace,
-            resync=settings.resync_seconds,
-            observer=KeepingMetrics(),
-            watch_observer=WatchMetrics(),
-            controller_observer=ControllerMetrics(),
-        )
+        create_series([secret for subject in subjects for secret in subject.secrets])
+        return Keeper(client, subjects, namespace=settings.namespace, resync=settings.resync_seconds)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
 

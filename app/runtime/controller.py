@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from app.kube.client import KubeClient
+from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.transport import connect
-from app.metrics import controllers, watches
-from app.metrics.controllers import ControllerMetrics
-from app.metrics.watches import WatchMetrics
 from app.registry import CONTROLLER_LEASE, CONTROLLERS
 from app.runtime.background import identity, run_background
 from app.runtime.controller_settings import ControllerSettings
@@ -25,14 +23,14 @@ def controller_part(settings: ControllerSettings) -> Runnable:
     """The controllers of these settings, to be run in a loop."""
     chosen = [CONTROLLERS[name] for name in settings.controllers]
     names = tuple(name for one in chosen for name in one.reconcilers)
-    controllers.create_series(names, lease=CONTROLLER_LEASE if settings.leader_elect else "")
-    watches.create_series(tuple(kind for one in chosen for kind in one.watches))
+    create_controller_series(names, lease=CONTROLLER_LEASE if settings.leader_elect else "")
+    create_watch_series(tuple(kind for one in chosen for kind in one.watches))
 
     def build(client: KubeClient) -> Runnable:
         events = recorder("controller", lambda: client)
 
         def working(client: KubeClient) -> Runnable:
-            context = ControllerContext(client, settings, events, WatchMetrics(), ControllerMetrics())
+            context = ControllerContext(client, settings, events)
             return Group(*(resolve(one.build)(context) for one in chosen))
 
         if not settings.leader_elect:

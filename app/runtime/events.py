@@ -14,7 +14,6 @@ from app.admission.endpoint import Outcome
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder, Events, Regarding
 from app.kube.names import check_dns_subdomain
-from app.metrics.events import EventMetrics
 from app.runtime.manager import Runnable
 
 FLUSH_SECONDS = 2.0
@@ -27,9 +26,8 @@ def recorder(role: str, client: Callable[[], KubeClient | None]) -> EventRecorde
     """The recorder of a role."""
     return EventRecorder(
         client,
-        component=f"berth-{role}",
+        role=role,
         instance=os.environ.get("HOSTNAME") or socket.gethostname(),
-        observer=EventMetrics(role),
     )
 
 
@@ -68,17 +66,6 @@ class _Owner(msgspec.Struct, rename="camel"):
     controller: bool | None = None
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
-    owner_references: list[_Owner] | None = None
-
-
-class _Owned(msgspec.Struct):
-    metadata: _Metadata = msgspec.field(default_factory=_Metadata)
-
-
-_decode_owned = msgspec.json.Decoder(_Owned).decode
-
-
 class Denials:
     """Tells the owner of a Pod that was denied: who wrote the Deployment sees no answer of the API server.
 
@@ -95,8 +82,8 @@ class Denials:
         if request.kind.kind != "Pod" or request.kind.group or request.sub_resource:
             return
         try:
-            owners = _decode_owned(request.object).metadata.owner_references or []
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            owners = msgspec.convert(request.metadata.owner_references or [], list[_Owner])
+        except msgspec.ValidationError:
             return
         owner = next((one for one in owners if one.controller), owners[0] if owners else None)
         if owner is None or not _is_sound(owner):

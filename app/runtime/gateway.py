@@ -6,18 +6,17 @@ import asyncio
 from typing import get_args
 
 from app import logs
+from app.certs.metrics import follow
 from app.kube.client import KubeClient
+from app.kube.metrics import create_watch_series
 from app.kube.transport import connect
-from app.metrics import certificates, watches
-from app.metrics import gateway as gateway_metrics
-from app.metrics.gateway import GatewayMetrics
-from app.metrics.watches import WatchMetrics
 from app.runtime.allocator import share_one_heap
 from app.runtime.background import run_background
 from app.runtime.manager import Connected, Runnable
 from app.serving.listening import listen
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason
+from app.tenancy.gateway.metrics import create_series
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.services import methods
 from app.tenancy.gateway.settings import GatewaySettings
@@ -37,19 +36,13 @@ def run_gateway(settings: GatewaySettings) -> int:
 
 def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: ServedSpans | None = None) -> Runnable:
     """The gateway of these settings, to be run in a loop; `alone` it gives what a process has but one of."""
-    gateway_metrics.create_series(methods(), get_args(Reason))
-    watches.create_series(WATCHED)
+    create_series(methods(), get_args(Reason))
+    create_watch_series(WATCHED)
 
     def build(client: KubeClient) -> Runnable:
-        gateway = Gateway(
-            client,
-            options=settings.options,
-            observer=GatewayMetrics(),
-            watch_observer=WatchMetrics(),
-            spans=spans,
-        )
+        gateway = Gateway(client, options=settings.options, spans=spans)
         if alone:
-            certificates.follow(lambda: gateway.not_after)
+            follow(lambda: gateway.not_after)
         return Serving(gateway)
 
     return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)

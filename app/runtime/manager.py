@@ -18,9 +18,9 @@ from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.fencing import FencedClient
 from app.kube.lease import LeaderElector, LeaseTiming
+from app.kube.metrics import LEADER
 from app.kube.transport import AioKubeClient
-from app.metrics import process
-from app.metrics.controllers import LEADER
+from app.metrics import exposition
 from app.runtime.failures import first_of
 from app.runtime.review_log import measure_lag
 
@@ -61,7 +61,7 @@ class Manager:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return after a requested stop; raise the error of the runnable."""
-        server = make_server(health_app(readiness=self.waiting, metrics=process.exposition), grace_seconds=1)
+        server = make_server(health_app(readiness=self.waiting, metrics=exposition), grace_seconds=1)
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [tasks.create_task(self._report_readiness()), tasks.create_task(measure_lag())]

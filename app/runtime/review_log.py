@@ -6,17 +6,19 @@ import asyncio
 import time
 import traceback
 from collections.abc import Callable
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.admission.endpoint import Outcome
-from app.admission.object_names import object_name
+from app.admission.metrics import count_reviews, decision_word
 from app.logs import LEVELS, Clock, write_lines
-from app.metrics.admission import AdmissionMetrics, decision_word
-from app.metrics.process import EVENT_LOOP_LAG
-from app.tracing.context import TraceContext, of_headers
+from app.metrics import EVENT_LOOP_LAG
+from app.tracing.context import of_headers
 from app.wire import encode_json
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 _SHOWN = 253
 """Characters; no name of Kubernetes is longer."""
@@ -47,14 +49,8 @@ class _Line(msgspec.Struct, omit_defaults=True):
     span_id: str | msgspec.UnsetType = msgspec.UNSET
 
 
-class ReviewSpans(Protocol):
-    """Makes the spans of reviews; see `app.tracing.spans.Spans`."""
-
-    def reviewed(self, outcome: Outcome, word: str, ended: float) -> TraceContext: ...
-
-
-class ReviewObserver:
-    """The `Observer` of the endpoints: counts every review and writes its line.
+class ReviewLog:
+    """Counts every review and writes its line.
 
     Both happen a moment later and for many reviews together, which costs each of them less than one by one, and the
     client has its answer by then. What is not allowed is reported at once. A process that is killed without warning
@@ -69,13 +65,11 @@ class ReviewObserver:
 
     def __init__(
         self,
-        webhooks: tuple[str, ...],
         *,
         level: str = "info",
         denied: Callable[[Outcome], None] | None = None,
-        spans: ReviewSpans | None = None,
+        spans: Spans | None = None,
     ) -> None:
-        self._metrics = AdmissionMetrics(webhooks)
         self._clock = Clock()
         # Allowed reviews are "info", errors of ours "error", the rest in between.
         self._levels = LEVELS[LEVELS.index(level) :]
@@ -83,9 +77,6 @@ class ReviewObserver:
         self._limit = self.LIMIT if spans is None else self.SPANS_LIMIT
         self._finished: list[tuple[float, Outcome]] = []
         self._timer: asyncio.TimerHandle | None = None
-
-    def started(self, webhook: str) -> None:
-        self._metrics.started(webhook)
 
     def finished(self, outcome: Outcome) -> None:
         finished = self._finished
@@ -103,7 +94,7 @@ class ReviewObserver:
             self._timer.cancel()
             self._timer = None
         finished, self._finished = self._finished, []
-        self._metrics.finished(outcome for _, outcome in finished)
+        count_reviews(outcome for _, outcome in finished)
         lines = []
         for at, outcome in finished:
             word = decision_word(outcome)
@@ -129,7 +120,7 @@ def _line(at: str, level: str, word: str, outcome: Outcome) -> _Line:
         line.operation = request.operation
         line.kind = request.kind.kind[:_SHOWN]
         line.namespace = request.namespace[:_SHOWN]
-        name, generate_name = object_name(request)
+        name, generate_name = request.names
         if generate_name:
             line.generate_name = generate_name[:_SHOWN]
         else:

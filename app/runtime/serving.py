@@ -13,16 +13,19 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import structlog
 import uvicorn
 
 from app.admission.chain import Chain
 from app.admission.endpoint import ReviewEndpoint
+from app.admission.metrics import create_series
 from app.admission.server import ReviewApp, health_app, make_server
+from app.certs.metrics import refresh
 from app.errors import BerthError
-from app.metrics import admission, certificates, process, watches
-from app.metrics.publishing import publish
+from app.kube.metrics import create_watch_series
+from app.metrics import describe, exposition, publish
 from app.networks.attachments import Attachments
 from app.networks.checking import AttachmentCheck
 from app.networks.settings import NetworksSettings
@@ -32,7 +35,7 @@ from app.placement.settings import PlacementSettings
 from app.placement.webhook import PlacementInjector
 from app.runtime.events import Denials, finish, recorder
 from app.runtime.failures import first_of
-from app.runtime.review_log import ReviewObserver, ReviewSpans, measure_lag
+from app.runtime.review_log import ReviewLog, measure_lag
 from app.runtime.sources import Sources
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
@@ -42,6 +45,9 @@ from app.tenancy.settings import AdminSettings
 from app.tenancy.webhook import TenantCheck
 from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.webhook import RuleCheck
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 _log = structlog.get_logger(__name__)
 
@@ -61,7 +67,7 @@ class Serving:
         listener: socket.socket,
         health: socket.socket | None,
         report: Callable[[list[str]], None] = lambda _waiting: None,
-        spans: ReviewSpans | None = None,
+        spans: Spans | None = None,
     ) -> None:
         self._settings = settings
         self._listener, self._health = listener, health
@@ -72,15 +78,14 @@ class Serving:
         # With manifests there is no cluster, so Events cannot be written.
         wanted = settings.events and settings.manifests is None
         self._events = recorder("webhook", lambda: self._sources.client) if wanted else None
-        self._observer = ReviewObserver(
-            WEBHOOKS,
+        self._log = ReviewLog(
             level=settings.log_level,
             denied=Denials(self._events) if self._events is not None else None,
             spans=spans,
         )
-        admission.create_series(WEBHOOKS)
-        watches.create_series(self._sources.kinds())
-        process.describe("webhook")
+        create_series(WEBHOOKS)
+        create_watch_series(self._sources.kinds())
+        describe("webhook")
         self._reviews = make_server(
             ReviewApp(self._endpoints()),
             context=self._certificate.context,
@@ -123,7 +128,7 @@ class Serving:
         except* BerthError as group:
             raise first_of(group) from None
         finally:
-            self._observer.flush()
+            self._log.flush()
 
     async def _serve_reviews(self) -> None:
         """Accept connections. A worker first waits a while for its caches: its predecessor's connections are queued."""
@@ -152,9 +157,9 @@ class Serving:
                 _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
                 known = waiting
             self._report(waiting)
-            self._observer.flush()
+            self._log.flush()
             publish()
-            certificates.refresh(self._certificate.not_after)
+            refresh(self._certificate.not_after)
             await asyncio.sleep(0.25)
 
     def _health_server(self) -> uvicorn.Server | None:
@@ -164,8 +169,8 @@ class Serving:
         return make_server(app, grace_seconds=1)
 
     def _exposition(self) -> tuple[bytes, str]:
-        self._observer.flush()
-        return process.exposition()
+        self._log.flush()
+        return exposition()
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings
@@ -195,12 +200,11 @@ class Serving:
                 ]
             ),
         }
-        observer = self._observer
         return {
             f"/{name}": ReviewEndpoint(
                 name,
                 chain,
-                observer=observer,
+                finished=self._log.finished,
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,
             )

@@ -19,7 +19,6 @@ from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import connect
-from app.metrics.watches import WatchMetrics
 from app.networks.model import Attachment, project
 from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
@@ -79,7 +78,6 @@ class Sources:
         source = ManifestSource(
             Path(directory),
             {NETWORK_ATTACHMENTS.kind: self.attachments, CONFIG_MAPS.kind: self.config_maps},
-            observer=WatchMetrics(),
         )
         self._problems = lambda: [] if source.healthy else [source.reason]
         await source.run()
@@ -88,15 +86,13 @@ class Sources:
         client = await connect(kubeconfig=self._settings.kubeconfig, context=self._settings.context)
         async with client:
             self.client = client
-            observer = WatchMetrics()
-            attachments = Reflector(client, NETWORK_ATTACHMENTS, self.attachments, observer=observer)
+            attachments = Reflector(client, NETWORK_ATTACHMENTS, self.attachments)
             config_map = Reflector(
                 client,
                 CONFIG_MAPS,
                 self.config_maps,
                 namespace=self._settings.namespace,
                 field_selector=f"metadata.name={CONFIG_MAP_NAME}",
-                observer=observer,
             )
             # The role that Network Resources Injector's deployment brings may get ConfigMaps, and nothing else.
             poller = Poller(client, config_map, namespace=self._settings.namespace, name=CONFIG_MAP_NAME)
@@ -104,7 +100,7 @@ class Sources:
             feeders: list[Reflector | Poller] = [attachments, config_map, poller]
             namespaces: Reflector | None = None
             if self.namespaces is not None:
-                namespaces = Reflector(client, NAMESPACES, self.namespaces, observer=observer)
+                namespaces = Reflector(client, NAMESPACES, self.namespaces)
                 feeders.append(namespaces)
 
             def problems() -> list[str]:

@@ -1,7 +1,6 @@
 """Exposes metrics of the parent over its workers' processes: memory, CPU time, open files, number of replacements.
 
-The client library collects such figures for one process only. This module must not import `app.metrics`: the series
-there, at zero, would be exposed beside those of the workers.
+The client library collects such figures for one process only.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ def metrics_directory() -> tempfile.TemporaryDirectory[str]:
 def exposition(totals: WorkerTotals) -> tuple[bytes, str]:
     """The text exposition over all workers, the dead ones' counters included, and its content type.
 
-    The parent must not import `app.metrics`: its own gauges, at zero, would count among the workers'.
+    Series of the parent are not in it: the parent keeps them in memory, in another registry.
     """
     registry = CollectorRegistry()
     registry.register(totals)

@@ -8,10 +8,8 @@ from typing import Annotated
 from pydantic import AliasChoices, Field, field_validator
 
 from app.kube.client import KubeClient
-from app.kube.controller import ControllerObserver
 from app.kube.events import Events
 from app.kube.names import check_dns_label
-from app.kube.reflector import WatchObserver
 from app.settings.flags import CLUSTER, RECONCILING, Flag
 from app.settings.source import RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
@@ -42,5 +40,3 @@ class ControllerContext:
     client: KubeClient
     settings: ReconcilingSettings
     events: Events
-    watch_observer: WatchObserver
-    controller_observer: ControllerObserver

@@ -19,9 +19,4 @@ def controller(context: ControllerContext) -> TenantsController:
         quota=settings.quota,
         resync=context.settings.resync_seconds,
     )
-    return TenantsController(
-        context.client,
-        options=options,
-        watch_observer=context.watch_observer,
-        controller_observer=context.controller_observer,
-    )
+    return TenantsController(context.client, options=options)

@@ -32,7 +32,6 @@ from opentelemetry.trace import (
 from opentelemetry.util.types import AttributeValue
 
 from app.admission.endpoint import Outcome
-from app.admission.object_names import object_name
 from app.tracing.context import PARENT, TraceContext, of_headers, of_metadata
 
 CLOSE_SECONDS = 2.0
@@ -73,7 +72,7 @@ class Spans:
                 "k8s.namespace.name": request.namespace[:_SHOWN],
                 "k8s.object.kind": request.kind.kind[:_SHOWN],
             }
-            name, generate_name = object_name(request)
+            name, generate_name = request.names
             attributes |= {"k8s.object.name": name[:_SHOWN]} if name else {}
             attributes |= {"k8s.object.generate_name": generate_name[:_SHOWN]} if generate_name else {}
         if word != "allowed":

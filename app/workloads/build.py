@@ -20,10 +20,4 @@ def controller(context: ControllerContext) -> WorkloadsController:
         places=places_of(quota),
         companion_bounds=companion_bounds_of(quota),
     )
-    return WorkloadsController(
-        context.client,
-        options=options,
-        watch_observer=context.watch_observer,
-        controller_observer=context.controller_observer,
-        events=context.events,
-    )
+    return WorkloadsController(context.client, options=options, events=context.events)

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.admission.chain import Plan
-from app.admission.review import Request
+from app.admission.review import Request, check_namespace
 from app.admission.written import decode_object
 from app.errors import Denied
 from app.placement.policy import TenantPolicy
-from app.placement.webhook import TenantLookup, check_namespace, is_static
+from app.placement.webhook import TenantLookup, is_static
 from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.isolation import claim_problems, priority_fields
 from app.workloads.templates.marks import at, joined, member

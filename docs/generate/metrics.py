@@ -1,9 +1,9 @@
-"""metrics.md: every metric with its labels and the roles that count it, out of `app.metrics.catalog`."""
+"""metrics.md: every metric with its labels and the roles that count it, out of `docs.generate.catalog`."""
 
 from __future__ import annotations
 
-from app.metrics.catalog import catalog
 from app.registry import ROLES
+from docs.generate.catalog import catalog
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _INTRO = """\

@@ -34,13 +34,9 @@ def make_review(
 
 @dataclass
 class Recorder:
-    """An observer that keeps what it is told."""
+    """Keeps the outcomes of reviews."""
 
-    begun: list[str] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
-
-    def started(self, webhook: str) -> None:
-        self.begun.append(webhook)
 
     def finished(self, outcome: Outcome) -> None:
         self.outcomes.append(outcome)
@@ -106,6 +102,6 @@ def calling() -> Callable[..., Caller]:
     def build(*, injectors: Any = (), checks: Any = (), exempt: frozenset[str] = frozenset(), **options: Any) -> Caller:
         recorder = Recorder()
         chain = Chain(injectors=injectors, checks=checks, exempt_namespaces=exempt)
-        return Caller(ReviewEndpoint("mutate", chain, observer=recorder, **options), recorder)
+        return Caller(ReviewEndpoint("mutate", chain, finished=recorder.finished, **options), recorder)
 
     return build

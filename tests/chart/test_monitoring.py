@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.metrics.catalog import catalog
+from docs.generate.catalog import catalog
 from tests.chart.conftest import CHART, Render
 from tests.chart.promql import Matcher, PromQLError, Reader, Selector, Value
 from tests.metrics.scraping import JOBS, Exposed, exposed

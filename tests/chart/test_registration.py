@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.admission.pods import INJECT
 from app.errors import ApiError
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -19,7 +20,7 @@ from app.kube.resources import (
     VALIDATING_WEBHOOKS,
     Resource,
 )
-from app.networks.model import DEFAULT_NETWORK, INJECT, NETWORKS
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
 from app.registration.isolation import ISOLATION as ISOLATION_NAME
 from app.registration.isolation import isolation_webhooks

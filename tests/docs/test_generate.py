@@ -13,11 +13,11 @@ import pytest
 
 from app.cli.roles import RoleCommand
 from app.errors import UsageError
-from app.metrics.catalog import catalog
 from app.permissions import declared
 from app.registry import BY_NAME, settings_of
 from docs.generate.__main__ import main
 from docs.generate.annotations import find_marks
+from docs.generate.catalog import catalog
 from docs.generate.flags import commands, said_default, settings_fields, shown, variables
 from docs.generate.pages import FOLDERS, build_pages, stale_pages, write_pages
 from docs.generate.texts import MissingTextError, Page, help_text, prose, table

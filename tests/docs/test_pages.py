@@ -13,7 +13,6 @@ import yaml
 
 from app.admission import connection, endpoint
 from app.doctor.checks import CHECKS
-from app.metrics.catalog import catalog
 from app.placement.model import TENANT_LABEL
 from app.registry import BY_NAME
 from app.serving import listener
@@ -21,6 +20,7 @@ from app.tenancy.gateway.framing import MOST_HEADERS
 from app.tenancy.gateway.front import HANDSHAKES
 from app.tenancy.gateway.options import GatewayOptions, Limits
 from app.tenancy.gateway.reading import SMALL_MESSAGE
+from docs.generate.catalog import catalog
 from docs.generate.flags import commands
 
 ROOT = Path(__file__).parents[2]

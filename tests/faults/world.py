@@ -33,7 +33,6 @@ from app.workloads.controller.controller import ControllerOptions, WorkloadsCont
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.faults.proxy import Proxy
 from tests.patience import PATIENCE
-from tests.tenancy.agent.conftest import Seen as AgentSeen
 from tests.tenancy.conftest import Pki, Seen, definitions
 
 JSON = dict[str, Any]
@@ -224,7 +223,7 @@ class World:
             certificate_poll=5.0,
             refusal_pause=0.1,
         )
-        agent = Agent(self.wrap(client), options=options, observer=AgentSeen())
+        agent = Agent(self.wrap(client), options=options)
         return Life(role, f"{role}-{self._files}", (agent,), asyncio.create_task(agent.run()), [proxy, door], client)
 
     async def admin_channel(self) -> grpc.aio.Channel | None:

@@ -13,24 +13,14 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
 from tests.kube.apiserver import eventually, running
+from tests.kube.counting import Counted
 from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.simulated
 
 
-class Observed:
-    def __init__(self) -> None:
-        self.outcomes: list[str] = []
-        self.queues: list[Any] = []
-
-    def reconciled(self, controller: str, outcome: str, seconds: float) -> None:
-        self.outcomes.append(outcome)
-
-    def began(self, controller: str, queue: Any) -> None:
-        self.queues.append(queue)
-
-    def ended(self, controller: str, queue: Any) -> None:
-        self.queues.remove(queue)
+def outcomes() -> Counted:
+    return Counted("reconcile_total", "result", controller="c")
 
 
 def scripted(*verdicts: Result | Exception) -> tuple[list[str], Callable[[str], Any]]:
@@ -77,29 +67,27 @@ async def test_first_run_and_resync_cover_every_key() -> None:
     ],
 )
 async def test_tried_again(verdict: Result | Exception, outcome: str) -> None:
-    observed = Observed()
+    counted = outcomes()
     seen, reconcile = scripted(verdict, Done())
-    controller = Controller("c", reconcile, observer=observed)
+    controller = Controller("c", reconcile)
     async with running(controller.run()):
         controller.enqueue("a")
-        await eventually(lambda: observed.outcomes == [outcome, "done"])
-        assert observed.queues == [controller.queue]
+        await eventually(lambda: counted() == {outcome: 1, "done": 1})
     assert seen == ["a", "a"]
-    assert observed.queues == []
 
 
 @pytest.mark.parametrize(("verdict", "outcome"), [(Done(), "done"), (Terminal("wrong"), "terminal")])
 async def test_not_tried_again_until_added_anew(verdict: Result | Exception, outcome: str) -> None:
-    observed = Observed()
+    counted = outcomes()
     seen, reconcile = scripted(verdict)
-    controller = Controller("c", reconcile, observer=observed)
+    controller = Controller("c", reconcile)
     async with running(controller.run()):
         controller.enqueue("a")
-        await eventually(lambda: observed.outcomes == [outcome])
+        await eventually(lambda: counted() == {outcome: 1})
         await asyncio.sleep(0.05)
         assert seen == ["a"]
         controller.enqueue("a")
-        await eventually(lambda: observed.outcomes == [outcome] * 2)
+        await eventually(lambda: counted() == {outcome: 2})
 
 
 async def test_delay_of_the_fault_is_a_lower_bound() -> None:

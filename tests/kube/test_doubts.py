@@ -15,7 +15,8 @@ from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.kube.transport import AioKubeClient
 from tests.kube.apiserver import ApiServer, config_map, eventually, running
-from tests.kube.test_reflector import Clock, Observed, fast, value
+from tests.kube.counting import Counted
+from tests.kube.test_reflector import Clock, fast, value
 
 
 @pytest.mark.parametrize("passed", [-10, 0, 10], ids=["behind", "level", "ahead"])
@@ -90,8 +91,8 @@ async def test_silence_is_a_doubt_only_where_the_list_differs(server: ApiServer,
 async def test_lists_now_and_then_and_watches_once(server: ApiServer, client: AioKubeClient, draw: float) -> None:
     """What no watch says is found in 10 to 30 minutes, with a watch that is sound all the while."""
     server.put(config_map("a", value="1"))
-    store, clock, observed = Store(value), Clock(), Observed()
-    reflector = Reflector(client, CONFIG_MAPS, store, clock=clock, random=lambda: draw, observer=observed)
+    store, clock, restarts = Store(value), Clock(), Counted("watch_restarts_total", "reason", kind="ConfigMap")
+    reflector = Reflector(client, CONFIG_MAPS, store, clock=clock, random=lambda: draw)
     least, most = RELIST
     assert (least, most) == (600, 1800)
     async with running(reflector.run()):
@@ -105,7 +106,7 @@ async def test_lists_now_and_then_and_watches_once(server: ApiServer, client: Ai
         server.put(config_map("c", value="1"))
         await eventually(lambda: sorted(store.keys()) == [("default", "b"), ("default", "c")])
         assert not reflector.problem
-        assert observed.restarts == ["relist"]
+        assert restarts() == {"relist": 1}
         await eventually(lambda: len([r for r in server.requests if r.startswith("WATCH")]) == 2)
         await eventually(lambda: len(server.watches) == 1)
         server.put(config_map("d", value="1"))
@@ -143,7 +144,7 @@ async def test_an_event_that_cannot_follow_leads_to_a_list(
     first = config_map("a", value="1")
     server.put({**first, "metadata": {**first["metadata"], "uid": "1"}})
     server.put(config_map("gone", value="1"))
-    store, observed = Store(value), Observed()
+    store, restarts = Store(value), Counted("watch_restarts_total", "reason", kind="ConfigMap")
     told: list[bytes] = []
 
     async def tell(server: ApiServer, request: web.Request) -> web.StreamResponse | None:
@@ -154,10 +155,10 @@ async def test_an_event_that_cannot_follow_leads_to_a_list(
         return web.Response(body=told[0] + b"\n", content_type="application/json")
 
     server.fault = tell
-    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast(), observer=observed)
+    reflector = Reflector(client, CONFIG_MAPS, store, backoff=fast())
     async with running(reflector.run()):
         await eventually(lambda: store.keys() == [("default", "a")])
-        assert observed.restarts == ["contradiction"]
+        assert restarts() == {"contradiction": 1}
         await eventually(lambda: not reflector.problem)
 
 

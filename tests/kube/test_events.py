@@ -19,26 +19,11 @@ from app.kube.names import check_dns_subdomain
 from app.kube.resources import EVENTS
 from app.kube.transport import AioKubeClient, connect
 from tests.kube.apiserver import ApiServer, eventually, status
+from tests.kube.counting import Counted
 from tests.patience import PATIENCE
 
 OWNER = Regarding("apps/v1", "ReplicaSet", "web-1", "default", "u-1")
 FORBIDDEN = 'events is forbidden: User "u" cannot create resource "events" in API group "" in the namespace "default"'
-
-
-class Seen(Counter[str]):
-    """An EventObserver that counts."""
-
-    def recorded(self) -> None:
-        self["recorded"] += 1
-
-    def aggregated(self) -> None:
-        self["aggregated"] += 1
-
-    def dropped(self) -> None:
-        self["dropped"] += 1
-
-    def failed(self) -> None:
-        self["failed"] += 1
 
 
 class Time:
@@ -50,13 +35,15 @@ class Time:
 
 
 class Desk:
-    """A recorder at work; `seen` is what it reported."""
+    """A recorder at work; `seen` is what it has counted."""
 
     def __init__(self, client: Any, **options: Any) -> None:
-        self.seen, self.time = Seen(), Time()
-        self.recorder = EventRecorder(
-            lambda: client, component="berth-test", instance="pod-1", observer=self.seen, clock=self.time, **options
-        )
+        self._counted, self.time = Counted("events_total", "outcome", component="test"), Time()
+        self.recorder = EventRecorder(lambda: client, role="test", instance="pod-1", clock=self.time, **options)
+
+    @property
+    def seen(self) -> Counter[str]:
+        return self._counted()
 
     def record(self, regarding: Regarding = OWNER, message: str = "no", reason: str = "Refused") -> None:
         self.recorder.record(regarding, "Warning", reason=reason, message=message)
@@ -326,8 +313,8 @@ async def test_what_cannot_even_be_sent_ends_nothing(slow_desk: Desk) -> None:
 
 async def test_before_there_is_a_client_events_wait(client: AioKubeClient) -> None:
     found: list[AioKubeClient] = []
-    seen = Seen()
-    recorder = EventRecorder(lambda: found[0] if found else None, component="c", instance="i", observer=seen)
+    counted = Counted("events_total", "outcome", component="c")
+    recorder = EventRecorder(lambda: found[0] if found else None, role="c", instance="i")
     recorder._backoff.cap = 0.02
     task = asyncio.create_task(recorder.run())
     recorder.record(OWNER, "Normal", reason="R", message="m")
@@ -336,7 +323,7 @@ async def test_before_there_is_a_client_events_wait(client: AioKubeClient) -> No
     await recorder.flush(5)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert seen == {"recorded": 1}
+    assert counted() == {"recorded": 1}
 
 
 async def test_a_flush_waits_no_longer_than_it_was_told(server: ApiServer, slow_desk: Desk) -> None:

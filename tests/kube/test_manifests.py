@@ -10,6 +10,7 @@ from app.kube.documents import read_objects
 from app.kube.manifests import ManifestSource
 from app.kube.store import Store
 from tests.kube.apiserver import eventually, running
+from tests.kube.counting import Counted
 from tests.patience import PATIENCE
 
 MAP = """\
@@ -111,30 +112,14 @@ async def test_missing_directory_is_a_reason_and_heals(tmp_path: Path) -> None:
 
 
 async def test_poison_is_skipped_and_later_files_win(tmp_path: Path) -> None:
-    class Observed:
-        def __init__(self) -> None:
-            self.poisoned: list[str] = []
-
-        def restart(self, kind: str, reason: str) -> None:
-            raise AssertionError
-
-        def began(self, kind: str, cache: object) -> None:
-            raise AssertionError
-
-        def ended(self, kind: str, cache: object) -> None:
-            raise AssertionError
-
-        def poison(self, kind: str) -> None:
-            self.poisoned.append(kind)
-
     (tmp_path / "1.yaml").write_text(
         MAP.format(name="a", value="first") + "---\nkind: ConfigMap\nmetadata: {name: bad}\n"
     )
     (tmp_path / "2.yaml").write_text(MAP.format(name="a", value="second"))
-    found, observed = stores(), Observed()
-    await ManifestSource(tmp_path, found, observer=observed).refresh()
+    found, poisoned = stores(), Counted("watch_poison_objects_total", "kind")
+    await ManifestSource(tmp_path, found).refresh()
     assert found["ConfigMap"].get("kube-system", "a") == "second"
-    assert observed.poisoned == ["ConfigMap"]
+    assert poisoned() == {"ConfigMap": 1}
     assert {kind: len(store) for kind, store in found.items()} == {"ConfigMap": 1, "Node": 0}
 
 

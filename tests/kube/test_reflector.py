@@ -10,33 +10,22 @@ from typing import Any
 
 import pytest
 from aiohttp import web
+from prometheus_client import REGISTRY
 
 from app.kube.backoff import Backoff
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import AioKubeClient
+from app.metrics import publish
 from tests.kube.apiserver import ApiServer, config_map, eventually, running, status
+from tests.kube.counting import Counted
 from tests.patience import PATIENCE
 
 
-class Observed:
-    def __init__(self) -> None:
-        self.poisoned = 0
-        self.caches: list[Any] = []
-        self.restarts: list[str] = []
-
-    def restart(self, kind: str, reason: str) -> None:
-        self.restarts.append(reason)
-
-    def began(self, kind: str, cache: Any) -> None:
-        self.caches.append(cache)
-
-    def ended(self, kind: str, cache: Any) -> None:
-        self.caches.remove(cache)
-
-    def poison(self, kind: str) -> None:
-        self.poisoned += 1
+def shown(name: str) -> float | None:
+    publish()
+    return REGISTRY.get_sample_value(name, {"kind": "ConfigMap"})
 
 
 def value(obj: dict[str, Any]) -> str | None:
@@ -51,8 +40,8 @@ def fast() -> Backoff:
 async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: AioKubeClient) -> None:
     for number in range(25):
         server.put(config_map(f"m{number}", value=str(number)))
-    observed, store, began = Observed(), Store(value), time.monotonic()
-    async with running(Reflector(client, CONFIG_MAPS, store, page_size=10, observer=observed).run()):
+    store, began = Store(value), time.monotonic()
+    async with running(Reflector(client, CONFIG_MAPS, store, page_size=10).run()):
         await asyncio.wait_for(store.wait_synced(), PATIENCE)
         assert len(store) == 25
         assert [r.split("?")[0] for r in server.requests[:3]] == ["GET /api/v1/configmaps"] * 3
@@ -63,10 +52,10 @@ async def test_lists_in_pages_and_follows_changes(server: ApiServer, client: Aio
         await eventually(lambda: store.get("default", "new") == "x")
         assert store.get("default", "m0") == "changed"
         assert store.get("default", "m1") is None
-        assert observed.caches == [store]
+        assert shown("cache_objects") == len(store)
         assert store.age is not None
         assert store.age <= time.monotonic() - began
-    assert observed.caches == []
+    assert (shown("cache_objects"), shown("cache_age_seconds")) == (0, None)
 
 
 async def test_watch_asks_for_bookmarks_and_a_jittered_end(server: ApiServer, client: AioKubeClient) -> None:
@@ -125,13 +114,13 @@ async def test_poison_is_skipped_and_its_version_still_advances(server: ApiServe
     """In the list and in the watch: the others arrive, the last good version stays, the watch goes on behind it."""
     server.put(config_map("good", value="1"))
     server.put({**config_map("bad"), "data": None})
-    observed, store = Observed(), Store(value)
-    async with running(Reflector(client, CONFIG_MAPS, store, observer=observed, backoff=fast()).run()):
+    poisoned, store = Counted("watch_poison_objects_total", "kind"), Store(value)
+    async with running(Reflector(client, CONFIG_MAPS, store, backoff=fast()).run()):
         await eventually(lambda: bool(server.watches))
         assert store.keys() == [("default", "good")]
-        assert observed.poisoned == 1
+        assert poisoned() == {"ConfigMap": 1}
         poison = server.put({**config_map("good"), "data": {"other": "x"}})
-        await eventually(lambda: observed.poisoned == 2)
+        await eventually(lambda: poisoned() == {"ConfigMap": 2})
         assert store.get("default", "good") == "1"
         server.drop_watches()
         await eventually(lambda: len([r for r in server.requests if r.startswith("WATCH")]) == 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.kube.transport import connect
 from tests.kube.apiserver import ApiServer, config_map, eventually, running, status, write_kubeconfig
+from tests.kube.counting import Counted
 
 SECONDS = 3.0
 MOST_REQUESTS = 10
@@ -26,9 +28,9 @@ MOST_REQUESTS = 10
 
 @dataclass
 class Seen:
-    """The observer of one scenario, and what came of it."""
+    """What came of one scenario."""
 
-    restarts: list[str] = field(default_factory=list)
+    restarts: Counter[str] = field(default_factory=Counter)
     poisoned: int = 0
     requests: int = 0
     healthy: bool = True
@@ -38,18 +40,6 @@ class Seen:
     deleted: list[tuple[str, str]] = field(default_factory=list)
     longest: int = 0
     names: set[str] = field(default_factory=set)
-
-    def restart(self, kind: str, reason: str) -> None:
-        self.restarts.append(reason)
-
-    def began(self, kind: str, cache: Any) -> None:
-        pass
-
-    def ended(self, kind: str, cache: Any) -> None:
-        pass
-
-    def poison(self, kind: str) -> None:
-        self.poisoned += 1
 
 
 def project(obj: dict[str, Any]) -> str:
@@ -175,6 +165,8 @@ NAMES = [*ANSWERS, *CONNECTIONS, *RESTORES]
 async def play(name: str, directory: Path) -> Seen:
     """Sound server, fault for three seconds with a deletion in it, sound server again."""
     server, seen = ApiServer(), Seen()
+    restarted = Counted("watch_restarts_total", "reason", kind=name)
+    poisoned = Counted("watch_poison_objects_total", "kind", kind=name)
     await server.start()
     for number in range(5):
         server.put(config_map("stays", value=str(number)))
@@ -193,17 +185,17 @@ async def play(name: str, directory: Path) -> Seen:
             client,
             CONFIG_MAPS,
             store,
-            observer=seen,
+            called=name,
             backoff=Backoff(cap=1.5, random=lambda: 0.9),
             idle_timeout=0.4 if "silent" in name else 30,
         )
         async with running(reflector.run()):
             await eventually(lambda: store.synced and bool(server.watches))
             await _break(server, name)
-            before, restarts = len(server.requests), len(seen.restarts)
+            before, restarts = len(server.requests), restarted().total()
             await asyncio.sleep(SECONDS)
             # A server that is not there counts nothing; each failed try is a restart.
-            seen.requests = server.accepted or len(server.requests) - before or len(seen.restarts) - restarts
+            seen.requests = server.accepted or len(server.requests) - before or restarted().total() - restarts
             seen.healthy, seen.reason = reflector.healthy, reflector.reason
             await _heal(server, name)
             server.put(config_map("comes", value="1"))
@@ -213,6 +205,7 @@ async def play(name: str, directory: Path) -> Seen:
             seen.recovered_healthy = True
             seen.names = {name for _, name in sorted(store.keys())}
     await server.stop()
+    seen.restarts, seen.poisoned = restarted(), poisoned().total()
     return seen
 
 

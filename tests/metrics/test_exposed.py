@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.metrics.catalog import catalog
 from app.registry import BY_NAME
+from docs.generate.catalog import catalog
 from tests.metrics.scraping import JOBS, OURS, Exposed
 
 # What Prometheus and its operator call the target by: a label of ours by such a name would become exported_….

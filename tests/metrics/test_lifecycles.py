@@ -12,13 +12,14 @@ import pytest_asyncio
 from prometheus_client import REGISTRY
 
 from app.devtools.sandbox.server import Cluster
+from app.kube import metrics
 from app.kube.controller import Controller, Done
 from app.kube.reflector import Reflector
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
 from app.kube.transport import connect
-from app.metrics import controllers, gateway, watches
-from app.metrics.publishing import publish
+from app.metrics import publish
+from app.tenancy.gateway import metrics as gateway
 from app.workloads.model import TENANTS
 from tests.runtime.staging import Process, Stage, staged, until
 
@@ -110,10 +111,10 @@ def test_callers_that_are_no_tenants_share_one_name() -> None:
 
 def test_a_cache_ages_from_the_moment_it_is_kept_and_has_no_age_afterwards() -> None:
     """One whose API server was never heard of must look stale, and one that nobody keeps must not."""
-    watches.create_series(("Aging",))
-    told, cache = watches.WatchMetrics(), Store[str](str)
+    metrics.create_watch_series(("Aging",))
+    cache = Store[str](str)
     assert value("cache_age_seconds", kind="Aging") is None
-    told.began("Aging", cache)
+    metrics.cache_began("Aging", cache)
     first = value("cache_age_seconds", kind="Aging")
     assert first is not None
     assert (value("cache_age_seconds", kind="Aging") or 0) > first
@@ -122,35 +123,34 @@ def test_a_cache_ages_from_the_moment_it_is_kept_and_has_no_age_afterwards() -> 
     age = value("cache_age_seconds", kind="Aging")
     assert age is not None
     assert age <= time.monotonic() - before
-    told.ended("Aging", cache)
+    metrics.cache_ended("Aging", cache)
     assert value("cache_age_seconds", kind="Aging") is None
     assert value("cache_objects", kind="Aging") == 0
 
 
 def test_of_several_caches_of_one_kind_the_oldest_counts_and_what_all_hold() -> None:
     now = [100.0]
-    told = watches.WatchMetrics()
     young, old = Store[str](str, clock=lambda: now[0]), Store[str](str, clock=lambda: now[0])
     for number, cache in enumerate((old, young)):
         cache.touch()
         cache.upsert({"metadata": {"name": f"a{number}"}})
-        told.began("Twice", cache)
+        metrics.cache_began("Twice", cache)
     now[0] = 150.0
     young.touch()
     assert value("cache_age_seconds", kind="Twice") == 50
     assert value("cache_objects", kind="Twice") == 2
-    told.ended("Twice", old)
+    metrics.cache_ended("Twice", old)
     assert value("cache_age_seconds", kind="Twice") == 0
     assert value("cache_objects", kind="Twice") == 1
-    told.ended("Twice", young)
+    metrics.cache_ended("Twice", young)
 
 
 def test_a_doubt_is_told_until_the_cache_is_loaded_again() -> None:
-    watches.create_series(("Doubtful",))
-    told, sound, doubtful = watches.WatchMetrics(), Store[str](str), Store[str](str)
+    metrics.create_watch_series(("Doubtful",))
+    sound, doubtful = Store[str](str), Store[str](str)
     assert value("cache_in_doubt", kind="Doubtful") == 0
     for cache in (doubtful, sound):
-        told.began("Doubtful", cache)
+        metrics.cache_began("Doubtful", cache)
         cache.mark_synced()
     assert value("cache_in_doubt", kind="Doubtful") == 0
     doubtful.suspect()
@@ -159,7 +159,7 @@ def test_a_doubt_is_told_until_the_cache_is_loaded_again() -> None:
     assert value("cache_in_doubt", kind="Doubtful") == 0
     doubtful.suspect()
     for cache in (doubtful, sound):
-        told.ended("Doubtful", cache)
+        metrics.cache_ended("Doubtful", cache)
     assert value("cache_in_doubt", kind="Doubtful") == 0
 
 
@@ -186,8 +186,8 @@ async def test_keys_that_wait_are_counted_though_no_worker_ever_comes_back() -> 
         await hanging.wait()
         return Done()
 
-    controllers.create_series(("hanging",), lease="")
-    controller = Controller("hanging", reconcile, workers=1, observer=controllers.ControllerMetrics())
+    metrics.create_controller_series(("hanging",), lease="")
+    controller = Controller("hanging", reconcile, workers=1)
     running = asyncio.create_task(controller.run())
     for key in ("a", "b", "c"):
         controller.enqueue(key)

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain, Injector, Plan
+from app.admission.pods import INJECT, MIRROR
 from app.admission.review import Decision, GroupVersionKind, GroupVersionResource, UserInfo, decode
 from app.errors import Denied, Transient
 from app.kube.store import Store
@@ -22,7 +23,7 @@ from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.placement.plan import placed
-from app.placement.webhook import INJECT, MIRROR, PlacementInjector
+from app.placement.webhook import PlacementInjector
 
 from .conftest import (
     HOST,

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from app.metrics.controllers import LEADER
 
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, BerthError, UsageError
@@ -20,7 +21,6 @@ from app.kube.client import KubeClient
 from app.kube.lease import LeaseTiming
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
-from app.metrics.controllers import LEADER
 from app.runtime.gateway import Serving
 from app.runtime.manager import Connected, Group, LeaderElected, Manager
 from app.serving.listening import address, listen

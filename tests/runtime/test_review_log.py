@@ -10,18 +10,19 @@ import msgspec
 import pytest
 from prometheus_client import REGISTRY
 
+from app.admission import endpoint, metrics
 from app.admission.chain import Chain, Plan
 from app.admission.endpoint import Outcome, ReviewEndpoint
 from app.admission.review import Decision, Request
-from app.metrics import admission, watches
-from app.runtime.review_log import ReviewObserver
+from app.kube import metrics as kube_metrics
+from app.metrics import publish
+from app.runtime.review_log import ReviewLog
 
 
-@pytest.fixture
-def observer() -> ReviewObserver:
-    admission.create_series(("observed",))
-    watches.create_series(("Thing",))
-    return ReviewObserver(("observed",))
+@pytest.fixture(autouse=True)
+def _observed(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics.create_series(("observed",))
+    monkeypatch.setitem(endpoint.in_flight, "observed", 0)
 
 
 def outcome(**values: object) -> Outcome:
@@ -31,13 +32,14 @@ def outcome(**values: object) -> Outcome:
 
 
 @pytest.fixture
-def report(observer, capfd):
+def report(capfd):
     """Reports one outcome and returns the line that was written of it."""
 
+    review_log = ReviewLog()
+
     def write(told: Outcome) -> tuple[str, dict[str, Any]]:
-        observer.started("observed")
-        observer.finished(told)
-        observer.flush()
+        review_log.finished(told)
+        review_log.flush()
         (line,) = capfd.readouterr().err.splitlines()
         return line, json.loads(line)
 
@@ -61,12 +63,12 @@ async def test_long_names_are_cut_in_the_log(report) -> None:
 
 async def test_what_was_no_review_is_counted_as_an_error_without_operation(report) -> None:
     labels = {"webhook": "observed", "operation": "", "decision": "error"}
-    admission.create_series(("observed",))
     before = REGISTRY.get_sample_value("admission_requests_total", labels)
     assert before is not None, "created at zero"
     _, event = report(outcome(status=400))
     assert (event["decision"], event["webhook"]) == ("error", "observed")
     assert REGISTRY.get_sample_value("admission_requests_total", labels) == before + 1
+    publish()
     assert REGISTRY.get_sample_value("admission_in_flight", {"webhook": "observed"}) == 0
 
 
@@ -75,20 +77,42 @@ def test_the_reasons_of_the_reflector_are_the_series_that_are_created() -> None:
 
     known = set(reflector._REASONS.values()) | {"eof", "idle", "internal", "transport", "server_error", "client_error"}
     known |= {"relist", "contradiction"}
-    assert set(watches.RESTART_REASONS) == known
+    assert set(kube_metrics.RESTART_REASONS) == known
 
 
 async def test_what_is_in_flight_is_the_sum_of_all_webhooks_in_the_process() -> None:
-    labels = {"webhook": "shared"}
-    admission.create_series(("shared",))
-    first, second = ReviewObserver(("shared",)), ReviewObserver(("shared",))
-    for observer in (first, first, second):
-        observer.started("shared")
-    first.flush()
-    second.flush()
-    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 3
-    first.finished(outcome(webhook="shared"))
-    assert REGISTRY.get_sample_value("admission_in_flight", labels) == 2
+    """The sandbox has several webhooks of one name."""
+    gate = asyncio.Event()
+
+    class Waits:
+        name = "waits"
+
+        async def inject(self, _request: Request, _plan: Plan) -> None:
+            await gate.wait()
+
+    def shown() -> float | None:
+        publish()
+        return REGISTRY.get_sample_value("admission_in_flight", {"webhook": "shared"})
+
+    chain = Chain(injectors=[Waits()])
+    first, second = (ReviewEndpoint("shared", chain, finished=lambda _: None) for _ in range(2))
+    reviews = [asyncio.create_task(one(SCOPE, _receive, _ignore)) for one in (first, first, second)]
+    await asyncio.sleep(0.01)
+    assert shown() == 3
+    gate.set()
+    await asyncio.gather(*reviews)
+    assert shown() == 0
+
+
+SCOPE = {"method": "POST", "headers": [(b"content-type", b"application/json")], "query_string": b""}
+BODY = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-9","object":{}}}'
+
+
+async def _receive() -> dict[str, Any]:
+    return {"type": "http.request", "body": BODY}
+
+
+async def _ignore(_message: Any) -> None: ...
 
 
 async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) -> None:
@@ -101,23 +125,11 @@ async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) ->
         async def inject(self, _request: Request, _plan: Plan) -> None:
             await asyncio.Event().wait()
 
-    class Keeps:
-        def started(self, webhook: str) -> None: ...
-
-        def finished(self, outcome: Outcome) -> None:
-            told.append(outcome)
-
-    body = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-9","object":{}}}'
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request", "body": body}
-
     async def send(message: Any) -> None:
         raise AssertionError(message)
 
-    endpoint = ReviewEndpoint("observed", Chain(injectors=[Waits()]), observer=Keeps())
-    scope = {"method": "POST", "headers": [(b"content-type", b"application/json")], "query_string": b""}
-    task = asyncio.create_task(endpoint(scope, receive, send))
+    waiting = ReviewEndpoint("observed", Chain(injectors=[Waits()]), finished=told.append)
+    task = asyncio.create_task(waiting(SCOPE, _receive, send))
     await asyncio.sleep(0.01)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -128,12 +140,11 @@ async def test_a_review_that_the_server_did_not_wait_for_has_its_line(report) ->
 
 async def test_only_denials_are_told_to_whoever_wants_to_know() -> None:
     told: list[Outcome] = []
-    observer = ReviewObserver(("observed",), denied=told.append)
+    review_log = ReviewLog(denied=told.append)
     denied = outcome(status=200, decision=Decision(allowed=False, reason="Refused"))
     for one in (denied, outcome(), outcome(status=400), outcome(status=200, decision=Decision(True, "Allowed"))):
-        observer.started("observed")
-        observer.finished(one)
-    observer.flush()
+        review_log.finished(one)
+    review_log.flush()
     assert told == [denied]
 
 

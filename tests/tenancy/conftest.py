@@ -7,7 +7,7 @@ import contextlib
 import ssl
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, tenant_certificate_name
@@ -125,44 +126,54 @@ async def infra(tmp_path: Path) -> AsyncIterator[Infra]:
             yield Infra(cluster, client)
 
 
-@dataclass
-class Seen:
-    """A GatewayObserver that remembers."""
+class Seen(GatewayMetrics):
+    """The metrics of a gateway, and what they were told, in order."""
 
-    calls: list[tuple[str, str, str]] = field(default_factory=list)
-    refusals: list[tuple[str, str]] = field(default_factory=list)
-    throttles: list[tuple[str, str]] = field(default_factory=list)
-    open: dict[str, int] = field(default_factory=dict)
-    events: list[tuple[str, str]] = field(default_factory=list)
-    dropped: list[tuple[str, str]] = field(default_factory=list)
-    writes: list[tuple[str, str, str]] = field(default_factory=list)
-    tenants: set[str] = field(default_factory=set)
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[tuple[str, str, str]] = []
+        self.refusals: list[tuple[str, str]] = []
+        self.throttles: list[tuple[str, str]] = []
+        self.open: dict[str, int] = {}
+        self.events: list[tuple[str, str]] = []
+        self.dropped: list[tuple[str, str]] = []
+        self.writes: list[tuple[str, str, str]] = []
+        self.tenants: set[str] = set()
 
     def tenant_came(self, tenant: str) -> None:
+        super().tenant_came(tenant)
         self.tenants.add(tenant)
 
     def tenant_gone(self, tenant: str) -> None:
+        super().tenant_gone(tenant)
         self.tenants.remove(tenant)
 
     def called(self, service: str, method: str, code: str, seconds: float) -> None:
+        super().called(service, method, code, seconds)
         self.calls.append((service, method, code))
 
     def refused(self, service: str, reason: str) -> None:
+        super().refused(service, reason)
         self.refusals.append((service, reason))
 
     def throttled(self, tenant: str, what: str) -> None:
+        super().throttled(tenant, what)
         self.throttles.append((tenant, what))
 
     def streams(self, tenant: str, count: int) -> None:
+        super().streams(tenant, count)
         self.open[tenant] = count
 
     def event(self, tenant: str, kind: str) -> None:
+        super().event(tenant, kind)
         self.events.append((tenant, kind))
 
     def event_dropped(self, tenant: str, reason: str) -> None:
+        super().event_dropped(tenant, reason)
         self.dropped.append((tenant, reason))
 
     def written(self, tenant: str, verb: str, outcome: str) -> None:
+        super().written(tenant, verb, outcome)
         self.writes.append((tenant, verb, outcome))
 
 

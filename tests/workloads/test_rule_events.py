@@ -26,7 +26,7 @@ OBJECT = Regarding("v1", "Thing", "t", "n", "u")
 async def controller(infra: Infra) -> AsyncIterator[None]:
     """With its Events, put together as the role is."""
     client = await infra.client()
-    recorder = EventRecorder(lambda: client, component="berth-controller", instance="i")
+    recorder = EventRecorder(lambda: client, role="controller", instance="i")
     part = WorkloadsController(client, options=ControllerOptions(status_interval=0.05), events=recorder)
     task = asyncio.create_task(Recorded(part, recorder).run())
     try:

@@ -214,8 +214,8 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     client = await infra.client()
     caches, findings = Caches(CompanionOptions()), Findings()
     quiet = QuietTime(lambda _: 0)
-    workloads = WorkloadStatuses(client, caches, findings, quiet, workers=1, observer=None)
-    rules = RuleStatuses(client, caches, findings, quiet, interval=0.0, observer=None)
+    workloads = WorkloadStatuses(client, caches, findings, quiet, workers=1)
+    rules = RuleStatuses(client, caches, findings, quiet, interval=0.0)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
 
     async def show() -> None:

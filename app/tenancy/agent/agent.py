@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 
 from app.kube.client import KubeClient
-from app.kube.controller import ControllerObserver
 from app.kube.events import Events
-from app.kube.reflector import Reflector, WatchObserver
+from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, PODS
 from app.kube.store import Store
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
-from app.tenancy.agent.options import AgentObserver, AgentOptions
+from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.pods import PodView, project_pod
 from app.tenancy.agent.resource_sync import ResourceSync
 from app.tenancy.agent.rules import RuleSync
@@ -43,17 +42,11 @@ class Agent:
         client: KubeClient,
         *,
         options: AgentOptions,
-        observer: AgentObserver,
-        watch_observer: WatchObserver | None = None,
-        controller_observer: ControllerObserver | None = None,
         events: Events | None = None,
         calls: CallSpans | None = None,
     ) -> None:
         self._client = client
         self._options = options
-        self._observer = observer
-        self._watch_observer = watch_observer
-        self._controller_observer = controller_observer
         self._events, self._calls = events, calls
         self._running: _Running | None = None
 
@@ -63,15 +56,7 @@ class Agent:
 
     async def run(self) -> None:
         """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
-        self._running = _Running(
-            self._client,
-            self._options,
-            self._observer,
-            self._watch_observer,
-            self._controller_observer,
-            self._events,
-            self._calls,
-        )
+        self._running = _Running(self._client, self._options, self._events, self._calls)
         try:
             await self._running.run()
         finally:
@@ -85,36 +70,32 @@ class _Running:
         self,
         client: KubeClient,
         options: AgentOptions,
-        observer: AgentObserver,
-        watching: WatchObserver | None,
-        controlling: ControllerObserver | None,
         events: Events | None,
         calls: CallSpans | None,
     ) -> None:
         namespace = options.namespace
         self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
-        self._connection = connection = Connection(options, observer, cluster=self._cluster, calls=calls)
+        self._connection = connection = Connection(options, cluster=self._cluster, calls=calls)
         self._namespaces = Namespaces(options)
         pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=options.keep_finished))
         rules: Store[ObjectView] = Store(project_object)
         uvs: dict[str, Store[ObjectView]] = {target.resource.plural: Store(project_object) for target in TARGETS}
         self._reflectors = [
-            Reflector(client, PODS, pods, observer=watching),
+            Reflector(client, PODS, pods),
             Reflector(
                 client,
                 CONFIG_MAPS,
                 self._namespaces.store,
                 namespace=options.config_map_namespace,
                 field_selector=f"metadata.name={options.config_map}",
-                observer=watching,
             ),
-            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace, observer=watching),
+            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace),
             *(
-                Reflector(client, target.resource, uvs[target.resource.plural], namespace=namespace, observer=watching)
+                Reflector(client, target.resource, uvs[target.resource.plural], namespace=namespace)
                 for target in TARGETS
             ),
         ]
-        self._sender = WorkloadSender(pods, self._namespaces, options=options, observer=observer)
+        self._sender = WorkloadSender(pods, self._namespaces, options=options)
         self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
         self._rules = RuleSync(
             client,
@@ -122,12 +103,11 @@ class _Running:
             self._rule_watch.remote,
             connection=connection,
             options=options,
-            observer=controlling,
             events=events,
         )
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
-        self._mirrors = MirrorSync(client, uvs[UVS_PODS.plural], remote, options=options, observer=controlling)
+        self._mirrors = MirrorSync(client, uvs[UVS_PODS.plural], remote, options=options)
         self._resources = [
             ResourceSync(
                 client,
@@ -137,7 +117,6 @@ class _Running:
                 connection=connection,
                 options=options,
                 is_mirror=self._mirrors.is_mirror,
-                observer=controlling,
                 events=events,
             )
             for target in TARGETS

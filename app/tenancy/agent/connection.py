@@ -16,10 +16,11 @@ import grpc.aio
 import structlog
 
 from app.kube.backoff import Backoff
+from app.tenancy.agent import metrics
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.credentials import Material
 from app.tenancy.agent.faults import GatewayUnavailable, fault, word
-from app.tenancy.agent.options import AgentObserver, AgentOptions, Stream
+from app.tenancy.agent.options import AgentOptions, Stream
 from app.tenancy.callspans import CallSpans
 from app.tenancy.model import CLUSTER_KEY
 
@@ -57,13 +58,11 @@ class Connection:
     def __init__(
         self,
         options: AgentOptions,
-        observer: AgentObserver,
         *,
         cluster: ClusterIdentity,
         calls: CallSpans | None = None,
     ) -> None:
         self._options = options
-        self._observer = observer
         self._cluster = cluster
         self._calls = calls
         self._channel: grpc.aio.Channel | None = None
@@ -129,8 +128,8 @@ class Connection:
             lost = stream not in self._problems and reason != "renewed"
             self._problems[stream] = detail
             self._note(stream, detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else "", lost=lost)
-            self._observer.stream_up(stream, up=False)
-            self._observer.stream_ended(stream, reason)
+            metrics.STREAM_UP.labels(stream).set(0)
+            metrics.STREAMS_ENDED.labels(stream, reason).inc()
             if reason == "renewed":
                 continue
             if loop.time() - started >= _SETTLED:
@@ -156,18 +155,18 @@ class Connection:
             code = "OK"
         except grpc.aio.AioRpcError as error:
             code = error.code().name
-            self._observer.called(method, word(error.code()))
+            metrics.CALLS.labels(method, word(error.code())).inc()
             raise fault(error) from None
         except asyncio.CancelledError:
             # A channel that is closed cancels its calls, which must not look as if we were told to end.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
-            self._observer.called(method, "cancelled")
+            metrics.CALLS.labels(method, "cancelled").inc()
             raise GatewayUnavailable("gateway: the channel was closed") from None
         finally:
             if span is not None:
                 span.end(code)
-        self._observer.called(method, "ok")
+        metrics.CALLS.labels(method, "ok").inc()
         return answer
 
     async def _once(self, stream: Stream, session: Session) -> tuple[str, str]:
@@ -215,7 +214,7 @@ class Connection:
         self._refusals[stream] = ""
         if self._problems.pop(stream, None) is not None:
             log.info("stream to the gateway is up", stream=stream)
-            self._observer.stream_up(stream, up=True)
+            metrics.STREAM_UP.labels(stream).set(1)
 
     def _open(self, material: Material) -> None:
         old, options = self._channel, self._options

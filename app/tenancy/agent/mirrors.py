@@ -13,7 +13,7 @@ import structlog
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver, Done, Result
+from app.kube.controller import Controller, Done, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import EventType, Key, Store
 from app.tenancy.agent.options import AgentOptions
@@ -38,7 +38,6 @@ class MirrorSync:
         pods: Remote[pb.PodSummary],
         *,
         options: AgentOptions,
-        observer: ControllerObserver | None = None,
     ) -> None:
         self._client = client
         self._store = store
@@ -55,7 +54,6 @@ class MirrorSync:
             workers=options.workers,
             resync=options.resync,
             queue=WorkQueue(base=options.backoff_base, cap=options.backoff_cap),
-            observer=observer,
         )
         store.subscribe(self._changed)
         pods.subscribe(self._controller.enqueue)

@@ -1,10 +1,10 @@
-"""The options of the agent, and the observer to which it reports. Values only, without behavior."""
+"""The options of the agent. Values only, without behavior."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
@@ -48,22 +48,3 @@ class AgentOptions:
     certificate_poll: float = 10.0
     max_message: int = 1024 * 1024
     workers: int = 4
-
-
-class AgentObserver(Protocol):
-    """What the agent reports of its talk with the gateway; the metrics module implements it."""
-
-    def stream_up(self, stream: Stream, *, up: bool) -> None:
-        """The stream carries current state from now on, or does no more."""
-
-    def stream_ended(self, stream: Stream, reason: str) -> None:
-        """A stream ended; `reason` is the gRPC code in lower case, "eof", "renewed" or "internal"."""
-
-    def sent(self, event: SentEvent) -> None:
-        """One message about workloads was written to the stream."""
-
-    def skipped(self, reason: Literal["too_large"]) -> None:
-        """A Pod cannot be told to the gateway."""
-
-    def called(self, method: str, code: str) -> None:
-        """A call ended; `code` is the gRPC code in lower case."""

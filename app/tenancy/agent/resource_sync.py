@@ -15,7 +15,7 @@ import structlog
 from app.errors import ApiError, BerthError
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver, Done, Result
+from app.kube.controller import Controller, Done, Result
 from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
@@ -47,7 +47,6 @@ class ResourceSync:
         connection: Connection,
         options: AgentOptions,
         is_mirror: Callable[[ObjectView], bool],
-        observer: ControllerObserver | None = None,
         events: Events | None = None,
     ) -> None:
         self._client = client
@@ -71,7 +70,6 @@ class ResourceSync:
             resync=None,  # the sweep enqueues
             keys=self._names,
             queue=WorkQueue(base=options.backoff_base, cap=options.backoff_cap),
-            observer=observer,
         )
         store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
         connection.subscribe("resources", self._enqueue_all)

@@ -14,7 +14,7 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver, Done, Result
+from app.kube.controller import Controller, Done, Result
 from app.kube.events import Events
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
@@ -45,7 +45,6 @@ class RuleSync:
         *,
         connection: Connection,
         options: AgentOptions,
-        observer: ControllerObserver | None = None,
         events: Events | None = None,
     ) -> None:
         self._client = client
@@ -65,7 +64,6 @@ class RuleSync:
             workers=options.workers,
             resync=options.resync,
             queue=WorkQueue(base=options.backoff_base, cap=options.backoff_cap),
-            observer=observer,
         )
         store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
         remote.subscribe(self._controller.enqueue)

@@ -13,9 +13,10 @@ from typing import Any
 import structlog
 
 from app.kube.store import EventType, Key, Store
+from app.tenancy.agent import metrics
 from app.tenancy.agent.connection import Link
 from app.tenancy.agent.namespaces import Namespaces
-from app.tenancy.agent.options import AgentObserver, AgentOptions
+from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.pods import PodView
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
 from app.tenancy.proto.universe.workload.v1.workload_pb2_grpc import WorkloadServiceStub
@@ -73,13 +74,10 @@ class WorkloadSender:
     To send the whole of an empty cache would have the gateway remove everything.
     """
 
-    def __init__(
-        self, pods: Store[PodView], namespaces: Namespaces, *, options: AgentOptions, observer: AgentObserver
-    ) -> None:
+    def __init__(self, pods: Store[PodView], namespaces: Namespaces, *, options: AgentOptions) -> None:
         self._pods = pods
         self._namespaces = namespaces
         self._options = options
-        self._observer = observer
         self._pending = Pending(lambda: _PENDING_FLOOR + 2 * len(pods))
         self._open = False
         self._told: set[str] = set()
@@ -134,7 +132,7 @@ class WorkloadSender:
             if (waiting := self._pending.take()) is not None:
                 await self._send_one(call, *waiting)
         await _write(call, pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()))
-        self._observer.sent("synced")
+        metrics.SENT.labels("synced").inc()
         log.debug("workloads sent", count=len(known))
 
     async def _follow(self, call: Any, ended: asyncio.Future[Any]) -> None:
@@ -162,16 +160,16 @@ class WorkloadSender:
             if self._too_large.get(workload_id) != view.message:
                 self._too_large[workload_id] = view.message
                 log.warning("Pod skipped: too large to be told", namespace=key[0], name=key[1], bytes=len(view.message))
-                self._observer.skipped("too_large")
+                metrics.SKIPPED.labels("too_large").inc()
         else:
             await _write(call, pb.WorkloadStreamRequest(update=pb.Workload.FromString(view.message)))
             self._told.add(workload_id)
-            self._observer.sent("update")
+            metrics.SENT.labels("update").inc()
 
     async def _delete(self, call: Any, workload_id: str) -> None:
         await _write(call, pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id)))
         self._told.discard(workload_id)
-        self._observer.sent("delete")
+        metrics.SENT.labels("delete").inc()
 
 
 async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:

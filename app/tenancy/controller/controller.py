@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver
-from app.kube.reflector import Reflector, WatchObserver
+from app.kube.controller import Controller
+from app.kube.reflector import Reflector
 from app.kube.resources import NAMESPACES, NODES
 from app.kube.store import EventType, Key, Store
 from app.placement.model import PlacementOptions
@@ -51,8 +51,6 @@ class TenantsController:
         client: KubeClient,
         *,
         options: TenantsOptions | None = None,
-        watch_observer: WatchObserver | None = None,
-        controller_observer: ControllerObserver | None = None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         options = options or TenantsOptions()
@@ -69,9 +67,9 @@ class TenantsController:
         )
         self._namespaces: Store[tuple[str, str, bool]] = Store(project_namespace)
         self._reflectors = [
-            Reflector(client, TENANTS, self._tenants, observer=watch_observer),
-            Reflector(client, NODES, self._nodes, observer=watch_observer),
-            Reflector(client, NAMESPACES, self._namespaces, observer=watch_observer),
+            Reflector(client, TENANTS, self._tenants),
+            Reflector(client, NODES, self._nodes),
+            Reflector(client, NAMESPACES, self._namespaces),
         ]
         stores = (self._tenants, self._nodes, self._namespaces)
         tenants = TenantReconciler(
@@ -91,7 +89,6 @@ class TenantsController:
                 stores=stores,
                 keys=lambda: [name for _, name in self._tenants.keys()],  # noqa: SIM118 - no mapping, a store
                 resync=options.resync,
-                observer=controller_observer,
             ),
             Controller(
                 "tenant-nodes",
@@ -99,7 +96,6 @@ class TenantsController:
                 stores=stores,
                 keys=lambda: [name for _, name in self._nodes.keys()],  # noqa: SIM118 - no mapping, a store
                 resync=options.resync,
-                observer=controller_observer,
             ),
         )
         self._tenants.subscribe(self._tenant_changed)

@@ -17,7 +17,7 @@ from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal
 from app.tenancy.gateway.limits import Slots
 from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import Limits
 from app.tenancy.model import Tenant
 
@@ -70,7 +70,7 @@ class Admission:
         claim: Claim,
         waiting: Callable[[], list[str]],
         limits: Limits,
-        observer: GatewayObserver,
+        observer: GatewayMetrics,
         lines: SparingLog,
     ) -> None:
         self.decide = decide

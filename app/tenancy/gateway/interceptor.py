@@ -23,7 +23,7 @@ from app.tenancy.gateway.failures import Code, Refused, refusal_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
 from app.tenancy.gateway.limits import Slots
-from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.receiving import Context, Parse, Receiving
 from app.tenancy.model import CLUSTER_KEY
@@ -73,7 +73,7 @@ class Guard(grpc.aio.ServerInterceptor):
         limits: Limits,
         receiving: Receiving,
         connection: Callable[[str], Connection | None],
-        observer: GatewayObserver,
+        observer: GatewayMetrics,
         spans: ServedSpans | None = None,
     ) -> None:
         self._admission = admission

@@ -15,7 +15,6 @@ from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.kube.reflector import WatchObserver
 from app.kube.store import EventType, Key
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
@@ -27,7 +26,7 @@ from app.tenancy.gateway.front import Front
 from app.tenancy.gateway.identity import Caller, Refusal, identify
 from app.tenancy.gateway.interceptor import Guard
 from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.receiving import Receiving
@@ -52,15 +51,14 @@ class Gateway:
         client: KubeClient,
         *,
         options: GatewayOptions,
-        observer: GatewayObserver,
-        watch_observer: WatchObserver | None = None,
+        observer: GatewayMetrics | None = None,
         spans: ServedSpans | None = None,
     ) -> None:
         self._client = client
         self._options = options
-        self._observer = observer
+        self._observer = observer = observer or GatewayMetrics()
         self._credentials = ServingCredentials(options.tls)
-        self._sources = Sources(client, observer=watch_observer)
+        self._sources = Sources(client)
         self._lines = SparingLog()
         self._readers = Readers(options.limits)
         self._storing = Storing(options.limits, self._sources.pods)

@@ -12,7 +12,7 @@ from app.kube.rate import Rate
 from app.kube.turns import Turns
 from app.tenancy.gateway.identity import Audience
 from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.resource_service import UniverseResourceService
@@ -55,7 +55,7 @@ def add_services(
     storing: Storing,
     readers: Readers,
     options: GatewayOptions,
-    observer: GatewayObserver,
+    observer: GatewayMetrics,
     lines: SparingLog,
 ) -> None:
     """Those of the Workload API; health and reflection are the server's."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from typing import Any, Protocol
+from typing import Protocol
 
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector, WatchObserver
+from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import Store
 from app.tenancy.gateway.ledger import Known, Ledger, project_known
@@ -17,9 +17,9 @@ from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS
 
 BY_NAME, BY_NAMESPACE = "name", "namespace"
 COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
-"""What the two caches of Pods report themselves as."""
+"""What the two caches of Pods are called in the metrics."""
 WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
-"""Everything that an observer is told of."""
+"""Every kind in the metrics of the caches."""
 
 
 class _Namespaced(Protocol):
@@ -34,7 +34,7 @@ def _namespace(value: _Namespaced) -> Iterable[Hashable]:
 class Sources:
     """`run()` fills the stores until cancelled."""
 
-    def __init__(self, client: KubeClient, *, observer: WatchObserver | None = None) -> None:
+    def __init__(self, client: KubeClient) -> None:
         by_namespace = {BY_NAMESPACE: _namespace}
         self.tenants: Store[Tenant] = Store(
             known_tenant, indices={BY_NAME: lambda tenant: [name.lower() for name in tenant.names]}
@@ -45,17 +45,17 @@ class Sources:
         self.pods: Store[View] = Store(view_pod, indices=by_namespace)
         self.ledger = Ledger(self.workloads)
         self._reflectors = (
-            Reflector(client, TENANTS, self.tenants, observer=observer),
-            Reflector(client, WORKLOADS, self.workloads, observer=observer),
-            Reflector(client, TENANT_RULES, self.rules, observer=observer),
+            Reflector(client, TENANTS, self.tenants),
+            Reflector(client, WORKLOADS, self.workloads),
+            Reflector(client, TENANT_RULES, self.rules),
             # A selector has no "or": one reflector for each of the two marks.
-            Reflector(client, PODS, self.companions, label_selector=COMPANION, observer=_as(COMPANION_PODS, observer)),
+            Reflector(client, PODS, self.companions, label_selector=COMPANION, called=COMPANION_PODS),
             Reflector(
                 client,
                 PODS,
                 self.pods,
                 label_selector=f"{RESOURCE_OWNER},!{COMPANION}",
-                observer=_as(RESOURCE_PODS, observer),
+                called=RESOURCE_PODS,
             ),
         )
 
@@ -75,26 +75,3 @@ class Sources:
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run())
-
-
-class _Renamed:
-    """An observer that is told of one kind by another word: two caches of one kind are two."""
-
-    def __init__(self, word: str, observer: WatchObserver) -> None:
-        self._word, self._observer = word, observer
-
-    def began(self, kind: str, cache: Store[Any]) -> None:  # noqa: ARG002 - the word stands for it
-        self._observer.began(self._word, cache)
-
-    def ended(self, kind: str, cache: Store[Any]) -> None:  # noqa: ARG002
-        self._observer.ended(self._word, cache)
-
-    def restart(self, kind: str, reason: str) -> None:  # noqa: ARG002
-        self._observer.restart(self._word, reason)
-
-    def poison(self, kind: str) -> None:  # noqa: ARG002
-        self._observer.poison(self._word)
-
-
-def _as(word: str, observer: WatchObserver | None) -> WatchObserver | None:
-    return None if observer is None else _Renamed(word, observer)

@@ -16,7 +16,7 @@ from app.kube.turns import Turns
 from app.tenancy.gateway.intake import State
 from app.tenancy.gateway.ledger import Known, Ledger
 from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.observer import GatewayObserver
+from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.options import GatewayOptions
 from app.tenancy.gateway.reading import Readers
 from app.tenancy.gateway.rulestore import no_namespace
@@ -42,7 +42,7 @@ class Writing:
     events: Rate[str]
     readers: Readers
     options: GatewayOptions
-    observer: GatewayObserver
+    observer: GatewayMetrics
     ids: StreamIds
     lines: SparingLog
 

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver
+from app.kube.controller import Controller
 from app.kube.events import Events
 from app.kube.queue import WorkQueue
-from app.kube.reflector import Reflector, WatchObserver
+from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
@@ -73,8 +73,6 @@ class WorkloadsController:
         client: KubeClient,
         *,
         options: ControllerOptions,
-        watch_observer: WatchObserver | None = None,
-        controller_observer: ControllerObserver | None = None,
         events: Events | None = None,
     ) -> None:
         self._caches = caches = Caches(
@@ -100,19 +98,15 @@ class WorkloadsController:
             resync=options.resync,
             # From the least pause on, so that the first tries of what is refused are not all that pause apart.
             queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant, each=options.workers),
-            observer=controller_observer,
         )
         quiet = QuietTime(self._waiting_in)
-        self._workload_statuses = WorkloadStatuses(
-            client, caches, findings, quiet, workers=options.status_workers, observer=controller_observer
-        )
+        self._workload_statuses = WorkloadStatuses(client, caches, findings, quiet, workers=options.status_workers)
         self._rule_statuses = RuleStatuses(
             client,
             caches,
             findings,
             quiet,
             interval=options.status_interval,
-            observer=controller_observer,
             events=events,
         )
         caches.listeners = Listeners(
@@ -121,12 +115,10 @@ class WorkloadsController:
             rule_status=self._rule_statuses.changed,
         )
         self._reflectors = (
-            Reflector(client, WORKLOADS, caches.workloads, observer=watch_observer),
-            Reflector(client, TENANT_RULES, caches.tenant_rules, observer=watch_observer),
-            Reflector(
-                client, ADMIN_RULES, caches.admin_rules, namespace=options.system_namespace, observer=watch_observer
-            ),
-            Reflector(client, PODS, caches.companions, label_selector=COMPANION, observer=watch_observer),
+            Reflector(client, WORKLOADS, caches.workloads),
+            Reflector(client, TENANT_RULES, caches.tenant_rules),
+            Reflector(client, ADMIN_RULES, caches.admin_rules, namespace=options.system_namespace),
+            Reflector(client, PODS, caches.companions, label_selector=COMPANION),
         )
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, ControllerObserver, Done, RequeueAfter, Result
+from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import Events, Regarding
 from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
@@ -98,7 +98,6 @@ class WorkloadStatuses:
         quiet: QuietTime,
         *,
         workers: int,
-        observer: ControllerObserver | None,
     ) -> None:
         self._client = client
         self._caches = caches
@@ -114,7 +113,6 @@ class WorkloadStatuses:
             workers=workers,
             resync=None,
             queue=WorkQueue(turn=by_tenant, each=max(1, workers - 1)),
-            observer=observer,
         )
 
     async def _reconcile(self, key: ObjectKey) -> Result:
@@ -178,7 +176,6 @@ class RuleStatuses:
         quiet: QuietTime,
         *,
         interval: float,
-        observer: ControllerObserver | None,
         events: Events | None = None,
     ) -> None:
         self._client = client
@@ -198,7 +195,6 @@ class RuleStatuses:
             workers=2,
             resync=None,
             queue=WorkQueue(turn=by_tenant, each=1),
-            observer=observer,
         )
 
     def changed(self, rule: ObjectKey) -> None:

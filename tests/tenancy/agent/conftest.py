@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from prometheus_client import REGISTRY
 
 from app.definitions import read_definitions
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.client import Page
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
-from app.kube.store import Store
 from app.kube.transport import AioKubeClient, connect
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.options import AgentOptions
@@ -30,43 +30,38 @@ from tests.tenancy.agent.fakegateway import Certificates, FakeGateway
 JSON = dict[str, Any]
 
 
+_COUNTED = {"agent_streams_ended": "ended", "agent_workload_events": "sent", "agent_workloads_skipped": "skipped"}
+
+
 class Seen:
-    """An AgentObserver that counts, and a WatchObserver that keeps the caches."""
+    """What the metrics of the agent have counted since this was made."""
 
     def __init__(self) -> None:
-        self.counts: Counter[tuple[str, ...]] = Counter()
-        self._caches: dict[str, Store[Any]] = {}
+        self._before = _counted()
 
-    def workload(self, name: str) -> pb.Workload:
-        """The Pod of namespace `default` as the agent would send it now."""
-        return pb.Workload.FromString(self._caches["Pod"].get("default", name).message)
+    @property
+    def counts(self) -> Counter[tuple[str, ...]]:
+        """By a word for the metric and the values of its labels; zeros are left out."""
+        return _counted() - self._before
 
-    def began(self, kind: str, cache: Store[Any]) -> None:
-        self._caches[kind] = cache
 
-    def ended(self, kind: str, cache: Store[Any]) -> None:
-        del self._caches[kind]
+def workload(agent: Agent, name: str) -> pb.Workload:
+    """The Pod of namespace `default` as the agent would send it now."""
+    assert agent._running is not None
+    found = agent._running._sender._pods.get("default", name)
+    assert found is not None
+    return pb.Workload.FromString(found.message)
 
-    def restart(self, kind: str, reason: str) -> None:
-        self.counts["restart", kind, reason] += 1
 
-    def poison(self, kind: str) -> None:
-        self.counts["poison", kind] += 1
-
-    def stream_up(self, stream: str, *, up: bool) -> None:
-        self.counts["up" if up else "down", stream] += 1
-
-    def stream_ended(self, stream: str, reason: str) -> None:
-        self.counts["ended", stream, reason] += 1
-
-    def sent(self, event: str) -> None:
-        self.counts["sent", event] += 1
-
-    def skipped(self, reason: str) -> None:
-        self.counts["skipped", reason] += 1
-
-    def called(self, method: str, code: str) -> None:
-        self.counts["called", method, code] += 1
+def _counted() -> Counter[tuple[str, ...]]:
+    return Counter(
+        {
+            (_COUNTED[family.name], *sample.labels.values()): int(sample.value)
+            for family in REGISTRY.collect()
+            if family.name in _COUNTED
+            for sample in family.samples
+        }
+    )
 
 
 class Tenant:
@@ -267,7 +262,7 @@ def options_for(address: str, folder: Path, **changes: Any) -> AgentOptions:
 async def running(tenant: Tenant, options: AgentOptions, *, client: Any = None) -> AsyncIterator[tuple[Agent, Seen]]:
     """An agent at work; it need not be ready."""
     seen = Seen()
-    agent = Agent(client or tenant.client, options=options, observer=seen, watch_observer=seen)
+    agent = Agent(client or tenant.client, options=options)
     task = asyncio.create_task(agent.run())
     try:
         yield agent, seen

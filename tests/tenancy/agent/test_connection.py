@@ -14,7 +14,7 @@ from app.certs.issuing import issue_authority
 from app.kube.resources import PODS
 from app.tenancy.agent.credentials import Material
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
-from tests.tenancy.agent.conftest import Runner, Tenant, options_for, running, until
+from tests.tenancy.agent.conftest import Runner, Tenant, options_for, running, until, workload
 from tests.tenancy.agent.fakegateway import Certificates, FakeGateway
 from tests.tenancy.agent.test_workload_stream import kinds, labels, names
 
@@ -92,12 +92,12 @@ async def test_a_gateway_that_says_nothing_at_first_is_sent_to_all_the_same(
 async def test_a_slow_gateway_gets_the_latest_state(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
     """It does not read for a while; meanwhile nothing piles up but one entry for each Pod."""
     await tenant.pod("p1", annotations={"a": "x" * 200_000})
-    _, seen = await agents.start()
+    agent, _ = await agents.start()
     await until(lambda: kinds(fake) == ["update", "synced"])
     fake.reading.clear()
     for number in range(30):
         await tenant.label("p1", n=str(number))
-    await until(lambda: seen.workload("p1").state.extra["labels"]["n"] == "29")
+    await until(lambda: workload(agent, "p1").state.extra["labels"]["n"] == "29")
     fake.reading.set()
     await until(lambda: labels(fake) == [{"n": "29"}])
     assert kinds(fake).count("update") < 31

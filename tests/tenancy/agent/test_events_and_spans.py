@@ -16,7 +16,7 @@ from app.tenancy.agent.agent import Agent
 from app.tenancy.gateway.server import Gateway
 from app.tracing.opening import opened_spans
 from app.workloads.model import TENANT_RULES, UVS_PODS, WORKLOAD_RULES
-from tests.tenancy.agent.conftest import Runner, Seen, Tenant, options_for, until
+from tests.tenancy.agent.conftest import Runner, Tenant, options_for, until
 from tests.tenancy.agent.fakegateway import FakeGateway, write_files
 from tests.tenancy.agent.test_rule_sync import READY
 from tests.tenancy.agent.test_with_gateway import gateway_options
@@ -48,8 +48,8 @@ async def test_what_the_gateway_refuses_is_told_on_the_object(
     fake.fail["UpdateRule"] = grpc.StatusCode.INVALID_ARGUMENT, "spec.template: no"
     await tenant.rule("r1")
     await tenant.uvs(UVS_PODS, "p1", inner="other")
-    recorder = EventRecorder(lambda: tenant.client, component="berth-agent", instance="i")
-    agent = Agent(tenant.client, options=agents.options, observer=Seen(), events=recorder)
+    recorder = EventRecorder(lambda: tenant.client, role="agent", instance="i")
+    agent = Agent(tenant.client, options=agents.options, events=recorder)
 
     def count(kind: str, number: int) -> Any:
         async def check() -> bool:
@@ -87,7 +87,7 @@ async def test_a_call_of_the_agent_is_one_trace_on_both_sides(
             async with beside(gateway.run(stop)):
                 await until(lambda: not gateway.waiting())
                 options = options_for(f"127.0.0.1:{gateway.port}", tmp_path)
-                async with beside(Agent(tenant.client, options=options, observer=Seen(), calls=spans).run()):
+                async with beside(Agent(tenant.client, options=options, calls=spans).run()):
                     await tenant.rule("r1")
 
                     async def stored() -> bool:

@@ -14,7 +14,7 @@ from app.tenancy.agent.namespaces import Namespaces, parse_namespaces
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.pods import project_pod
 from app.tenancy.agent.workloads import Pending, WorkloadSender
-from tests.tenancy.agent.conftest import Refusing, Runner, Seen, Tenant, until
+from tests.tenancy.agent.conftest import Refusing, Runner, Tenant, until
 from tests.tenancy.agent.fakegateway import FakeGateway
 
 
@@ -264,7 +264,7 @@ async def test_a_namesake_seen_at_once_is_a_deletion_and_a_new_workload(agent_op
     namespaces = Namespaces(agent_options)
     namespaces.store.mark_synced()
     await namespaces.wait_known()
-    sender = WorkloadSender(store, namespaces, options=agent_options, observer=Seen())
+    sender = WorkloadSender(store, namespaces, options=agent_options)
     sender._open = True
     store.upsert({"metadata": {"namespace": "a", "name": "p", "uid": "first"}})
     sender._pending.clear()

@@ -30,22 +30,3 @@ def create_series() -> None:
     for method in METHODS:
         for code in CODES:
             CALLS.labels(method, code)
-
-
-class AgentMetrics:
-    """Told by the agent of `app.tenancy`."""
-
-    def stream_up(self, stream: str, *, up: bool) -> None:
-        STREAM_UP.labels(stream).set(up)
-
-    def stream_ended(self, stream: str, reason: str) -> None:
-        STREAMS_ENDED.labels(stream, reason).inc()
-
-    def sent(self, event: str) -> None:
-        SENT.labels(event).inc()
-
-    def skipped(self, reason: str) -> None:
-        SKIPPED.labels(reason).inc()
-
-    def called(self, method: str, code: str) -> None:
-        CALLS.labels(method, code).inc()

@@ -58,7 +58,12 @@ def create_series(methods: Mapping[str, Iterable[str]], reasons: Iterable[str]) 
 
 
 class GatewayMetrics:
-    """Told by the gateway of `app.tenancy`; a process has one."""
+    """What a gateway reports; a process has one gateway.
+
+    `tenant` is the tenant's name. Of callers that are no tenants it is `certificate <name>`, as in limits.
+    `service` and `method` are names of services that the gateway has, so that labels stay few. Streams of a tenant
+    may end after it is gone.
+    """
 
     def __init__(self) -> None:
         self._tenants: set[str] = set()
@@ -81,6 +86,7 @@ class GatewayMetrics:
         self._show_streams(OTHERS)
 
     def called(self, service: str, method: str, code: str, seconds: float) -> None:
+        """A call has ended; `code` is the gRPC status in capitals (OK, NOT_FOUND …), a stream's included."""
         CALLS.labels(service, method, code).inc()
         CALL_DURATION.labels(service, method).observe(seconds)
 
@@ -88,6 +94,7 @@ class GatewayMetrics:
         REFUSED.labels(service, reason).inc()
 
     def throttled(self, tenant: str, what: str) -> None:
+        """RESOURCE_EXHAUSTED: `what` is one of `LIMITS`; "refused" callers were held up before."""
         THROTTLED.labels(self._named(tenant), what).inc()
 
     def streams(self, tenant: str, count: int) -> None:

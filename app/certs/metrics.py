@@ -40,11 +40,9 @@ def create_series(secrets: Sequence[str]) -> None:
         RENEWALS.labels(secret)
 
 
-class KeepingMetrics:
-    """Told by the keeper of `app.certs`."""
-
-    def kept(self, ends: Mapping[str, datetime], renewed: Sequence[str]) -> None:
-        for secret, not_after in ends.items():
-            MANAGED.labels(secret).set(not_after.timestamp())
-        for secret in renewed:
-            RENEWALS.labels(secret).inc()
+def kept(ends: Mapping[str, datetime], renewed: Sequence[str]) -> None:
+    """A pass over certificates in Secrets has ended well."""
+    for secret, not_after in ends.items():
+        MANAGED.labels(secret).set(not_after.timestamp())
+    for secret in renewed:
+        RENEWALS.labels(secret).inc()

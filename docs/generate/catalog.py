@@ -1,39 +1,44 @@
 """Lists all metrics of Berth, with their labels and the roles that set them.
 
-Reads the modules of this package and counts nothing. For the reference and for tests: a role exposes the names of all
-metrics that its process happens to import, but only the series that it sets itself.
+Reads each `metrics.py` of the product and counts nothing. For the reference and for tests: a role exposes the names of
+all metrics that its process happens to import, but only the series that it sets itself.
 """
 
 from __future__ import annotations
 
 import functools
 import importlib
-import pkgutil
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
-import app.metrics
 from app.registry import BY_NAME
 
 _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
-    "admission": ("webhook",),
-    "agent": ("agent",),
-    "certificates": ("webhook", "gateway", "agent"),
-    "controllers": ("controller", "agent", "certificates"),
-    "events": ("webhook", "controller", "agent"),
-    "gateway": ("gateway",),
-    "process": tuple(BY_NAME),
-    "watches": tuple(BY_NAME),
+    "app.metrics": tuple(BY_NAME),
+    "app.kube.metrics": tuple(BY_NAME),
+    "app.admission.metrics": ("webhook",),
+    "app.certs.metrics": ("webhook", "gateway", "agent"),
+    "app.tenancy.agent.metrics": ("agent",),
+    "app.tenancy.gateway.metrics": ("gateway",),
 }
+_RECONCILING = ("controller", "agent", "certificates")
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
     "cert_managed_not_after_seconds": ("certificates",),
     "cert_renewals_total": ("certificates",),
     "leader": ("controller", "agent"),
+    "events_total": ("webhook", "controller", "agent"),
+    "reconcile_total": _RECONCILING,
+    "reconcile_duration_seconds": _RECONCILING,
+    "queue_depth": _RECONCILING,
 }
 """Where a metric has other roles than its module."""
+
+
+_ROOT = Path(__file__).parents[2]
 
 
 class Described(NamedTuple):
@@ -49,17 +54,18 @@ class Described(NamedTuple):
 WORKER_RESTARTS = Described(
     "worker_restarts_total", "counter", (), "Worker processes that ended and were replaced (--workers)", ("webhook",)
 )
-"""Counted by the parent of workers, which may import nothing from here: `app.runtime.worker_metrics`."""
+"""Counted by the parent of workers, in a registry of its own: `app.runtime.worker_metrics`."""
 
 
 def catalog() -> list[Described]:
     """All metrics, sorted. Raises KeyError for a module whose roles are not told here."""
     found = [WORKER_RESTARTS]
-    for module in pkgutil.iter_modules(app.metrics.__path__):
-        for metric in _metrics_of(vars(importlib.import_module(f"app.metrics.{module.name}"))):
+    for path in sorted(_ROOT.glob("app/**/metrics.py")):
+        module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+        for metric in _metrics_of(vars(importlib.import_module(module))):
             [described] = metric.describe()
             name = f"{described.name}_total" if described.type == "counter" else described.name
-            roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module.name]
+            roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module]
             # The client library has no public attribute for the names of labels.
             labels = tuple(metric._labelnames)  # noqa: SLF001
             found.append(Described(name, described.type, labels, described.documentation, roles))

@@ -1,0 +1,162 @@
+"""The part of a Pod that reviews read, decoded once for all injectors, the log and the Events.
+
+Nothing here is ever written back: answers are JSON Patch operations, and unknown fields stay where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from app.errors import Denied
+from app.wire import decode_json
+
+MIRROR = "kubernetes.io/config.mirror"
+"""Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left alone."""
+INJECT = "berth.dev/inject"
+"""Label or annotation on a Pod, by its author: "false" turns injection off for it."""
+_MAPS = ("labels", "annotations", "nodeSelector")
+
+Quantity = str | int | float
+
+
+class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
+    """`namespace` is "" where the API server left it to the request. `owner_references` are as they came."""
+
+    name: str = ""
+    namespace: str = ""
+    generate_name: str = ""
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: Any = None
+
+
+class Resources(msgspec.Struct):
+    requests: dict[str, Quantity] = {}
+    limits: dict[str, Quantity] = {}
+
+
+class VolumeMount(msgspec.Struct, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class VolumeDevice(msgspec.Struct, rename="camel"):
+    name: str = ""
+    device_path: str = ""
+
+
+class EnvVar(msgspec.Struct):
+    name: str = ""
+    value: str = ""
+
+
+class Container(msgspec.Struct, rename="camel"):
+    """One container; `resources` is None where the object has no such member, which a patch must then create."""
+
+    name: str = ""
+    resources: Resources | None = None
+    volume_mounts: list[VolumeMount] = []
+    volume_devices: list[VolumeDevice] = []
+    env: list[EnvVar] = []
+    restart_policy: str = ""
+
+
+class DownwardFile(msgspec.Struct):
+    path: str = ""
+
+
+class DownwardVolume(msgspec.Struct):
+    items: list[DownwardFile] = []
+
+
+class Volume(msgspec.Struct, rename={"downward_api": "downwardAPI"}):
+    """A volume; `downward_api` is None for every other kind of volume."""
+
+    name: str = ""
+    downward_api: DownwardVolume | None = None
+
+
+class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
+    """`affinity` is as it came: `app.placement` reads it where it matters."""
+
+    host_network: bool = False
+    node_name: str = ""
+    node_selector: dict[str, str] = {}
+    volumes: list[Volume] = []
+    containers: list[Container] = []
+    init_containers: list[Container] = []
+    affinity: Any = None
+
+
+NO_METADATA = ObjectMeta()
+NO_SPEC = PodSpec()
+"""Stands for a spec that the object does not have."""
+
+
+class Pod(msgspec.Struct, frozen=True):
+    """What of a Pod is read; ephemeral containers are left out, they take no resources."""
+
+    metadata: ObjectMeta = NO_METADATA
+    spec: PodSpec = NO_SPEC
+
+    @property
+    def mirror(self) -> bool:
+        """Whether it says that it mirrors a static Pod."""
+        return MIRROR in self.metadata.annotations
+
+    @property
+    def opted_out(self) -> str:
+        """Whether "label" or "annotation" turns injection off, "" where neither does."""
+        for where, values in (("label", self.metadata.labels), ("annotation", self.metadata.annotations)):
+            if values.get(INJECT, "").lower() == "false":
+                return where
+        return ""
+
+
+_decode_pod = msgspec.json.Decoder(Pod).decode
+
+
+def decode_pod(raw: msgspec.Raw | bytes) -> Pod:
+    """Decode `request.object`. Raises Denied (code 400) where it is no Pod that can be read.
+
+    The API server sends no nulls in the fields read here; hand-written reviews do (`resources:` in YAML), so a
+    document that fails is read again with null taken as absent, as the API server takes it.
+    """
+    try:
+        return _decode_pod(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return pod_from(decode_json(raw))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise unreadable(error) from error
+
+
+def pod_from(obj: object) -> Pod:
+    """The view of an already decoded Pod (manifests, templates). Raises Denied (code 400) as `decode_pod` does."""
+    try:
+        return msgspec.convert(_without_nulls(obj), Pod)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise unreadable(error) from error
+
+
+def _without_nulls(value: object) -> object:
+    """Null as the API server reads it: a member is absent, a value of a map is empty; in a list it is refused."""
+    if isinstance(value, dict):
+        return {
+            key: _filled(member) if key in _MAPS and isinstance(member, dict) else _without_nulls(member)
+            for key, member in value.items()
+            if member is not None
+        }
+    if isinstance(value, list):
+        return [_without_nulls(item) for item in value]
+    return value
+
+
+def _filled(texts: dict[str, object]) -> dict[str, object]:
+    return {key: "" if text is None else text for key, text in texts.items()}
+
+
+def unreadable(error: Exception) -> Denied:
+    return Denied(f"the object is not a Pod that can be read: {error}", reason="UnreadablePod", code=400)
