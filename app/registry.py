@@ -17,6 +17,7 @@ from app.wiring import Cluster, Permission, ReviewRule, Role, Wing, resolve
 from app.workloads.wing import WING as WORKLOADS
 
 if TYPE_CHECKING:
+    from app.admission.parts import Context, Parts
     from app.kube.resources import Resource
     from app.settings.source import RoleSettings
 
@@ -94,6 +95,11 @@ def settings_of(role: str) -> type[RoleSettings]:
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
     """The kinds that all wings define there."""
     return tuple(one for wing in WINGS if cluster in wing.kinds for one in resolve(wing.kinds[cluster]))
+
+
+def parts_of(context: Context) -> list[Parts]:
+    """The parts of reviews of all wings, in their order."""
+    return [resolve(wing.parts)(context) for wing in WINGS if wing.parts]
 
 
 def reviews_of(webhook: str) -> tuple[ReviewRule, ...]:

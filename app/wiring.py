@@ -70,8 +70,9 @@ class Controller:
 class Wing:
     """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
 
-    `kinds`, `reviews` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster that
-    defines them, to a tuple of `ReviewRule`, to its `Permissions`. `settings` are references to what it adds to the
+    `kinds`, `reviews`, `parts` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster
+    that defines them, to a tuple of `ReviewRule`, to the function that makes its parts of reviews
+    (`app.admission.parts.Composer`), to its `Permissions`. `settings` are references to what it adds to the
     settings of roles, by role, `checks` to classes of checks of `berth doctor`. `roles` are those that exist for this
     wing alone.
     """
@@ -79,6 +80,7 @@ class Wing:
     name: str
     kinds: Mapping[Cluster, str] = field(default_factory=dict)
     reviews: str = ""
+    parts: str = ""
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)

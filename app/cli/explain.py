@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from app import logs
 from app.cli.roles import option_of
 from app.errors import Transient, UsageError
 from app.explain.documents import read_documents
@@ -19,7 +20,6 @@ from app.explain.explaining import explain as explain_manifests
 from app.explain.manifests import Manifests, sort_documents
 from app.explain.rendering import Form, Line, asides, render
 from app.networks.settings import NetworksSettings
-from app.placement.settings import PlacementSettings
 from app.registry import settings_of
 from app.settings.source import RoleSettings, settings_as
 from app.settings.webhook import WebhookSettings
@@ -106,7 +106,10 @@ def explain(
         "network_resource_name_keys": network_resource_name_keys,
         "inject_hugepage_down_api": inject_hugepage_down_api,
     }
-    chosen = settings_of("webhook").load({name: value for name, value in flags.items() if value is not None})
+    given = {name: value for name, value in flags.items() if value is not None}
+    # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
+    chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
+    logs.configure("error")
     manifests = sort_documents(read_documents(files), namespace=namespace)
     if not manifests.pods:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
@@ -122,12 +125,7 @@ def explain(
 async def _explain(
     manifests: Manifests, chosen: RoleSettings, *, kubeconfig: str | None, context: str | None
 ) -> Explanation:
-    surroundings = Surroundings(
-        options=settings_as(chosen, NetworksSettings).networks_options,
-        initial=settings_as(chosen, NetworksSettings).initial_switches,
-        namespace=settings_as(chosen, WebhookSettings).namespace,
-        placement=settings_as(chosen, PlacementSettings).placement,
-    )
+    surroundings = Surroundings(chosen, settings_as(chosen, WebhookSettings).namespace)
     if kubeconfig is None and context is None:
         return await explain_manifests(manifests, surroundings)
     # Imported late: without a cluster there is no need for its client.

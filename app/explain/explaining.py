@@ -1,46 +1,40 @@
 """Asks the webhook's own planner about Pods from manifests, with attachments from the same files or from a cluster.
 
-Runs the very chain that answers `/mutate`, so that texts, exemptions and order are the same; it decides nothing.
+Runs the very chains that answer `/mutate` and `/validate`, so that texts, exemptions and order are the same; it decides
+nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 
 import jsonpatch
 import msgspec
 
 from app.admission.chain import Chain
+from app.admission.parts import Cached, Caches, Context, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.explain.manifests import Manifests, PodManifest
 from app.explain.rendering import Explained
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS
+from app.kube.resources import NAMESPACES
 from app.kube.retry import get_or_none
-from app.networks.attachments import Attachments
-from app.networks.checking import attachment_problems
-from app.networks.model import Attachment, project
-from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
-from app.networks.webhook import NetworksInjector, NetworksOptions
-from app.placement.model import PlacementOptions
-from app.placement.namespaces import tenant_of
-from app.placement.webhook import PlacementInjector
+from app.registry import parts_of, reviews_of
+from app.settings.source import RoleSettings
 from app.wire import JSON, decode_json, encode_json
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a webhook would know: its options, its own namespace, the switches before any ConfigMap, the cluster.
+    """What a webhook would know: its settings, its own namespace, the cluster.
 
     Without `client` the manifests are all there is; whose a namespace is, they alone say in any case.
     """
 
-    options: NetworksOptions
-    initial: Switches
+    settings: RoleSettings
     namespace: str
     client: KubeClient | None = None
-    placement: PlacementOptions = field(default_factory=PlacementOptions)
 
 
 @dataclass(slots=True)
@@ -54,61 +48,76 @@ class Explanation:
 async def explain(manifests: Manifests, surroundings: Surroundings) -> Explanation:
     """Explain every Pod. Raises Transient where a cluster is given and cannot be asked."""
     explanation = Explanation(notes=list(manifests.notes))
-    text = _switches_in(manifests.config_maps, surroundings, notes=explanation.notes)
-    if text is None and surroundings.client is not None:
-        text = await _switches_from(surroundings.client, surroundings.namespace)
-    switches = parse_switches(text, initial=surroundings.initial)
-    explanation.notes += [f"ConfigMap {CONFIG_MAP_NAME}: {problem}" for problem in switches.problems]
-    for attachment in manifests.attachments:
-        problems = attachment_problems(attachment, surroundings.options.resource_name_keys)
-        title = (
-            f"NetworkAttachmentDefinition {attachment['metadata']['namespace']}/{attachment['metadata'].get('name')}"
-        )
-        explanation.notes += [f"{title} would be refused: {problem}" for problem in problems]
-    lookup = Attachments(
-        _Known(manifests.attachments, surroundings.options.resource_name_keys),
-        client=lambda: surroundings.client,
-        resource_name_keys=surroundings.options.resource_name_keys,
-    )
-    chain = Chain(
-        injectors=[
-            NetworksInjector(lookup, switches=lambda: switches, options=surroundings.options),
-            PlacementInjector(_Tenants(manifests.namespaces), options=surroundings.placement),
-        ],
-        exempt_namespaces=frozenset({"kube-system", surroundings.namespace}),
-    )
+    caches = Caches()
+    caches.client = surroundings.client
+    parts = parts_of(Context(surroundings.settings, surroundings.namespace, caches))
+    given = _Given(manifests, surroundings)
+    await caches.fill(given.read)
+    explanation.notes += given.left_out(caches)
+    explanation.notes += [problem for part in parts for problem in part.problems()]
+    by_webhook = chains(parts, namespace=surroundings.namespace)
+    checked = {plural for rule in reviews_of("validate") for plural in rule.resources}
+    for cached in caches.all:
+        if cached.resource.plural in checked:
+            for obj in manifests.of(cached.resource.kind):
+                explanation.notes += await _refusal(by_webhook["validate"], obj)
     for manifest in manifests.pods:
-        explanation.results.append(await _explain(chain, manifest))
+        explanation.results.append(await _explain(by_webhook["mutate"], manifest))
     return explanation
 
 
-class _Known:
-    """The attachments of the manifests, in the shape of the webhook's cache."""
+class _Given:
+    """Fills caches with the objects of the manifests; one object that they lack comes from the cluster."""
 
-    def __init__(self, objects: Iterable[JSON], keys: tuple[str, ...]) -> None:
-        projected = (project(obj, keys) for obj in objects)
-        self._attachments = {(one.namespace, one.name): one for one in projected}
+    def __init__(self, manifests: Manifests, surroundings: Surroundings) -> None:
+        self._manifests, self._surroundings = manifests, surroundings
 
-    def get(self, namespace: str, name: str) -> Attachment | None:
-        return self._attachments.get((namespace, name))
+    async def read(self, cached: Cached) -> AsyncIterator[JSON]:
+        resource, _, only = cached
+        found = False
+        if resource == NAMESPACES:
+            # One that is not among the manifests is known by its name alone.
+            for namespace in dict.fromkeys(pod.namespace for pod in self._manifests.pods):
+                yield {"metadata": {"name": namespace}}
+        for obj in self._manifests.of(resource.kind):
+            metadata = obj["metadata"]
+            home = metadata.get("namespace") or (self._surroundings.namespace if resource.namespaced else "")
+            found = found or (home, metadata.get("name")) == only
+            yield {**obj, "metadata": {**metadata, "namespace": home}} if resource.namespaced else obj
+        if only is not None and not found and self._surroundings.client is not None:
+            namespace, name = only
+            live = await get_or_none(self._surroundings.client, resource, name, namespace=namespace)
+            if live is not None:
+                yield live
+
+    def left_out(self, caches: Caches) -> list[str]:
+        """Notes on objects of kinds of which only certain ones are read."""
+        notes = []
+        for kind in dict.fromkeys(one.resource.kind for one in caches.all):
+            wanted = [one.only for one in caches.all if one.resource.kind == kind]
+            names = {only[1]: only[0] for only in wanted if only is not None}
+            for obj in self._manifests.of(kind) if None not in wanted else ():
+                name, namespace = obj["metadata"].get("name"), obj["metadata"].get("namespace")
+                if name not in names:
+                    notes.append(f"{kind} {name}: is not {' or '.join(names)}; left out")
+                elif namespace and namespace != names[name]:
+                    notes.append(f"{kind} {namespace}/{name}: the webhook reads it in {names[name]}; left out")
+        return notes
 
 
-class _Tenants:
-    """The tenants of the namespaces among the manifests; one that is not among them is known by its name alone."""
-
-    def __init__(self, objects: Iterable[JSON]) -> None:
-        self._tenants = {str(obj["metadata"].get("name") or ""): tenant_of(obj) for obj in objects}
-
-    def cached(self, namespace: str) -> str:
-        found = self._tenants.get(namespace)
-        return tenant_of({"metadata": {"name": namespace}}) if found is None else found
-
-    async def find(self, namespace: str) -> str:
-        return self.cached(namespace)
+async def _refusal(chain: Chain, obj: JSON) -> list[str]:
+    """That the object would be refused when it is written."""
+    metadata = obj["metadata"]
+    group, _, version = str(obj.get("apiVersion") or "").rpartition("/")
+    kind = GroupVersionKind(group=group, version=version, kind=str(obj["kind"]))
+    decision, _ = await chain.review(_request(kind, obj, namespace=str(metadata.get("namespace") or "")))
+    title = f"{obj['kind']} {metadata.get('namespace')}/{metadata.get('name')}"
+    return [] if decision.allowed else [f"{title} would be refused: {decision.message}"]
 
 
 async def _explain(chain: Chain, manifest: PodManifest) -> Explained:
-    decision, plan = await chain.review(_request(manifest))
+    kind = GroupVersionKind(version="v1", kind="Pod")
+    decision, plan = await chain.review(_request(kind, manifest.pod, namespace=manifest.namespace))
     pod = manifest.pod
     if decision.allowed and decision.operations:
         operations = decode_json(encode_json(decision.operations))
@@ -116,42 +125,16 @@ async def _explain(chain: Chain, manifest: PodManifest) -> Explained:
     return Explained(manifest, decision, tuple(plan.patch.reasons), pod)
 
 
-def _request(manifest: PodManifest) -> Request:
-    name = manifest.pod.get("metadata", {}).get("name", "")
+def _request(kind: GroupVersionKind, obj: JSON, *, namespace: str) -> Request:
+    name = obj.get("metadata", {}).get("name", "")
+    plural = GroupVersionResource(group=kind.group, version=kind.version, resource=f"{kind.kind.lower()}s")
     return Request(
         uid="explain",
-        kind=GroupVersionKind(version="v1", kind="Pod"),
-        resource=GroupVersionResource(version="v1", resource="pods"),
+        kind=kind,
+        resource=plural,
         operation="CREATE",
         name=name if isinstance(name, str) else "",
-        namespace=manifest.namespace,
+        namespace=namespace,
         dry_run=True,
-        object=msgspec.Raw(encode_json(manifest.pod)),
+        object=msgspec.Raw(encode_json(obj)),
     )
-
-
-def _switches_in(config_maps: Iterable[JSON], surroundings: Surroundings, *, notes: list[str]) -> str | None:
-    """The text of the switches in the manifests; one without a namespace is taken for the webhook's own."""
-    text = None
-    for config_map in config_maps:
-        metadata = config_map["metadata"]
-        namespace = metadata["namespace"] or surroundings.namespace
-        name = metadata.get("name")
-        if name != CONFIG_MAP_NAME:
-            notes.append(f"ConfigMap {name}: is not {CONFIG_MAP_NAME}; left out")
-        elif namespace != surroundings.namespace:
-            notes.append(f"ConfigMap {namespace}/{name}: the webhook reads it in {surroundings.namespace}; left out")
-        else:
-            text = _text_of(config_map)
-    return text
-
-
-async def _switches_from(client: KubeClient, namespace: str) -> str | None:
-    found = await get_or_none(client, CONFIG_MAPS, CONFIG_MAP_NAME, namespace=namespace)
-    return None if found is None else _text_of(found)
-
-
-def _text_of(config_map: JSON) -> str | None:
-    data = config_map.get("data")
-    text = data.get(CONFIG_MAP_KEY) if isinstance(data, dict) else None
-    return text if isinstance(text, str) else None

@@ -1,6 +1,6 @@
 """Finds the Pods in manifests: Pods themselves and the templates of everything that makes Pods. Pure.
 
-Attachments, ConfigMaps and Namespaces are set aside for the lookups; what is none of these is left out with a note.
+Objects of kinds that the webhook reads are set aside for its caches; what is none of these is left out with a note.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from app.errors import UsageError
 from app.kube.documents import Document, unfold
+from app.registry import kinds_of
 from app.wire import JSON
 
 TEMPLATES: dict[str, tuple[str, ...]] = {
@@ -42,6 +43,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
 
+_READ = frozenset(resource.kind for resource in kinds_of("webhook"))
 DEFAULT_NAMESPACE = "default"
 
 
@@ -65,10 +67,12 @@ class Manifests:
     """What a set of documents holds, in their order; `notes` says what was left out and why."""
 
     pods: list[PodManifest] = field(default_factory=list)
-    attachments: list[JSON] = field(default_factory=list)
-    config_maps: list[JSON] = field(default_factory=list)
-    namespaces: list[JSON] = field(default_factory=list)
+    others: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    def of(self, kind: str) -> list[JSON]:
+        """The objects of a kind that makes no Pod."""
+        return [obj for obj in self.others if obj["kind"] == kind]
 
 
 def sort_documents(documents: Iterable[Document], *, namespace: str = "") -> Manifests:
@@ -89,12 +93,13 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     elif kind in TEMPLATES:
         pod = _pod(obj, TEMPLATES[kind], place=place, name=name, namespace=home)
         found.pods.append(PodManifest(place, kind, name, home, pod))
-    elif kind == "NetworkAttachmentDefinition":
-        found.attachments.append({**obj, "metadata": {**metadata, "namespace": home}})
     elif kind == "ConfigMap":
-        found.config_maps.append({**obj, "metadata": {**metadata, "namespace": metadata.get("namespace") or ""}})
+        # Without a namespace it is taken for one of the webhook's.
+        found.others.append({**obj, "metadata": {**metadata, "namespace": metadata.get("namespace") or ""}})
     elif kind == "Namespace":
-        found.namespaces.append({**obj, "metadata": metadata})
+        found.others.append({**obj, "metadata": metadata})
+    elif kind in _READ:
+        found.others.append({**obj, "metadata": {**metadata, "namespace": home}})
     else:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} makes no Pod; left out")
 

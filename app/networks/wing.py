@@ -8,6 +8,7 @@ WING = Wing(
     "networks",
     kinds={"webhook": "app.networks.permissions:ATTACHMENTS"},
     reviews="app.networks.permissions:REVIEWS",
+    parts="app.networks.build:review",
     permissions="app.networks.permissions:PERMISSIONS",
     settings={"webhook": "app.networks.settings:NetworksSettings"},
     checks=(

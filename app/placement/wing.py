@@ -6,6 +6,7 @@ from app.wiring import Wing
 
 WING = Wing(
     "placement",
+    parts="app.placement.build:review",
     permissions="app.placement.permissions:PERMISSIONS",
     settings={
         "webhook": "app.placement.settings:ConfinementSettings",

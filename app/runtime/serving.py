@@ -18,33 +18,22 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
-from app.admission.chain import Chain
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.metrics import create_series
+from app.admission.parts import Caches, Context, chains
 from app.admission.server import ReviewApp, health_app, make_server
 from app.certs.metrics import refresh
 from app.errors import BerthError
 from app.kube.metrics import create_watch_series
 from app.metrics import describe, exposition, publish
-from app.networks.attachments import Attachments
-from app.networks.checking import AttachmentCheck
-from app.networks.settings import NetworksSettings
-from app.networks.webhook import NetworksInjector
-from app.placement.namespaces import Namespaces
-from app.placement.settings import PlacementSettings
-from app.placement.webhook import PlacementInjector
+from app.registry import parts_of
 from app.runtime.events import Denials, finish, recorder
 from app.runtime.failures import first_of
 from app.runtime.review_log import ReviewLog, measure_lag
 from app.runtime.sources import Sources
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
-from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
-from app.tenancy.settings import AdminSettings
-from app.tenancy.webhook import TenantCheck
-from app.workloads.tenant_pods import TenantPodCheck
-from app.workloads.webhook import RuleCheck
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
@@ -74,20 +63,22 @@ class Serving:
         self._report = report
         self._stopping = False
         self._certificate = serving_certificate(settings)
-        self._sources = Sources(settings)
+        self._caches = Caches()
+        self._sources = Sources(settings, self._caches)
         # With manifests there is no cluster, so Events cannot be written.
         wanted = settings.events and settings.manifests is None
-        self._events = recorder("webhook", lambda: self._sources.client) if wanted else None
+        self._events = recorder("webhook", lambda: self._caches.client) if wanted else None
         self._log = ReviewLog(
             level=settings.log_level,
             denied=Denials(self._events) if self._events is not None else None,
             spans=spans,
         )
         create_series(WEBHOOKS)
-        create_watch_series(self._sources.kinds())
         describe("webhook")
+        endpoints = self._endpoints()
+        create_watch_series(tuple(one.resource.kind for one in self._caches.all))
         self._reviews = make_server(
-            ReviewApp(self._endpoints()),
+            ReviewApp(endpoints),
             context=self._certificate.context,
             # A review that began must be able to use up its deadline.
             grace_seconds=math.ceil(settings.deadline_seconds) + 2,
@@ -174,32 +165,7 @@ class Serving:
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings
-        networks, placed = settings_as(settings, NetworksSettings), settings_as(settings, PlacementSettings)
-        lookup = Attachments(
-            self._sources.attachments,
-            client=lambda: self._sources.client,
-            resource_name_keys=networks.resource_name_keys,
-        )
-        exempt = frozenset({"kube-system", settings.namespace})
-        namespaces = self._sources.namespaces
-        tenants = Namespaces(namespaces, client=lambda: self._sources.client) if namespaces is not None else None
-        chains = {
-            "mutate": Chain(
-                injectors=[
-                    NetworksInjector(lookup, switches=self._sources.switches, options=networks.networks_options),
-                    PlacementInjector(tenants, options=placed.placement),
-                ],
-                exempt_namespaces=exempt,
-            ),
-            "validate": Chain(
-                checks=[
-                    AttachmentCheck(networks.resource_name_keys),
-                    RuleCheck(placed.placement.policy),
-                    TenantPodCheck(tenants, placed.placement.policy),
-                    TenantCheck(admin_names=settings_as(settings, AdminSettings).admin_names),
-                ]
-            ),
-        }
+        parts = parts_of(Context(settings, settings.namespace, self._caches))
         return {
             f"/{name}": ReviewEndpoint(
                 name,
@@ -208,7 +174,7 @@ class Serving:
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,
             )
-            for name, chain in chains.items()
+            for name, chain in chains(parts, namespace=settings.namespace).items()
         }
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from app.admission.parts import Context, Parts
 from app.placement.settings import PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
-from app.tenancy.settings import TenantsSettings
+from app.tenancy.settings import AdminSettings, TenantsSettings
+from app.tenancy.webhook import TenantCheck
 
 
 def controller(context: ControllerContext) -> TenantsController:
@@ -20,3 +22,8 @@ def controller(context: ControllerContext) -> TenantsController:
         resync=context.settings.resync_seconds,
     )
     return TenantsController(context.client, options=options)
+
+
+def review(context: Context) -> Parts:
+    """The check of Tenants."""
+    return Parts(checks=(TenantCheck(settings_as(context.settings, AdminSettings).admin_names),))

@@ -59,6 +59,7 @@ WING = Wing(
             watches=("Tenant", "Node", "Namespace"),
         ),
     ),
+    parts="app.tenancy.build:review",
     permissions="app.tenancy.permissions:PERMISSIONS",
     settings={
         "webhook": "app.tenancy.settings:AdminSettings",

@@ -16,6 +16,7 @@ WING = Wing(
             watches=("Workload", "TenantWorkloadRule", "AdminWorkloadRule", "Pod"),
         ),
     ),
+    parts="app.workloads.build:review",
     permissions="app.workloads.permissions:PERMISSIONS",
     checks=("app.doctor.rules:Rules", "app.doctor.companions:Companions"),
 )

@@ -73,8 +73,8 @@ def test_attachments_and_config_maps_are_set_aside() -> None:
         {"kind": "ConfigMap", "metadata": {"name": "m"}},
         namespace="ns",
     )
-    assert found.attachments[0]["metadata"] == {"name": "n", "namespace": "ns"}
-    assert found.config_maps[0]["metadata"] == {"name": "m", "namespace": ""}
+    assert found.of("NetworkAttachmentDefinition")[0]["metadata"] == {"name": "n", "namespace": "ns"}
+    assert found.of("ConfigMap")[0]["metadata"] == {"name": "m", "namespace": ""}
 
 
 @pytest.mark.parametrize(

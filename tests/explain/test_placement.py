@@ -8,16 +8,14 @@ from app.explain.explaining import Explanation, Surroundings, explain
 from app.explain.manifests import sort_documents
 from app.explain.rendering import render
 from app.kube.documents import Document
-from app.networks.switches import Switches
-from app.networks.webhook import NetworksOptions
-from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
+from app.registry import settings_of
 
 
-async def explained(*objects: dict[str, Any], **surroundings: Any) -> Explanation:
+async def explained(*objects: dict[str, Any], **flags: Any) -> Explanation:
     documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
-    return await explain(
-        sort_documents(documents), Surroundings(NetworksOptions(), Switches(), "kube-system", **surroundings)
-    )
+    settings = settings_of("webhook").load({"confine_tenants": True, **flags}, environment=False)
+    return await explain(sort_documents(documents), Surroundings(settings, "kube-system"))
 
 
 def pod(namespace: str = "default", **annotations: str) -> dict[str, Any]:
@@ -55,8 +53,7 @@ async def test_the_name_of_a_tenants_namespace_confines_its_pods_too() -> None:
 
 
 async def test_the_labels_of_nodes_are_those_of_the_surroundings() -> None:
-    options = PlacementOptions(host_label="example.com/host")
-    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), placement=options))
+    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), host_label="example.com/host"))
     assert '"key": "example.com/host"' in shown
 
 

@@ -7,7 +7,11 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from app.admission.parts import Caches
 from app.errors import Transient
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.networks.control import ControlSwitches, text_of
+from app.networks.switches import CONFIG_MAP_NAME, Switches
 from app.registry import settings_of
 from app.runtime.sources import Sources
 from tests.kube.apiserver import ApiServer, config_map, eventually, parse_path, running, status, write_kubeconfig
@@ -31,12 +35,17 @@ async def test_a_role_that_may_only_get_config_maps_is_enough(tmp_path: Path, mo
     text = '{"features": {"enableHugePageDownApi": true}}'
     server.put(config_map("nri-control-switches", namespace="kube-system", **{"config.json": text}))
     kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.url)
-    sources = Sources(WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"}))
+    settings = WebhookSettings.load({"kubeconfig": str(kubeconfig), "namespace": "kube-system"})
+    caches = Caches()
+    store = caches.cache(CONFIG_MAPS, text_of, only=("kube-system", CONFIG_MAP_NAME))
+    caches.cache(NETWORK_ATTACHMENTS, lambda obj: obj)
+    switches = ControlSwitches(store, namespace="kube-system", initial=Switches())
+    sources = Sources(settings, caches)
     with pytest.raises(Transient):
-        sources.switches()
+        switches()
     try:
         async with running(sources.run()):
             await eventually(lambda: not sources.waiting())
-            assert sources.switches().hugepage_down_api
+            assert switches().hugepage_down_api
     finally:
         await server.stop()

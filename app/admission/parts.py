@@ -1,0 +1,104 @@
+"""The parts of reviews: what each wing puts into the chains, and the caches that these parts read.
+
+A wing asks for caches and does not know what fills them: a cluster, a directory of manifests, or objects read once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from app.admission.chain import Chain, Check, Injector
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.kube.store import Key, Store
+from app.settings.source import RoleSettings
+from app.wire import JSON
+
+EXEMPT = "kube-system"
+"""The namespace whose Pods are never changed, beside that of the webhook itself."""
+T = TypeVar("T")
+
+
+class Cached(NamedTuple):
+    """A cache: of all objects of a kind, or of `only` one (namespace and name)."""
+
+    resource: Resource
+    store: Store[Any]
+    only: Key | None
+
+
+class Caches:
+    """What the parts of reviews read of a cluster. `client` reads what no cache has; None where it cannot (yet)."""
+
+    def __init__(self) -> None:
+        self.all: list[Cached] = []
+        self.client: KubeClient | None = None
+
+    def cache(self, resource: Resource, project: Callable[[JSON], T | None], *, only: Key | None = None) -> Store[T]:
+        """A cache that is filled from now on, or when `fill` is called."""
+        store: Store[T] = Store(project if only is None else lambda obj: project(obj) if _key(obj) == only else None)
+        self.all.append(Cached(resource, store, only))
+        return store
+
+    async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
+        """Fill all caches once with what `read` finds for each."""
+        for cached in self.all:
+            replacement = cached.store.replacement()
+            async for obj in read(cached):
+                replacement.add(obj)
+            replacement.commit()
+            cached.store.mark_synced()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the parts of a wing are made with. `namespace` is that of the webhook."""
+
+    settings: RoleSettings
+    namespace: str
+    caches: Caches
+    shared: dict[object, Any] = field(default_factory=dict)
+
+    def once(self, make: Callable[[Context], T]) -> T:
+        """What `make` gives for this context. It is made for the first wing that asks, and shared with the others."""
+        if make not in self.shared:
+            self.shared[make] = make(self)
+        made: T = self.shared[make]
+        return made
+
+
+def no_problems() -> list[str]:
+    return []
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Injectors and checks of one wing. `problems` says what of the wing's own configuration is not used."""
+
+    injectors: tuple[Injector, ...] = ()
+    checks: tuple[Check, ...] = ()
+    problems: Callable[[], list[str]] = no_problems
+
+
+class Composer(Protocol):
+    """The function that a wing's descriptor names."""
+
+    def __call__(self, context: Context) -> Parts: ...
+
+
+def chains(parts: list[Parts], *, namespace: str) -> dict[str, Chain]:
+    """The chains by webhook, out of the parts of all wings in their order."""
+    return {
+        "mutate": Chain(
+            injectors=[one for part in parts for one in part.injectors],
+            exempt_namespaces=frozenset({EXEMPT, namespace}),
+        ),
+        "validate": Chain(checks=[one for part in parts for one in part.checks]),
+    }
+
+
+def _key(obj: JSON) -> Key:
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata.get("name") or ""

@@ -1,0 +1,32 @@
+"""Makes the parts of the wing that the descriptor names."""
+
+from __future__ import annotations
+
+from app.admission.parts import Context, Parts
+from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.networks.attachments import Attachments
+from app.networks.checking import AttachmentCheck
+from app.networks.control import ControlSwitches, text_of
+from app.networks.model import project
+from app.networks.settings import NetworksSettings
+from app.networks.switches import CONFIG_MAP_NAME
+from app.networks.webhook import NetworksInjector
+from app.settings.source import settings_as
+
+
+def review(context: Context) -> Parts:
+    """The injection of networks, and the check of attachments."""
+    settings, caches = settings_as(context.settings, NetworksSettings), context.caches
+    keys = settings.resource_name_keys
+    attachments = Attachments(
+        caches.cache(NETWORK_ATTACHMENTS, lambda obj: project(obj, keys)),
+        client=lambda: caches.client,
+        resource_name_keys=keys,
+    )
+    switches = ControlSwitches(
+        caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
+        namespace=context.namespace,
+        initial=settings.initial_switches,
+    )
+    injector = NetworksInjector(attachments, switches=switches, options=settings.networks_options)
+    return Parts((injector,), (AttachmentCheck(keys),), switches.problems)
