@@ -5,26 +5,28 @@ Runs the injectors that answer `/mutate`, over attachments, switches and namespa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
 
 from app.admission.chain import Plan
+from app.admission.parts import Cached, Caches, Context
 from app.admission.pods import pod_from
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.doctor.objects import plain
 from app.errors import Denied
-from app.networks.attachments import Attachments
-from app.networks.model import Attachment
-from app.networks.switches import Switches
-from app.networks.webhook import NetworksInjector, NetworksOptions
-from app.placement.model import DPU_OF_HOST, PlacementOptions
+from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS
+from app.kube.store import Key
+from app.networks.webhook import NetworksInjector
+from app.placement.model import DPU_OF_HOST
 from app.placement.namespaces import tenant_of
 from app.placement.webhook import PlacementInjector
+from app.registry import parts_of
+from app.settings.source import RoleSettings
 from app.wire import JSON, encode_json
 
 Want = Literal["resources", "information", "attachment", "refused", "placement"]
@@ -43,59 +45,45 @@ class Lack:
     text: str
 
 
-class Known:
-    """Attachments that exist, in the shape of the webhook's cache."""
+class Nearest:
+    """The attachment that was probably meant, "" where none comes near.
 
-    def __init__(self, attachments: Iterable[Attachment]) -> None:
-        self._attachments = {(one.namespace, one.name): one for one in attachments}
-        self._like = lru_cache(maxsize=1024)(self._nearest)
+    Many Pods miss the same one, and to look takes a hundredth of a second where there are many.
+    """
 
-    def get(self, namespace: str, name: str) -> Attachment | None:
-        return self._attachments.get((namespace, name))
-
-    def like(self, namespace: str, name: str) -> str:
-        """The attachment that was probably meant, "" where none comes near.
-
-        Many Pods miss the same one, and to look takes a hundredth of a second where there are many.
-        """
-        return self._like(namespace, name)
+    def __init__(self, known: Callable[[], Iterable[Key]]) -> None:
+        self._known = known
+        self.to = lru_cache(maxsize=1024)(self._nearest)
 
     def _nearest(self, namespace: str, name: str) -> str:
-        names = [found for where, found in self._attachments if where == namespace]
-        if close := get_close_matches(name, names, n=1):
+        keys = list(self._known())
+        if close := get_close_matches(name, [found for where, found in keys if where == namespace], n=1):
             return f"{namespace}/{close[0]}"
-        return next((f"{where}/{found}" for where, found in self._attachments if found == name), "")
-
-
-class Tenants:
-    """Whose the namespaces are, in the shape of the webhook's cache."""
-
-    def __init__(self, namespaces: Mapping[str, JSON]) -> None:
-        self._namespaces = namespaces
-
-    def cached(self, namespace: str) -> str:
-        return tenant_of(self._namespaces.get(namespace) or {"metadata": {"name": namespace}})
-
-    async def find(self, namespace: str) -> str:
-        return self.cached(namespace)
+        return next((f"{where}/{found}" for where, found in keys if found == name), "")
 
 
 class Planner:
-    """`lacks` is what one Pod lacks, by each injector for itself: an opt-out of one is none of the other."""
+    """What one Pod lacks, by each injector for itself: an opt-out of one does not concern the other.
 
-    def __init__(
-        self,
-        known: Known,
-        tenants: Tenants,
-        *,
-        switches: Switches,
-        options: NetworksOptions,
-        placement: PlacementOptions,
-    ) -> None:
-        lookup = Attachments(known, client=lambda: None, resource_name_keys=options.resource_name_keys)
-        self._known, self._tenants = known, tenants
-        self._networks = NetworksInjector(lookup, switches=lambda: switches, options=options)
-        self._placement = PlacementInjector(tenants, options=placement)
+    `namespaces` are those of the cluster by name.
+    """
+
+    def __init__(self, settings: RoleSettings, *, namespace: str, namespaces: Mapping[str, JSON]) -> None:
+        self._caches = Caches()
+        # A Pod that is not confined is found even where the webhook does not confine Pods.
+        confining = settings.model_copy(update={"confine_tenants": True})
+        parts = parts_of(Context(confining, namespace, self._caches))
+        injectors = {injector.name: injector for part in parts for injector in part.injectors}
+        self._networks = cast("NetworksInjector", injectors[NetworksInjector.name])
+        self._placement = injectors[PlacementInjector.name]
+        self._namespaces = namespaces
+        stores = {one.resource: one.store for one in self._caches.all}
+        self._tenants = stores[NAMESPACES]
+        self._nearest = Nearest(stores[NETWORK_ATTACHMENTS].keys)
+
+    async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
+        """Fill the caches of the injectors with what `read` finds for each."""
+        await self._caches.fill(read)
 
     async def networks(self, pod: JSON) -> list[Lack]:
         """What the Pod's networks need and it has not."""
@@ -119,7 +107,11 @@ class Planner:
         """The node affinity that keeps the Pod where it belongs, and that it has not."""
         metadata = pod["metadata"]
         annotations = metadata.get("annotations") or {}
-        if _of_node(metadata) or (DPU_OF_HOST not in annotations and not self._tenants.cached(metadata["namespace"])):
+        namespace = self._namespaces.get(metadata["namespace"])
+        if namespace is None:  # it is newer than the list of namespaces
+            namespace = {"metadata": {"name": metadata["namespace"]}}
+            self._tenants.upsert(namespace)
+        if _of_node(metadata) or (DPU_OF_HOST not in annotations and not tenant_of(namespace)):
             return []
         # The scheduler has named the node by now; who creates a Pod must not.
         spec = {key: value for key, value in (pod.get("spec") or {}).items() if key != "nodeName"}
@@ -143,7 +135,7 @@ class Planner:
             return Lack("refused", plain(denial))
         key = str(denial).partition("'")[2].partition("'")[0]
         namespace, _, name = key.partition("/")
-        like = self._known.like(namespace, name)
+        like = self._nearest.to(namespace, name)
         return Lack("attachment", f"{key}{f' (there is {like})' if like else ''}")
 
 

@@ -5,26 +5,24 @@ Pods are read page by page and told by who made them, so that a large cluster co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
+from app.admission.parts import Cached
 from app.doctor.cluster import Cluster
 from app.doctor.deployed_settings import webhook_settings
 from app.doctor.grouping import Group, finding_of
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import created, labels, namespace_labels, several
 from app.doctor.owners import Owner, edit, owner_of
-from app.doctor.planning import Known, Lack, Planner, Tenants
+from app.doctor.planning import Lack, Planner
 from app.doctor.running import unchecked
-from app.doctor.switches import switches_of
 from app.doctor.templates import denied
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError
-from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
+from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PODS
 from app.kube.selectors import label_selector_from_json
-from app.networks.model import project
-from app.networks.settings import NetworksSettings
-from app.placement.settings import ConfinementSettings, PlacementSettings
+from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
@@ -78,22 +76,29 @@ class Pods:
         return findings
 
     async def _planner(self, cluster: Cluster) -> tuple[Planner, dict[str, JSON]]:
-        settings = await webhook_settings(cluster, NetworksSettings)
-        keys = settings.resource_name_keys
-        try:
-            known = Known([project(obj, keys) async for obj in cluster.paged(NETWORK_ATTACHMENTS)])
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            known = Known(())
+        settings = await webhook_settings(cluster, ConfinementSettings)
         namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.listed(NAMESPACES) or ()}
-        planner = Planner(
-            known,
-            Tenants(namespaces),
-            switches=await switches_of(cluster),
-            options=settings.networks_options,
-            placement=(await webhook_settings(cluster, PlacementSettings)).placement,
-        )
+        planner = Planner(settings, namespace=cluster.namespace, namespaces=namespaces)
+
+        async def read(cached: Cached) -> AsyncIterator[JSON]:
+            resource, _, only = cached
+            if only is not None:
+                found = await cluster.get(resource, only[1], namespace=only[0])
+                listed = [] if found is None else [found]
+            elif resource == NAMESPACES:
+                listed = list(namespaces.values())
+            else:
+                listed = []
+                try:
+                    async for obj in cluster.paged(resource):
+                        yield obj
+                except ApiError as error:
+                    if not error.not_found:
+                        raise
+            for obj in listed:
+                yield obj
+
+        await planner.fill(read)
         return planner, namespaces
 
     async def _denied(

@@ -9,10 +9,9 @@ import pytest
 import pytest_asyncio
 
 from app.doctor.model import Finding, Severity
-from app.doctor.planning import Known
+from app.doctor.planning import Nearest
 from app.doctor.pods import Pods
 from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, REPLICA_SETS
-from app.networks.model import Attachment
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from tests.doctor.patient import HOME, JSON, NETWORKS, Patient
 
@@ -134,7 +133,7 @@ async def test_an_attachment_that_does_not_exist(patient: Patient) -> None:
     [("a", "frnt", "a/front"), ("b", "front", "a/front"), ("b", "other", "")],
 )
 def test_the_attachment_that_was_meant(namespace: str, name: str, expected: str) -> None:
-    assert Known([Attachment("a", "front")]).like(namespace, name) == expected
+    assert Nearest(lambda: [("a", "front")]).to(namespace, name) == expected
 
 
 def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -145,8 +144,8 @@ def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch)
         return names[:n]
 
     monkeypatch.setattr("app.doctor.planning.get_close_matches", near)
-    known = Known([Attachment("a", "front")])
-    assert {known.like("a", "frnt") for _ in range(5)} == {"a/front"}
+    nearest = Nearest(lambda: [("a", "front")])
+    assert {nearest.to("a", "frnt") for _ in range(5)} == {"a/front"}
     assert asked == ["frnt"]
 
 
