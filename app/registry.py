@@ -9,19 +9,23 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from app.certs.wing import WING as CERTS
-from app.networks.wing import WING as NETWORKS
-from app.placement.wing import WING as PLACEMENT
-from app.tenancy.wing import WING as TENANCY
 from app.wiring import Cluster, Permission, ReviewRule, Role, Wing, resolve
-from app.workloads.wing import WING as WORKLOADS
 
 if TYPE_CHECKING:
     from app.admission.parts import Context, Parts
     from app.kube.resources import Resource
     from app.settings.source import RoleSettings
 
-WINGS: tuple[Wing, ...] = (NETWORKS, PLACEMENT, WORKLOADS, TENANCY, CERTS)
+WINGS: tuple[Wing, ...] = tuple(
+    resolve(f"app.{name}.wing:WING")
+    for name in (
+        "networks",
+        "placement",
+        "workloads",
+        "tenancy",
+        "certs",
+    )
+)
 
 CONTROLLER_LEASE = "berth-controller"
 

@@ -73,8 +73,8 @@ class Wing:
     `kinds`, `reviews`, `parts` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster
     that defines them, to a tuple of `ReviewRule`, to the function that makes its parts of reviews
     (`app.admission.parts.Composer`), to its `Permissions`. `settings` are references to what it adds to the
-    settings of roles, by role, `checks` to classes of checks of `berth doctor`. `roles` are those that exist for this
-    wing alone.
+    settings of roles, by role, `checks` to classes of checks of `berth doctor`. `metrics` are modules with metrics,
+    each with the roles that set them. `roles` are those that exist for this wing alone.
     """
 
     name: str
@@ -85,6 +85,7 @@ class Wing:
     permissions: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
 
 
@@ -92,8 +93,9 @@ class Wing:
 class Role:
     """A process of Berth that runs until it is stopped.
 
-    `command` are the words that start it, `settings` and `run` are references (`"module:name"`): the class of its
-    settings, and the function that runs a role with such settings and returns the exit status. `ignored` are flags of
+    `command` are the words that start it. `settings`, `build` and `run` are references (`"module:name"`): the class of
+    its settings; the function that makes its work of a client and such settings; for a role that is started in its own
+    way, the function that runs it with such settings and returns the exit status. `ignored` are flags of
     a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be defined where it runs,
     `lease` the Lease that it works by.
 
@@ -104,9 +106,10 @@ class Role:
     name: str
     command: tuple[str, ...]
     settings: str
-    run: str
     summary: str
     examples: tuple[str, ...]
+    build: str = ""
+    run: str = ""
     notes: str = ""
     ignored: tuple[str, ...] = ()
     needs: Cluster | None = None

@@ -24,4 +24,9 @@ annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke a
     },
 )
 
-WING = Wing("certs", permissions="app.certs.permissions:PERMISSIONS", roles=(CERTIFICATES,))
+WING = Wing(
+    "certs",
+    permissions="app.certs.permissions:PERMISSIONS",
+    metrics={"app.certs.metrics": ("webhook", "gateway", "agent")},
+    roles=(CERTIFICATES,),
+)

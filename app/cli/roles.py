@@ -46,7 +46,11 @@ class RoleCommand(PanelCommand):
     def invoke(self, ctx: Any) -> int:
         """Run the role with what flags, environment and defaults say. Raises UsageError for what is wrong there."""
         settings = settings_of(self.role.name).load(given(self.role, ctx.params))
-        return cast("int", resolve(self.role.run)(settings))
+        if self.role.run:
+            return cast("int", resolve(self.role.run)(settings))
+        from app.runtime.background import run_role  # noqa: PLC0415  with it comes the client
+
+        return run_role(self.role, settings)
 
 
 def given(role: Role, values: dict[str, Any]) -> dict[str, object]:

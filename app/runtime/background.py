@@ -7,17 +7,22 @@ import os
 import socket
 import sys
 import uuid
+from typing import cast
 
 import structlog
 import uvloop
 
 from app import logs
+from app.kube.client import KubeClient
+from app.kube.transport import connect
 from app.metrics import describe
 from app.runtime.descriptors import raise_limit
-from app.runtime.manager import Manager, Runnable
+from app.runtime.manager import Connected, LeaderElected, Manager, Runnable
 from app.runtime.stopping import until_signal
 from app.serving.listening import address, listen
-from app.settings.source import RoleSettings
+from app.settings.reconciling import ReconcilingSettings
+from app.settings.source import RoleSettings, settings_as
+from app.wiring import Role, resolve
 
 _log = structlog.get_logger(__name__)
 
@@ -37,6 +42,26 @@ def run_background(runnable: Runnable, settings: RoleSettings, *, role: str) -> 
     finally:
         sys.stderr.flush()
     return 0
+
+
+def run_role(role: Role, settings: RoleSettings) -> int:
+    """Run the work that a wing makes; with a Lease, while this process holds it in the namespace of its settings."""
+    logs.configure(settings.log_level)
+    make = resolve(role.build)
+
+    def built(client: KubeClient) -> Runnable:
+        if not role.lease:
+            return cast("Runnable", make(client, settings))
+        return LeaderElected(
+            lambda fenced: make(fenced, settings),
+            client=client,
+            namespace=settings_as(settings, ReconcilingSettings).namespace,
+            lease=role.lease,
+            identity=identity(),
+        )
+
+    connected = Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), built)
+    return run_background(connected, settings, role=role.name)
 
 
 def identity() -> str:

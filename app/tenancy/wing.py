@@ -67,5 +67,6 @@ WING = Wing(
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
     checks=("app.doctor.tenants:Tenants",),
+    metrics={"app.tenancy.agent.metrics": ("agent",), "app.tenancy.gateway.metrics": ("gateway",)},
     roles=(GATEWAY, AGENT),
 )

@@ -1,7 +1,7 @@
 """Lists all metrics of Berth, with their labels and the roles that set them.
 
-Reads each `metrics.py` of the product and counts nothing. For the reference and for tests: a role exposes the names of
-all metrics that its process happens to import, but only the series that it sets itself.
+Reads the modules that the registry names and counts nothing. For the reference and for tests: a role exposes the names
+of all metrics that its process happens to import, but only the series that it sets itself.
 """
 
 from __future__ import annotations
@@ -9,21 +9,18 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from prometheus_client import REGISTRY
 from prometheus_client.metrics import MetricWrapperBase
 
-from app.registry import BY_NAME
+from app.registry import BY_NAME, WINGS
 
 _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "app.metrics": tuple(BY_NAME),
     "app.kube.metrics": tuple(BY_NAME),
     "app.admission.metrics": ("webhook",),
-    "app.certs.metrics": ("webhook", "gateway", "agent"),
-    "app.tenancy.agent.metrics": ("agent",),
-    "app.tenancy.gateway.metrics": ("gateway",),
+    **{module: roles for wing in WINGS for module, roles in wing.metrics.items()},
 }
 _RECONCILING = ("controller", "agent", "certificates")
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
@@ -36,9 +33,6 @@ _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
     "queue_depth": _RECONCILING,
 }
 """Where a metric has other roles than its module."""
-
-
-_ROOT = Path(__file__).parents[2]
 
 
 class Described(NamedTuple):
@@ -58,14 +52,13 @@ WORKER_RESTARTS = Described(
 
 
 def catalog() -> list[Described]:
-    """All metrics, sorted. Raises KeyError for a module whose roles are not told here."""
+    """All metrics, sorted."""
     found = [WORKER_RESTARTS]
-    for path in sorted(_ROOT.glob("app/**/metrics.py")):
-        module = ".".join(path.relative_to(_ROOT).with_suffix("").parts)
+    for module, roles_of_module in _ROLES_OF_MODULE.items():
         for metric in _metrics_of(vars(importlib.import_module(module))):
             [described] = metric.describe()
             name = f"{described.name}_total" if described.type == "counter" else described.name
-            roles = _ROLES_OF_METRIC.get(name) or _ROLES_OF_MODULE[module]
+            roles = _ROLES_OF_METRIC.get(name) or roles_of_module
             # The client library has no public attribute for the names of labels.
             labels = tuple(metric._labelnames)  # noqa: SLF001
             found.append(Described(name, described.type, labels, described.documentation, roles))
