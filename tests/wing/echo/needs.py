@@ -1,0 +1,17 @@
+"""What the wing needs at an API server: kinds, reviews and permissions."""
+
+from __future__ import annotations
+
+from app.kube.resources import Resource
+from app.wiring import READ, Permission, Permissions, ReviewRule
+
+ECHOES = Resource("echo.example.com", "v1", "echoes", "Echo")
+KINDS = (ECHOES,)
+REVIEWS = (ReviewRule("validate", ECHOES.group, ECHOES.version, (ECHOES.plural,)),)
+PERMISSIONS: Permissions = {
+    "controller": (
+        Permission("cluster", ECHOES.group, (ECHOES.plural,), READ),
+        Permission("cluster", ECHOES.group, (f"{ECHOES.plural}/status",), ("patch",)),
+    ),
+    "echoer": (Permission("cluster", ECHOES.group, (ECHOES.plural,), READ),),
+}
