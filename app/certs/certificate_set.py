@@ -32,6 +32,7 @@ from app.certs.issuing import (
     issue_serving,
 )
 from app.errors import UsageError
+from app.serving.pair import belongs
 
 AUTHORITY = "ca"
 SERVING = "tls"
@@ -131,7 +132,7 @@ def load(files: Files, stem: str) -> Issued:
         raise UsageError(f"{stem}.crt holds no certificate")
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise UsageError(f"{stem}.key is neither an ECDSA nor an RSA key")
-    if key.public_key() != certificates[0].public_key():
+    if not belongs(key, certificates[0]):
         raise UsageError(f"{stem}.key does not belong to {stem}.crt")
     return Issued(certificates[0], key, tuple(certificates[1:]))
 

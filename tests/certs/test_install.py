@@ -18,7 +18,7 @@ from app.certs.registration import Installation
 from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
-from app.serving.tls import Pair
+from app.serving.pair import Pair
 from tests.patience import PATIENCE
 
 NAME = "network-resources-injector"

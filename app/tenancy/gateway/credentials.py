@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
-from cryptography import x509
 
 from app.errors import UsageError
+from app.serving.pair import read_certificates
 from app.serving.tls import ServingCertificate, fault
 from app.serving.tls_options import server_context
 from app.tenancy.gateway.identity import independent_authorities
@@ -90,8 +90,5 @@ def _authorities(path: Path | None) -> bytes | None:
     if path is None:
         return None
     pem = path.read_bytes()
-    try:
-        x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
-        raise ValueError(f"{path}: no PEM certificate: {error}") from error
+    read_certificates(pem, source=path)
     return pem
