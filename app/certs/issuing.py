@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -28,7 +29,7 @@ CLOCK_SKEW = timedelta(minutes=5)
 """How far a certificate's validity starts in the past: the verifier's clock may be behind ours."""
 
 _DNS = re.compile(r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
+COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +37,26 @@ class Issued:
     """A certificate, its private key, and what a server sends after it (`chain`) so that old trust still reaches it."""
 
     certificate: x509.Certificate
-    key: PrivateKey
+    key: PrivateKey = field(repr=False, compare=False)  # of the certificate
     chain: tuple[x509.Certificate, ...] = ()
+    source: tuple[bytes, bytes] = field(default=(b"", b""), repr=False, compare=False)
+    """The PEM texts that it was read from, if any: they are written again as they were."""
 
     @property
     def certificate_pem(self) -> bytes:
         """The certificate followed by its chain."""
-        return b"".join(encode_certificate(certificate) for certificate in (self.certificate, *self.chain))
+        return self.source[0] or b"".join(map(encode_certificate, (self.certificate, *self.chain)))
 
     @property
     def key_pem(self) -> bytes:
         """The private key, PKCS #8, not encrypted."""
-        return self.key.private_bytes(
+        return self.source[1] or self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
+
+    def with_chain(self, chain: Iterable[x509.Certificate]) -> Issued:
+        """The same certificate and key, to be sent with this chain."""
+        return Issued(self.certificate, self.key, tuple(chain), (b"", self.source[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +71,15 @@ class Names:
         """The most telling name that fits into a common name; verifiers read the SANs alone."""
         in_cluster = [name for name in self.dns if name.endswith(".svc")]
         candidates = [*in_cluster, *self.dns, *map(str, self.addresses)]
-        return next((name for name in candidates if len(name) <= _COMMON_NAME_LIMIT), "berth")
+        return next((name for name in candidates if len(name) <= COMMON_NAME_LIMIT), "berth")
+
+    def joined(self, certificate: x509.Certificate) -> Names:
+        """These, and the names of the certificate."""
+        others = alternatives_of(certificate) or x509.SubjectAlternativeName([])
+        return serving_names(
+            dns=[*self.dns, *others.get_values_for_type(x509.DNSName)],
+            addresses=[*map(str, self.addresses), *map(str, others.get_values_for_type(x509.IPAddress))],
+        )
 
 
 def serving_names(
@@ -124,6 +139,7 @@ def issue_client(
     *,
     common_name: str,
     organizations: Sequence[str] = (),
+    dns: Sequence[str] = (),
     now: datetime,
     days: int,
     algorithm: Algorithm = "ecdsa",
@@ -132,7 +148,7 @@ def issue_client(
     return issue_leaf(
         authority,
         subject=_subject(common_name, organizations),
-        alternatives=None,
+        alternatives=x509.SubjectAlternativeName(map(x509.DNSName, dns)) if dns else None,
         usage=ExtendedKeyUsageOID.CLIENT_AUTH,
         span=_span(now, days),
         algorithm=algorithm,
@@ -178,18 +194,30 @@ def bridge(old: Issued, new: Issued) -> x509.Certificate:
     return builder.sign(old.key, hashes.SHA256())
 
 
+def alternatives_of(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return None
+
+
 def names_of(certificate: x509.Certificate) -> list[str]:
     """Its SANs that are DNS names or IP addresses, as text, in order."""
-    try:
-        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return []
-    return [str(name.value) for name in alternatives if isinstance(name, x509.DNSName | x509.IPAddress)]
+    found = alternatives_of(certificate) or ()
+    return [str(name.value) for name in found if isinstance(name, x509.DNSName | x509.IPAddress)]
 
 
 def answers_to(certificate: x509.Certificate, names: Names) -> bool:
     """Whether the certificate carries every one of `names`."""
     return {*names.dns, *map(str, names.addresses)} <= set(names_of(certificate))
+
+
+def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 def algorithm_of(key: PrivateKey) -> Algorithm:

@@ -11,8 +11,9 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, make, renew
+from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.files import read_files, write_files
+from app.certs.folder import make, renew
 from app.certs.issuing import Algorithm, serving_names
 from app.certs.showing import describe, render, stamp
 from app.certs.wing import CERTIFICATES

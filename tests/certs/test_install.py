@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load, make
+from app.certs.certificate_set import load
+from app.certs.folder import make
 from app.certs.install import install
 from app.certs.issuing import serving_names
 from app.certs.registration import Installation

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.certificate_set import make
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.cli.roles import settings_of
 from app.registry import ROLES

@@ -44,7 +44,7 @@ async def certify(client: KubeClient, *, options: AuthorityOptions, directory: P
     before = {name: await read_secret(client, name, namespace=options.namespace) for name in _CERTIFICATES}
     made = await ensure_authority(client, now=now, options=options)
     after = {
-        CA_SECRET: made.authority.issued.certificate_pem,
+        CA_SECRET: made.authority.authority.certificate_pem,
         SERVING_SECRET: made.serving["tls.crt"],
         ADMIN_SECRET: made.admin["admin.crt"],
     }
