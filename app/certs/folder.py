@@ -11,7 +11,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, renewal_due
-from app.certs.issuing import CLOCK_SKEW, Algorithm, Issued, Names, algorithm_of, alternatives_of, issue_leaf
+from app.certs.issuing import CLOCK_SKEW, Algorithm, Issued, Names, algorithm_of, extension_of, issue_leaf
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, serving_leaf
 from app.errors import UsageError
 
@@ -87,15 +87,12 @@ def _check(held: CertificateSet, *, but: Iterable[str] = ()) -> None:
 
 def _again(old: Issued) -> Callable[[Issued, Issued | None, datetime], Issued]:
     """The same subject, names, usage, algorithm and length of life, with a new key."""
-    try:
-        usage = next(iter(old.certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value))
-    except x509.ExtensionNotFound:
-        usage = ExtendedKeyUsageOID.SERVER_AUTH
+    usages = extension_of(old.certificate, x509.ExtendedKeyUsage) or [ExtendedKeyUsageOID.SERVER_AUTH]
     return lambda authority, _, now: issue_leaf(
         authority,
         subject=old.certificate.subject,
-        alternatives=alternatives_of(old.certificate),
-        usage=usage,
+        alternatives=extension_of(old.certificate, x509.SubjectAlternativeName),
+        usage=next(iter(usages)),
         span=(now - CLOCK_SKEW, now + timedelta(days=_days(old.certificate))),
         algorithm=algorithm_of(old.key),
     )

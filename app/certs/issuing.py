@@ -12,10 +12,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, TypeVar
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -23,6 +23,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from app.errors import UsageError
 
 Algorithm = Literal["ecdsa", "rsa"]
+_Extension = TypeVar("_Extension", bound=x509.ExtensionType)
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 CLOCK_SKEW = timedelta(minutes=5)
@@ -75,7 +76,7 @@ class Names:
 
     def joined(self, certificate: x509.Certificate) -> Names:
         """These, and the names of the certificate."""
-        others = alternatives_of(certificate) or x509.SubjectAlternativeName([])
+        others = extension_of(certificate, x509.SubjectAlternativeName) or x509.SubjectAlternativeName([])
         return serving_names(
             dns=[*self.dns, *others.get_values_for_type(x509.DNSName)],
             addresses=[*map(str, self.addresses), *map(str, others.get_values_for_type(x509.IPAddress))],
@@ -113,8 +114,7 @@ def issue_authority(*, common_name: str, now: datetime, days: int, algorithm: Al
     key = _new_key(algorithm)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     subject = _subject(f"{common_name} {identifier.digest.hex()[:8]}")
-    builder = _builder(subject, subject, key, *_span(now, days))
-    return Issued(_as_authority(builder).sign(key, hashes.SHA256()), key)
+    return Issued(_sign(None, key, subject, _span(now, days), _key_usage(authority=True)), key)
 
 
 def issue_serving(
@@ -165,20 +165,10 @@ def issue_leaf(
     algorithm: Algorithm,
 ) -> Issued:
     """An end-entity certificate with a key of its own, clipped to the CA's validity; carries the CA's chain."""
-    key = _new_key(algorithm)
-    start = max(span[0], authority.certificate.not_valid_before_utc)
-    end = min(span[1], authority.certificate.not_valid_after_utc)
-    if end <= start:
-        raise UsageError(f"the CA {common_name_of(authority.certificate)!r} is not valid at that time; renew it first")
-    builder = _builder(subject, authority.certificate.subject, key, start, end)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     # RSA key exchange (TLS 1.2) enciphers with the certificate's key; ECDSA keys only sign.
-    builder = builder.add_extension(_key_usage(enciphers=algorithm == "rsa"), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-    builder = builder.add_extension(_issuer_identifier(authority), critical=False)
-    if alternatives is not None:
-        builder = builder.add_extension(alternatives, critical=False)
-    return Issued(builder.sign(authority.key, hashes.SHA256()), key, authority.chain)
+    key, extensions = _new_key(algorithm), [x509.ExtendedKeyUsage([usage]), *filter(None, [alternatives])]
+    certificate = _sign(authority, key, subject, span, _key_usage(enciphers=algorithm == "rsa"), *extensions)
+    return Issued(certificate, key, authority.chain)
 
 
 def bridge(old: Issued, new: Issued) -> x509.Certificate:
@@ -187,23 +177,21 @@ def bridge(old: Issued, new: Issued) -> x509.Certificate:
     Sent along with certificates of the new CA, it lets a client that still trusts the old one alone verify them,
     so the order in which servers and caBundles change does not matter.
     """
-    start = max(old.certificate.not_valid_before_utc, new.certificate.not_valid_before_utc)
-    end = min(old.certificate.not_valid_after_utc, new.certificate.not_valid_after_utc)
-    builder = _builder(new.certificate.subject, old.certificate.subject, new.key, start, end)
-    builder = _as_authority(builder).add_extension(_issuer_identifier(old), critical=False)
-    return builder.sign(old.key, hashes.SHA256())
+    made = new.certificate
+    span = (made.not_valid_before_utc, made.not_valid_after_utc)
+    return _sign(old, new.key, made.subject, span, _key_usage(authority=True))
 
 
-def alternatives_of(certificate: x509.Certificate) -> x509.SubjectAlternativeName | None:
+def extension_of(certificate: x509.Certificate, kind: type[_Extension]) -> _Extension | None:
     try:
-        return certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        return certificate.extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:
         return None
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
     """Its SANs that are DNS names or IP addresses, as text, in order."""
-    found = alternatives_of(certificate) or ()
+    found = extension_of(certificate, x509.SubjectAlternativeName) or ()
     return [str(name.value) for name in found if isinstance(name, x509.DNSName | x509.IPAddress)]
 
 
@@ -215,7 +203,7 @@ def answers_to(certificate: x509.Certificate, names: Names) -> bool:
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
     try:
         certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature):
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
         return False
     return True
 
@@ -261,31 +249,39 @@ def _span(now: datetime, days: int) -> tuple[datetime, datetime]:
         raise UsageError(f"{days} days from now is past the calendar's end") from error
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: PrivateKey, start: datetime, end: datetime
-) -> x509.CertificateBuilder:
-    return (
+def _sign(
+    authority: Issued | None,
+    key: PrivateKey,
+    subject: x509.Name,
+    span: tuple[datetime, datetime],
+    usage: x509.KeyUsage,
+    *extensions: x509.ExtensionType,
+) -> x509.Certificate:
+    """A certificate of `key`, clipped to the validity of `authority`; signed by itself where there is none."""
+    start, end = span
+    if authority is not None:
+        issuer = authority.certificate
+        start, end = max(start, issuer.not_valid_before_utc), min(end, issuer.not_valid_after_utc)
+        if end <= start:
+            raise UsageError(f"the CA {common_name_of(issuer)!r} is not valid at that time; renew it first")
+        identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        extensions += (x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),)
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
+        .issuer_name(subject if authority is None else authority.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        # No path length: a bridge stands between an old CA and the leaf of the new one.
+        .add_extension(x509.BasicConstraints(ca=usage.key_cert_sign, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
     )
-
-
-def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
-    # No path length: a bridge stands between an old CA and the leaf of the new one.
-    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).add_extension(
-        _key_usage(authority=True), critical=True
-    )
-
-
-def _issuer_identifier(authority: Issued) -> x509.AuthorityKeyIdentifier:
-    extension = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(extension.value)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(key if authority is None else authority.key, hashes.SHA256())
 
 
 def _key_usage(*, authority: bool = False, enciphers: bool = False) -> x509.KeyUsage:

@@ -7,7 +7,6 @@ replica sees the same one, and a restart changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -16,9 +15,7 @@ from cryptography import x509
 from app.certs.bundles import fingerprint
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_NAME, SERVING, CertificateSet
 from app.certs.issuing import CLOCK_SKEW, common_name_of
-
-Keeps = Callable[[x509.Certificate], bool]
-"""Whether a CA that is trusted already stays trusted."""
+from app.certs.patching import Keeps
 
 REVOKED = "berth.dev/revoked"
 """Annotation on the Secret, by the certificates role: "pending" while a CA made for `revoke` waits to be the only one;

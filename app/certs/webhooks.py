@@ -18,11 +18,10 @@ import structlog
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, renewal_due
 from app.certs.controller import Kept
 from app.certs.issuing import serving_names
-from app.certs.patching import CONFIGURATIONS, ServiceName, trust, trusting
+from app.certs.patching import CONFIGURATIONS, Keeps, ServiceName, trust, trusting
 from app.certs.revocation import (
     PENDING,
     REVOKED,
-    Keeps,
     alone,
     handed_over,
     is_alone,

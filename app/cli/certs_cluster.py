@@ -17,10 +17,10 @@ from app.certs.install import Installed
 from app.certs.install import install as install_once
 from app.certs.patching import Patched, ServiceName, patch_bundle
 from app.certs.registration import FailurePolicy, Installation
-from app.certs.showing import stamp
 from app.certs.unregistering import unregister as unregister_all
 from app.cli.options import paragraphs
 from app.errors import Transient, UsageError
+from app.wire import stamp
 
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient

@@ -21,6 +21,7 @@ import structlog
 
 from app.errors import UsageError
 from app.serving.pair import Pair
+from app.wire import stamp
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
@@ -72,9 +73,9 @@ class ServingCertificate:
             return self._problem
         now, leaf = self._now(), self._served.leaf
         if now >= leaf.not_valid_after_utc:
-            return f"certificate {self._cert_file} expired at {leaf.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+            return f"certificate {self._cert_file} expired at {stamp(leaf.not_valid_after_utc)}"
         if now < leaf.not_valid_before_utc:
-            return f"certificate {self._cert_file} is valid only from {leaf.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
+            return f"certificate {self._cert_file} is valid only from {stamp(leaf.not_valid_before_utc)}"
         return ""
 
     def look(self) -> None:

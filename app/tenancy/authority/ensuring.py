@@ -15,7 +15,7 @@ from cryptography import x509
 
 from app.certs.bundles import overlap, parse_bundle
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
-from app.certs.issuing import Issued, serving_names
+from app.certs.issuing import Issued, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
 from app.certs.secrets import StoredFiles, read_secret, write_secret
 from app.errors import UsageError
@@ -29,7 +29,8 @@ SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
 ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
-_SECRETS = {AUTHORITY: CA_SECRET, SERVING: SERVING_SECRET, "admin": ADMIN_SECRET}
+_ADMIN = "admin"
+_SECRETS = {AUTHORITY: CA_SECRET, SERVING: SERVING_SECRET, _ADMIN: ADMIN_SECRET}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,29 +86,17 @@ async def ensure_authority(
         addresses=("127.0.0.1", "::1", *options.addresses),
     )
     # Replicas and commands may each know names of their own; joined, they do not take turns in dropping the others'.
-    leaves = {
-        SERVING: serving_leaf(names, days=options.days, joined=True),
-        "admin": client_leaf(options.admin_name, days=options.days),
-    }
-    renewed: list[str] = []
-
-    async def attempt() -> GatewayCertificates:
-        held = await _ensure_ca(client, options, now=now, renewed=renewed)
-        files = {}
-        for stem, leaf in leaves.items():
-            secret = await read_secret(client, _SECRETS[stem], namespace=options.namespace)
-            pair, files[stem] = await _ensure_leaf(client, secret, stem, leaf, held, now=now, renewed=renewed)
-            held = replace(held, pairs={**held.pairs, stem: pair})
-        return GatewayCertificates(held, files[SERVING], files["admin"], tuple(dict.fromkeys(renewed)))
-
-    return await until_no_conflict(attempt, sleep=sleep)
+    serving = serving_leaf(names, days=options.days, joined=True)
+    admin = client_leaf(options.admin_name, days=options.days)
+    ensuring = _Ensuring(client, options, now)
+    return await until_no_conflict(lambda: ensuring.all(serving, admin), sleep=sleep)
 
 
 async def ensure_signing(
     client: KubeClient, *, now: datetime, options: AuthorityOptions = _DEFAULTS, sleep: Sleep = asyncio.sleep
 ) -> CertificateSet:
     """The CA alone, created or renewed where it must be; raises as `ensure_authority`."""
-    return await until_no_conflict(lambda: _ensure_ca(client, options, now=now, renewed=[]), sleep=sleep)
+    return await until_no_conflict(_Ensuring(client, options, now).authority, sleep=sleep)
 
 
 def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> CertificateSet:
@@ -115,60 +104,73 @@ def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> Certific
     return _ca_of({"tls.crt": certificate, "tls.key": key}, place=source)
 
 
-async def _ensure_ca(
-    client: KubeClient, options: AuthorityOptions, *, now: datetime, renewed: list[str]
-) -> CertificateSet:
-    secret = await read_secret(client, CA_SECRET, namespace=options.namespace)
-    present = _ca_of(secret.files, place=secret.place) if secret.version else CertificateSet()
-    if not secret.ours:
-        return replace(present, trusted=tuple(overlap(present.trusted[:1], present.trusted, now=now)))
-    held = following(present, Wanted({}, options.authority_days, AUTHORITY_NAME), now=now)
-    if held.pairs != present.pairs:
-        files = {"tls.crt": held.authority.certificate_pem, "tls.key": held.authority.key_pem, "ca.crt": held.bundle}
-        await write_secret(client, secret, files, make_namespace=True)
-        renewed.append(CA_SECRET)
-    return held
+class _Ensuring:
+    """One call, with the Secrets that it has renewed in all of its attempts."""
 
+    def __init__(self, client: KubeClient, options: AuthorityOptions, now: datetime) -> None:
+        self._client, self._options, self._now = client, options, now
+        self._renewed: list[str] = []
 
-async def _ensure_leaf(
-    client: KubeClient,
-    secret: StoredFiles,
-    stem: str,
-    leaf: Leaf,
-    held: CertificateSet,
-    *,
-    now: datetime,
-    renewed: list[str],
-) -> tuple[Issued, dict[str, bytes]]:
-    """The certificate, and what the Secret holds after this call."""
-    try:
-        old = load(secret.files, stem)
-    except UsageError as error:
+    async def all(self, serving: Leaf, admin: Leaf) -> GatewayCertificates:
+        held, files = await self.authority(), []
+        for stem, leaf in ((SERVING, serving), (_ADMIN, admin)):
+            pair, content = await self._leaf(stem, leaf, held)
+            held = replace(held, pairs={**held.pairs, stem: pair})
+            files.append(content)
+        return GatewayCertificates(held, files[0], files[1], tuple(dict.fromkeys(self._renewed)))
+
+    async def authority(self) -> CertificateSet:
+        secret = await self._read(AUTHORITY)
+        present = _ca_of(secret.files, place=secret.place) if secret.version else CertificateSet()
         if not secret.ours:
-            raise UsageError(f"{secret.place}: {error}") from None
-        old = None
-    if old is not None and not secret.ours:
-        return old, {"ca.crt": held.bundle, **secret.files}
-    pair = next_leaf(leaf, old, held.signer(now), now=now)
-    files = {"ca.crt": held.bundle, f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
-    if files != secret.files:
-        await write_secret(client, secret, files, make_namespace=True)
-    if pair is not old:
-        renewed.append(secret.name)
-    return pair, files
+            return replace(present, trusted=tuple(overlap(present.trusted[:1], present.trusted, now=self._now)))
+        held = following(present, Wanted({}, self._options.authority_days, AUTHORITY_NAME), now=self._now)
+        if held.pairs != present.pairs:
+            await self._write(secret, _files("tls", held.authority, held.bundle))
+            self._renewed.append(secret.name)
+        return held
+
+    async def _leaf(self, stem: str, leaf: Leaf, held: CertificateSet) -> tuple[Issued, dict[str, bytes]]:
+        """The certificate, and what its Secret holds after this call."""
+        secret = await self._read(stem)
+        if not secret.ours:
+            return _load(secret.files, stem, place=secret.place), {"ca.crt": held.bundle, **secret.files}
+        try:
+            old = load(secret.files, stem)
+        except UsageError:
+            old = None
+        pair = next_leaf(leaf, old, held.signer(self._now), now=self._now)
+        files = _files(stem, pair, held.bundle)
+        if files != secret.files:
+            await self._write(secret, files)
+        if pair is not old:
+            self._renewed.append(secret.name)
+        return pair, files
+
+    async def _read(self, stem: str) -> StoredFiles:
+        return await read_secret(self._client, _SECRETS[stem], namespace=self._options.namespace)
+
+    async def _write(self, secret: StoredFiles, files: dict[str, bytes]) -> None:
+        await write_secret(self._client, secret, files, make_namespace=True)
+
+
+def _files(stem: str, pair: Issued, bundle: bytes) -> dict[str, bytes]:
+    return {"ca.crt": bundle, f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
 
 
 def _ca_of(files: Files, *, place: str) -> CertificateSet:
     """The CA of a Secret or of files, and what is trusted beside it. Raises UsageError where it cannot sign."""
-    try:
-        authority = load(files, "tls")
-        trusted = (authority.certificate, *parse_bundle(files.get("ca.crt", b""), source="ca.crt"))
-    except UsageError as error:
-        raise UsageError(f"{place}: {error}") from None  # the text shows nothing of the key
-    try:
-        signs = authority.certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        signs = False
-    if not signs:
+    authority = _load(files, "tls", place=place)
+    constraints = extension_of(authority.certificate, x509.BasicConstraints)
+    if constraints is None or not constraints.ca:
         raise UsageError(f"{place}: its certificate is no CA")
-    return CertificateSet({AUTHORITY: authority}, tuple(trusted))
+    bundle = parse_bundle(files.get("ca.crt", b""), source=f"{place}: ca.crt")
+    return CertificateSet({AUTHORITY: authority}, (authority.certificate, *bundle))
+
+
+def _load(files: Files, stem: str, *, place: str) -> Issued:
+    """Raises UsageError, which names the place and shows nothing of the key."""
+    try:
+        return load(files, stem)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None

@@ -14,9 +14,9 @@ from app.certs.bundles import fingerprint
 from app.certs.certificate_set import CertificateSet
 from app.certs.issuing import COMMON_NAME_LIMIT, issue_client
 from app.certs.secrets import secret_body
-from app.certs.showing import stamp
 from app.kube.names import shorten
 from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
+from app.wire import stamp
 from app.workloads.model import SYSTEM_NAMESPACE
 
 AGENT_SECRET = "berth-agent"  # noqa: S105 - the name of an object

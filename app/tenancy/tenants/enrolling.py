@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.certs.certificate_set import CertificateSet
-from app.certs.showing import stamp
 from app.errors import Terminal, Transient, UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, ensure_signing, signing_of_files
 from app.tenancy.authority.locating import locate_authority
@@ -25,6 +24,7 @@ from app.tenancy.tenants.changes import (
 from app.tenancy.tenants.contents import contents_of
 from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
+from app.wire import stamp
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
