@@ -85,10 +85,10 @@ def _check(held: CertificateSet, *, but: Iterable[str] = ()) -> None:
             raise UsageError(problem)
 
 
-def _again(old: Issued) -> Callable[[Issued, Issued | None, datetime], Issued]:
+def _again(old: Issued) -> Callable[[Issued, datetime], Issued]:
     """The same subject, names, usage, algorithm and length of life, with a new key."""
     usages = extension_of(old.certificate, x509.ExtendedKeyUsage) or [ExtendedKeyUsageOID.SERVER_AUTH]
-    return lambda authority, _, now: issue_leaf(
+    return lambda authority, now: issue_leaf(
         authority,
         subject=old.certificate.subject,
         alternatives=extension_of(old.certificate, x509.SubjectAlternativeName),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -60,15 +60,7 @@ async def patch_bundle(
     With `service`, only webhooks that call it; else every webhook of the configuration. Raises Terminal where neither
     configuration exists or none of its webhooks is meant, and ApiError where the API server does not let us.
     """
-    results = [
-        result
-        for resource in CONFIGURATIONS
-        if (
-            result := await trust(
-                client, resource, name, authorities=authorities, service=service, now=now, sleep=sleep
-            )
-        )
-    ]
+    results = await trust(client, name, authorities=authorities, service=service, now=now, sleep=sleep)
     if not results:
         raise Terminal(f"there is no MutatingWebhookConfiguration or ValidatingWebhookConfiguration named {name!r}")
     if not any(result.webhooks for result in results):
@@ -98,17 +90,19 @@ def merged_bundle(
     return base64.b64encode(encode_bundle(overlap(authorities, earlier, now=now))).decode("ascii")
 
 
-async def trusting(
-    client: KubeClient, resource: Resource, name: str, *, service: ServiceName
-) -> list[x509.Certificate]:
-    """The CAs that the webhooks of one configuration trust, if they call `service`; [] where there is none."""
-    bundles = _webhooks(await get_or_none(client, resource, name) or {}, service)
-    return [authority for bundle in bundles.values() for authority in _certificates(bundle)]
+async def trusting(client: KubeClient, names: Sequence[str], *, service: ServiceName) -> list[x509.Certificate]:
+    """The CAs that webhooks which call `service` trust, in all configurations of these names."""
+    return [
+        authority
+        for name in names
+        for resource in CONFIGURATIONS
+        for bundle in _webhooks(await get_or_none(client, resource, name) or {}, service).values()
+        for authority in _certificates(bundle)
+    ]
 
 
 async def trust(
     client: KubeClient,
-    resource: Resource,
     name: str,
     *,
     authorities: Sequence[x509.Certificate],
@@ -116,10 +110,10 @@ async def trust(
     now: datetime,
     keeps: Keeps = lambda _: True,
     sleep: Sleep = asyncio.sleep,
-) -> Patched | None:
-    """The same for one configuration; None where there is none. What was trusted before stays as `keeps` says."""
+) -> list[Patched]:
+    """The same for the configurations that there are. What was trusted before stays as `keeps` says."""
 
-    async def attempt() -> Patched | None:
+    async def attempt(resource: Resource) -> Patched | None:
         configuration = await get_or_none(client, resource, name)
         if configuration is None:
             return None
@@ -137,12 +131,18 @@ async def trust(
             await client.patch(resource, name, [test, *operations], patch_type="json")
         return Patched(resource.kind, name, len(meant), len(operations))
 
-    try:
-        return await until_no_conflict(attempt, sleep=sleep, attempts=ATTEMPTS, lost=_lost)
-    except ApiError as error:
-        if error.not_found:  # deleted meanwhile
-            return None
-        raise
+    results = []
+    for resource in CONFIGURATIONS:
+        try:
+            result = await until_no_conflict(
+                functools.partial(attempt, resource), sleep=sleep, attempts=ATTEMPTS, lost=_lost
+            )
+        except ApiError as error:
+            if not error.not_found:  # deleted meanwhile
+                raise
+        else:
+            results += [result] if result else []
+    return results
 
 
 def _lost(error: ApiError) -> bool:
@@ -162,5 +162,5 @@ def _webhooks(configuration: JSON, service: ServiceName | None) -> dict[int, str
 def _certificates(bundle: str) -> list[x509.Certificate]:
     try:
         return parse_bundle(base64.b64decode(bundle), source="caBundle")
-    except (binascii.Error, ValueError, UsageError):
+    except (ValueError, UsageError):
         return []

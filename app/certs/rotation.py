@@ -45,10 +45,10 @@ SETTLING = timedelta(seconds=15)
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """One certificate of a set: whether the present one `stays` under its CA, and how the next after it is made."""
+    """One certificate of a set: whether the present one `stays` under its CA, and how another is made."""
 
     stays: Callable[[x509.Certificate, x509.Certificate, datetime], bool]
-    issue: Callable[[Issued, Issued | None, datetime], Issued]
+    issue: Callable[[Issued, datetime], Issued]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,25 +61,20 @@ class Wanted:
     algorithm: Algorithm = "ecdsa"
 
 
-def serving_leaf(names: Names, *, days: int, algorithm: Algorithm = "ecdsa", joined: bool = False) -> Leaf:
-    """A server that answers to `names`; if `joined`, also to the names of the certificate before it."""
-
-    def issue(authority: Issued, old: Issued | None, now: datetime) -> Issued:
-        wanted = names.joined(old.certificate) if joined and old is not None else names
-        return issue_serving(authority, names=wanted, now=now, days=days, algorithm=algorithm)
-
-    return Leaf(lambda old, ca, now: answers_to(old, names) and _is_good(old, ca, now), issue)
+def serving_leaf(names: Names, *, days: int, algorithm: Algorithm = "ecdsa") -> Leaf:
+    return Leaf(
+        lambda old, ca, now: answers_to(old, names) and _is_good(old, ca, now),
+        lambda ca, now: issue_serving(ca, names=names, now=now, days=days, algorithm=algorithm),
+    )
 
 
-def client_leaf(
-    common_name: str, *, days: int, organizations: Sequence[str] = (), algorithm: Algorithm = "ecdsa"
-) -> Leaf:
-    def issue(authority: Issued, _: Issued | None, now: datetime) -> Issued:
-        return issue_client(
-            authority, common_name=common_name, organizations=organizations, now=now, days=days, algorithm=algorithm
-        )
-
-    return Leaf(lambda old, ca, now: common_name_of(old) == common_name and _is_good(old, ca, now), issue)
+def client_leaf(name: str, *, days: int, organizations: Sequence[str] = (), algorithm: Algorithm = "ecdsa") -> Leaf:
+    return Leaf(
+        lambda old, ca, now: common_name_of(old) == name and _is_good(old, ca, now),
+        lambda ca, now: issue_client(
+            ca, common_name=name, organizations=organizations, now=now, days=days, algorithm=algorithm
+        ),
+    )
 
 
 def webhook(names: Names, *, days: int = DAYS, authority_days: int = AUTHORITY_DAYS) -> Wanted:
@@ -111,7 +106,7 @@ def next_leaf(leaf: Leaf, old: Issued | None, authority: Issued, *, now: datetim
     """The certificate that is there, while it stays and is not forced, else a new one."""
     if old is not None and not force and leaf.stays(old.certificate, authority.certificate, now):
         return old
-    return leaf.issue(authority, old, now)
+    return leaf.issue(authority, now)
 
 
 def successor(present: CertificateSet, wanted: Wanted, *, now: datetime, force: Renewal = "") -> CertificateSet:

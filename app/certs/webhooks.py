@@ -18,7 +18,7 @@ import structlog
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, renewal_due
 from app.certs.controller import Kept
 from app.certs.issuing import serving_names
-from app.certs.patching import CONFIGURATIONS, Keeps, ServiceName, trust, trusting
+from app.certs.patching import Keeps, ServiceName, trust, trusting
 from app.certs.revocation import (
     PENDING,
     REVOKED,
@@ -122,12 +122,7 @@ class WebhookCertificates:
         present, known = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
         if known is None or present.held.can_sign:
             return present
-        callers = [
-            authority
-            for name in self._options.configurations
-            for resource in CONFIGURATIONS
-            for authority in await trusting(self._client, resource, name, service=self._service)
-        ]
+        callers = await trusting(self._client, self._options.configurations, service=self._service)
         if callers and known.held.authority.certificate not in callers:
             self._known = None
         elif not secret.version:
@@ -174,18 +169,16 @@ class WebhookCertificates:
         if not authorities:
             return
         for name in self._options.configurations:
-            for resource in CONFIGURATIONS:
-                result = await trust(
-                    self._client,
-                    resource,
-                    name,
-                    authorities=authorities,
-                    service=self._service,
-                    now=now,
-                    keeps=keeps,
-                    sleep=self._sleep,
-                )
-                if result is not None and result.changed:
+            for result in await trust(
+                self._client,
+                name,
+                authorities=authorities,
+                service=self._service,
+                now=now,
+                keeps=keeps,
+                sleep=self._sleep,
+            ):
+                if result.changed:
                     _log.info("caBundle written", kind=result.kind, name=name, webhooks=result.changed)
 
 

@@ -8,6 +8,7 @@ and never written. Keys are in the Secrets and in the values returned here, neve
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
@@ -15,14 +16,15 @@ from cryptography import x509
 
 from app.certs.bundles import overlap, parse_bundle
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
-from app.certs.issuing import Issued, extension_of, serving_names
+from app.certs.issuing import Issued, Names, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
 from app.certs.secrets import StoredFiles, read_secret, write_secret
-from app.errors import UsageError
+from app.errors import ApiError, UsageError
 from app.kube.client import KubeClient
+from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.workloads.model import SYSTEM_NAMESPACE
+from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 
 CA_SECRET = "berth-gateway-ca"  # noqa: S105 - the name of an object
 SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
@@ -85,11 +87,8 @@ async def ensure_authority(
         dns=(GATEWAY_NAME, "localhost", *options.dns),
         addresses=("127.0.0.1", "::1", *options.addresses),
     )
-    # Replicas and commands may each know names of their own; joined, they do not take turns in dropping the others'.
-    serving = serving_leaf(names, days=options.days, joined=True)
-    admin = client_leaf(options.admin_name, days=options.days)
     ensuring = _Ensuring(client, options, now)
-    return await until_no_conflict(lambda: ensuring.all(serving, admin), sleep=sleep)
+    return await until_no_conflict(lambda: ensuring.all(names), sleep=sleep)
 
 
 async def ensure_signing(
@@ -97,6 +96,25 @@ async def ensure_signing(
 ) -> CertificateSet:
     """The CA alone, created or renewed where it must be; raises as `ensure_authority`."""
     return await until_no_conflict(_Ensuring(client, options, now).authority, sleep=sleep)
+
+
+async def locate_authority(client: KubeClient) -> str:
+    """The namespace of the one Secret of the CA's name; `universe` where there is none, or where we may not look.
+
+    A chart keeps the CA in its release's namespace, the command line in `universe`; a second CA would sign bundles that
+    no gateway knows. Tenants' namespaces are passed over. Raises UsageError where there are several.
+    """
+    try:
+        page = await client.list_page(SECRETS, field_selector=f"metadata.name={CA_SECRET}")
+    except ApiError as error:
+        if error.status == 403:
+            return SYSTEM_NAMESPACE
+        raise
+    names = [str(secret["metadata"]["namespace"]) for secret in page.items]
+    found = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
+    if len(found) > 1:
+        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(found)}: say --namespace")
+    return found[0] if found else SYSTEM_NAMESPACE
 
 
 def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> CertificateSet:
@@ -111,13 +129,21 @@ class _Ensuring:
         self._client, self._options, self._now = client, options, now
         self._renewed: list[str] = []
 
-    async def all(self, serving: Leaf, admin: Leaf) -> GatewayCertificates:
-        held, files = await self.authority(), []
-        for stem, leaf in ((SERVING, serving), (_ADMIN, admin)):
-            pair, content = await self._leaf(stem, leaf, held)
+    async def all(self, names: Names) -> GatewayCertificates:
+        held, days = await self.authority(), self._options.days
+
+        def serving(old: Issued | None) -> Leaf:
+            # Replicas and commands may each know names of their own: they do not take turns in dropping the others'.
+            return serving_leaf(names if old is None else names.joined(old.certificate), days=days)
+
+        def admin(_: Issued | None) -> Leaf:
+            return client_leaf(self._options.admin_name, days=days)
+
+        files = {}
+        for stem, wanted in ((SERVING, serving), (_ADMIN, admin)):
+            pair, files[stem] = await self._leaf(stem, wanted, held)
             held = replace(held, pairs={**held.pairs, stem: pair})
-            files.append(content)
-        return GatewayCertificates(held, files[0], files[1], tuple(dict.fromkeys(self._renewed)))
+        return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(dict.fromkeys(self._renewed)))
 
     async def authority(self) -> CertificateSet:
         secret = await self._read(AUTHORITY)
@@ -130,7 +156,9 @@ class _Ensuring:
             self._renewed.append(secret.name)
         return held
 
-    async def _leaf(self, stem: str, leaf: Leaf, held: CertificateSet) -> tuple[Issued, dict[str, bytes]]:
+    async def _leaf(
+        self, stem: str, wanted: Callable[[Issued | None], Leaf], held: CertificateSet
+    ) -> tuple[Issued, dict[str, bytes]]:
         """The certificate, and what its Secret holds after this call."""
         secret = await self._read(stem)
         if not secret.ours:
@@ -139,7 +167,7 @@ class _Ensuring:
             old = load(secret.files, stem)
         except UsageError:
             old = None
-        pair = next_leaf(leaf, old, held.signer(self._now), now=self._now)
+        pair = next_leaf(wanted(old), old, held.signer(self._now), now=self._now)
         files = _files(stem, pair, held.bundle)
         if files != secret.files:
             await self._write(secret, files)

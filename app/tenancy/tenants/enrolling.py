@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.certs.certificate_set import CertificateSet
 from app.errors import Terminal, Transient, UsageError
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_signing, signing_of_files
-from app.tenancy.authority.locating import locate_authority
+from app.tenancy.authority.ensuring import AuthorityOptions, ensure_signing, locate_authority, signing_of_files
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
 from app.tenancy.tenants.changes import (
