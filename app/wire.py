@@ -5,6 +5,7 @@ Kubernetes objects stay plain dictionaries from end to end (models drop fields t
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -22,3 +23,8 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def load_yaml(text: str | bytes) -> Any:
     """The document of this text, None where there is none. Raises `yaml.YAMLError`, or ValueError for odd values."""
     return yaml.load(text, Loader=_YAML_LOADER)  # noqa: S506  a safe one
+
+
+def stamp(moment: datetime) -> str:
+    """RFC 3339 of a moment in UTC, in whole seconds."""
+    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

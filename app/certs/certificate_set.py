@@ -1,37 +1,24 @@
-"""What a directory or a Secret holds, as a whole: a CA, its bundle, serving and client certificates by file name.
+"""What a folder or a Secret holds, parsed: a CA, the CAs to trust, and serving and client certificates.
 
-Plans the next set from the present one: first issue, additions, renewal. Pure (`now` is passed in): reads and
-returns file contents by name; writing them is `files` and `install`. Names: `ca.crt`, `ca.key`, `ca-bundle.crt`
-(old and new CA while both may be trusted), `ca-bridge.crt` (the CA signed by the one before it), `tls.crt`, `tls.key`,
-`client-<cn>.crt`, `client-<cn>.key`.
+Pure. Parsed once where it is read, and encoded once where it is written. Names of files: `ca.crt`, `ca.key`,
+`ca-bundle.crt` (old and new CA while both may be trusted), `ca-bridge.crt` (the CA signed by the one before it),
+`tls.crt`, `tls.key`, `client-<cn>.crt`, `client-<cn>.key`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.bundles import encode_bundle, overlap, parse_bundle
-from app.certs.issuing import (
-    CLOCK_SKEW,
-    Algorithm,
-    Issued,
-    Names,
-    algorithm_of,
-    bridge,
-    issue_authority,
-    issue_client,
-    issue_leaf,
-    issue_serving,
-)
+from app.certs.bundles import encode_bundle, parse_bundle
+from app.certs.issuing import Issued, encode_certificate, signed_by
 from app.errors import UsageError
+from app.serving.pair import belongs
 
 AUTHORITY = "ca"
 SERVING = "tls"
@@ -45,71 +32,96 @@ Files = Mapping[str, bytes]
 
 
 @dataclass(frozen=True, slots=True)
-class Renewed:
-    """The next set (`files` equals the present one where nothing was due) and what was renewed, in words' order."""
+class CertificateSet:
+    """Certificates with their keys by stem (the chain of the CA: its bridges), and the CAs that callers are to trust.
 
-    files: dict[str, bytes]
-    renewed: tuple[str, ...]
-    next_due: datetime
+    `problems` says by stem or file what is there and cannot be used; `others` are the files that are no part of it.
+    """
+
+    pairs: Mapping[str, Issued] = field(default_factory=dict)
+    trusted: tuple[x509.Certificate, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict, compare=False)
+    others: Files = field(default_factory=dict, compare=False, repr=False)
+
+    @classmethod
+    def parse(cls, files: Files, *, leaves: Sequence[str] | None = None) -> CertificateSet:
+        """The CA, and the leaves of these stems: all that are there, if None."""
+        problems: dict[str, str] = {}
+        pairs = {}
+        stems = [stem for stem in leaf_stems(files) if leaves is None or stem in leaves]
+        for stem in [AUTHORITY, *stems] if f"{AUTHORITY}.key" in files else stems:
+            try:
+                pairs[stem] = load(files, stem)
+            except UsageError as error:
+                problems[stem] = str(error)
+        bundles = {name: _bundle(files, name, problems) for name in (BUNDLE, BRIDGE, f"{AUTHORITY}.crt")}
+        if AUTHORITY in pairs:
+            pairs[AUTHORITY] = replace(pairs[AUTHORITY], chain=bundles[BRIDGE])
+        known = {BUNDLE, BRIDGE, *(f"{stem}{ending}" for stem in pairs for ending in (".crt", ".key"))}
+        others = {name: content for name, content in files.items() if name not in known}
+        return cls(pairs, bundles[BUNDLE] or bundles[f"{AUTHORITY}.crt"], problems, others)
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """The contents by name; what was parsed and has not changed is what it was."""
+        found = dict(self.others)
+        for stem, pair in self.pairs.items():
+            found |= {f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
+        if AUTHORITY in self.pairs:
+            bridges = self.authority.chain
+            found[f"{AUTHORITY}.crt"] = self.authority.source[0] or encode_certificate(self.authority.certificate)
+            found |= {BRIDGE: encode_bundle(bridges)} if bridges else {}
+        return found | ({BUNDLE: self.bundle} if self.trusted else {})
+
+    @property
+    def bundle(self) -> bytes:
+        """The CAs to trust, as PEM."""
+        return encode_bundle(self.trusted)
+
+    @property
+    def authority(self) -> Issued:
+        return self.pair(AUTHORITY)
+
+    @property
+    def serving(self) -> Issued:
+        return self.pair(SERVING)
+
+    @property
+    def leaves(self) -> dict[str, Issued]:
+        return {stem: pair for stem, pair in self.pairs.items() if stem != AUTHORITY}
+
+    @property
+    def can_sign(self) -> bool:
+        """Whether there is a CA with its key."""
+        return AUTHORITY in self.pairs
+
+    @property
+    def signed_by_own_authority(self) -> bool:
+        """Whether the serving certificate is whole and the CA beside it has signed it."""
+        return {AUTHORITY, SERVING} <= self.pairs.keys() and signed_by(
+            self.serving.certificate, self.authority.certificate
+        )
+
+    @property
+    def next_due(self) -> datetime:
+        """When the first of its certificates is due for renewal."""
+        return min(renewal_due(pair.certificate) for pair in self.pairs.values())
+
+    def pair(self, stem: str) -> Issued:
+        """Raises UsageError, which says what is wrong with it."""
+        if stem not in self.pairs:
+            raise UsageError(self.problems.get(stem) or f"{stem}.crt is missing")
+        return self.pairs[stem]
+
+    def signer(self, now: datetime) -> Issued:
+        """The CA, with the bridges to it that have not expired."""
+        return self.authority.with_chain(link for link in self.authority.chain if link.not_valid_after_utc > now)
 
 
 def renewal_due(certificate: x509.Certificate) -> datetime:
     """When less than a third of the certificate's lifetime is left."""
     start, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return end - (end - start) / 3
-
-
-def client_stem(common_name: str) -> str:
-    """The file name, without its ending, of a client certificate; what no file name should carry becomes `-`."""
-    return "client-" + (re.sub(r"[^A-Za-z0-9._-]+", "-", common_name).strip("-.") or "unnamed")
-
-
-def make(
-    present: Files,
-    *,
-    names: Names,
-    clients: Sequence[tuple[str, Sequence[str]]] = (),
-    now: datetime,
-    days: int = DAYS,
-    authority_days: int = AUTHORITY_DAYS,
-    algorithm: Algorithm = "ecdsa",
-    new_authority: bool = False,
-) -> dict[str, bytes]:
-    """A serving certificate and one for each of `clients` (common name, organizations), under the CA that is there.
-
-    A CA is made where there is none, where it is due for renewal or where `new_authority` asks for it; the CA before
-    it stays in the bundle, and bridges to the new one where its key is known.
-    """
-    files = dict(present)
-    authority, fresh = _authority(files, now=now, days=authority_days, algorithm=algorithm, force=new_authority)
-    if fresh:
-        _renew_leaves(files, authority, now=now, force=True)
-    _store(files, SERVING, issue_serving(authority, names=names, now=now, days=days, algorithm=algorithm))
-    for common_name, organizations in clients:
-        issued = issue_client(
-            authority, common_name=common_name, organizations=organizations, now=now, days=days, algorithm=algorithm
-        )
-        _store(files, client_stem(common_name), issued)
-    return files
-
-
-def renew(present: Files, *, now: datetime, force: bool = False) -> Renewed:
-    """Renew what is due: leaves under the CA, and the CA (then every leaf) with the old one kept in the bundle.
-
-    `force` renews all leaves, due or not; the CA only when due. Names, usages, algorithm and length of life stay.
-    Raises UsageError where there is no CA with its key to sign with.
-    """
-    files = dict(present)
-    if f"{AUTHORITY}.crt" not in files or f"{AUTHORITY}.key" not in files:
-        raise UsageError("no CA to renew with: ca.crt and ca.key are both needed")
-    life = load(files, AUTHORITY)
-    authority, fresh = _authority(files, now=now, days=_days(life.certificate), algorithm=algorithm_of(life.key))
-    renewed = [AUTHORITY] if fresh else []
-    renewed += _renew_leaves(files, authority, now=now, force=force or fresh)
-    bundle = parse_bundle(files.get(BUNDLE, b""), source=BUNDLE)
-    files[BUNDLE] = encode_bundle(overlap([authority.certificate], bundle, now=now))
-    due = min(renewal_due(load(files, stem).certificate) for stem in (AUTHORITY, *leaf_stems(files)))
-    return Renewed(files, tuple(renewed), due)
 
 
 def leaf_stems(files: Files) -> list[str]:
@@ -131,71 +143,15 @@ def load(files: Files, stem: str) -> Issued:
         raise UsageError(f"{stem}.crt holds no certificate")
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise UsageError(f"{stem}.key is neither an ECDSA nor an RSA key")
-    if key.public_key() != certificates[0].public_key():
+    if not belongs(key, certificates[0]):
         raise UsageError(f"{stem}.key does not belong to {stem}.crt")
-    return Issued(certificates[0], key, tuple(certificates[1:]))
+    source = (files[f"{stem}.crt"], files[f"{stem}.key"])
+    return Issued(certificates[0], key, tuple(certificates[1:]), source)
 
 
-def _authority(
-    files: dict[str, bytes], *, now: datetime, days: int, algorithm: Algorithm, force: bool = False
-) -> tuple[Issued, bool]:
-    """The CA to sign with (its chain: the bridge from the one before it), and whether it is a new one."""
-    old = load(files, AUTHORITY) if f"{AUTHORITY}.key" in files else None
-    if old is not None and not force and now < renewal_due(old.certificate):
-        bridges = parse_bundle(files.get(BRIDGE, b""), source=BRIDGE)
-        chain = tuple(link for link in bridges if link.not_valid_after_utc > now)
-        return Issued(old.certificate, old.key, chain), False
-    new = issue_authority(common_name=AUTHORITY_NAME, now=now, days=days, algorithm=algorithm)
-    earlier = [
-        *parse_bundle(files.get(f"{AUTHORITY}.crt", b""), source=f"{AUTHORITY}.crt"),
-        *parse_bundle(files.get(BUNDLE, b""), source=BUNDLE),
-    ]
-    files.pop(BRIDGE, None)
-    _store(files, AUTHORITY, new)
-    files[BUNDLE] = encode_bundle(overlap([new.certificate], earlier, now=now))
-    if old is None or old.certificate.not_valid_after_utc <= now:
-        return new, True
-    link = bridge(old, new)
-    files[BRIDGE] = encode_bundle([link])
-    return Issued(new.certificate, new.key, (link,)), True
-
-
-def _renew_leaves(files: dict[str, bytes], authority: Issued, *, now: datetime, force: bool) -> list[str]:
-    renewed = []
-    for stem in leaf_stems(files):
-        leaf = load(files, stem)
-        if force or now >= renewal_due(leaf.certificate):
-            _store(files, stem, _reissue(authority, leaf, now=now))
-            renewed.append(stem)
-    return renewed
-
-
-def _reissue(authority: Issued, leaf: Issued, *, now: datetime) -> Issued:
-    """The same subject, names, usage, algorithm and length of life, with a new key."""
-    extensions = leaf.certificate.extensions
+def _bundle(files: Files, name: str, problems: dict[str, str]) -> tuple[x509.Certificate, ...]:
     try:
-        alternatives = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        alternatives = None
-    try:
-        usage = next(iter(extensions.get_extension_for_class(x509.ExtendedKeyUsage).value))
-    except x509.ExtensionNotFound:
-        usage = ExtendedKeyUsageOID.SERVER_AUTH
-    return issue_leaf(
-        authority,
-        subject=leaf.certificate.subject,
-        alternatives=alternatives,
-        usage=usage,
-        span=(now - CLOCK_SKEW, now + timedelta(days=_days(leaf.certificate))),
-        algorithm=algorithm_of(leaf.key),
-    )
-
-
-def _days(certificate: x509.Certificate) -> int:
-    """The length of life in whole days, at least one; the skew allowance does not count."""
-    return max(1, (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days)
-
-
-def _store(files: dict[str, bytes], stem: str, issued: Issued) -> None:
-    files[f"{stem}.crt"] = issued.certificate_pem
-    files[f"{stem}.key"] = issued.key_pem
+        return tuple(parse_bundle(files.get(name, b""), source=name))
+    except UsageError as error:
+        problems[name] = str(error)
+        return ()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Protocol, runtime_checkable
 
 from app.errors import ApiError, Transient
 
@@ -16,24 +15,17 @@ APART = timedelta(seconds=60)
 _AGAIN = 10.0
 
 
-@runtime_checkable
-class TellsTime(Protocol):
-    """An API server's client that knows the server's time."""
-
-    async def server_time(self) -> datetime | None:
-        """None where the server does not say it."""
-
-
 async def check_clock(client: object, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
     """Raise Transient where our clock and the API server's are more than `APART` from each other.
 
     Where the server does not say its time, or not to us, nothing can be compared, and nothing is.
     """
-    if not isinstance(client, TellsTime):
+    server_time = getattr(client, "server_time", None)
+    if server_time is None:
         return
     before = now()
     try:
-        there = await client.server_time()
+        there: datetime | None = await server_time()
     except ApiError as error:
         if error.status not in (401, 403, 404):
             raise

@@ -15,13 +15,13 @@ import structlog
 
 from app.certs import metrics
 from app.certs.patching import CONFIGURATIONS
-from app.certs.showing import stamp
 from app.errors import BerthError, Terminal, UsageError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import SECRETS, Resource
 from app.kube.store import Store
+from app.wire import stamp
 
 CONTROLLER = "certificates"
 RESYNC = 60.0

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Literal, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -22,13 +23,14 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from app.errors import UsageError
 
 Algorithm = Literal["ecdsa", "rsa"]
+_Extension = TypeVar("_Extension", bound=x509.ExtensionType)
 PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
 CLOCK_SKEW = timedelta(minutes=5)
 """How far a certificate's validity starts in the past: the verifier's clock may be behind ours."""
 
 _DNS = re.compile(r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
-_COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
+COMMON_NAME_LIMIT = 64  # ub-common-name of RFC 5280
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +38,26 @@ class Issued:
     """A certificate, its private key, and what a server sends after it (`chain`) so that old trust still reaches it."""
 
     certificate: x509.Certificate
-    key: PrivateKey
+    key: PrivateKey = field(repr=False, compare=False)  # of the certificate
     chain: tuple[x509.Certificate, ...] = ()
+    source: tuple[bytes, bytes] = field(default=(b"", b""), repr=False, compare=False)
+    """The PEM texts that it was read from, if any: they are written again as they were."""
 
     @property
     def certificate_pem(self) -> bytes:
         """The certificate followed by its chain."""
-        return b"".join(encode_certificate(certificate) for certificate in (self.certificate, *self.chain))
+        return self.source[0] or b"".join(map(encode_certificate, (self.certificate, *self.chain)))
 
     @property
     def key_pem(self) -> bytes:
         """The private key, PKCS #8, not encrypted."""
-        return self.key.private_bytes(
+        return self.source[1] or self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
+
+    def with_chain(self, chain: Iterable[x509.Certificate]) -> Issued:
+        """The same certificate and key, to be sent with this chain."""
+        return Issued(self.certificate, self.key, tuple(chain), (b"", self.source[1]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +72,15 @@ class Names:
         """The most telling name that fits into a common name; verifiers read the SANs alone."""
         in_cluster = [name for name in self.dns if name.endswith(".svc")]
         candidates = [*in_cluster, *self.dns, *map(str, self.addresses)]
-        return next((name for name in candidates if len(name) <= _COMMON_NAME_LIMIT), "berth")
+        return next((name for name in candidates if len(name) <= COMMON_NAME_LIMIT), "berth")
+
+    def joined(self, certificate: x509.Certificate) -> Names:
+        """These, and the names of the certificate."""
+        others = extension_of(certificate, x509.SubjectAlternativeName) or x509.SubjectAlternativeName([])
+        return serving_names(
+            dns=[*self.dns, *others.get_values_for_type(x509.DNSName)],
+            addresses=[*map(str, self.addresses), *map(str, others.get_values_for_type(x509.IPAddress))],
+        )
 
 
 def serving_names(
@@ -98,8 +114,7 @@ def issue_authority(*, common_name: str, now: datetime, days: int, algorithm: Al
     key = _new_key(algorithm)
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     subject = _subject(f"{common_name} {identifier.digest.hex()[:8]}")
-    builder = _builder(subject, subject, key, *_span(now, days))
-    return Issued(_as_authority(builder).sign(key, hashes.SHA256()), key)
+    return Issued(_sign(None, key, subject, _span(now, days), _key_usage(authority=True)), key)
 
 
 def issue_serving(
@@ -124,6 +139,7 @@ def issue_client(
     *,
     common_name: str,
     organizations: Sequence[str] = (),
+    dns: Sequence[str] = (),
     now: datetime,
     days: int,
     algorithm: Algorithm = "ecdsa",
@@ -132,7 +148,7 @@ def issue_client(
     return issue_leaf(
         authority,
         subject=_subject(common_name, organizations),
-        alternatives=None,
+        alternatives=x509.SubjectAlternativeName(map(x509.DNSName, dns)) if dns else None,
         usage=ExtendedKeyUsageOID.CLIENT_AUTH,
         span=_span(now, days),
         algorithm=algorithm,
@@ -149,20 +165,10 @@ def issue_leaf(
     algorithm: Algorithm,
 ) -> Issued:
     """An end-entity certificate with a key of its own, clipped to the CA's validity; carries the CA's chain."""
-    key = _new_key(algorithm)
-    start = max(span[0], authority.certificate.not_valid_before_utc)
-    end = min(span[1], authority.certificate.not_valid_after_utc)
-    if end <= start:
-        raise UsageError(f"the CA {common_name_of(authority.certificate)!r} is not valid at that time; renew it first")
-    builder = _builder(subject, authority.certificate.subject, key, start, end)
-    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     # RSA key exchange (TLS 1.2) enciphers with the certificate's key; ECDSA keys only sign.
-    builder = builder.add_extension(_key_usage(enciphers=algorithm == "rsa"), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
-    builder = builder.add_extension(_issuer_identifier(authority), critical=False)
-    if alternatives is not None:
-        builder = builder.add_extension(alternatives, critical=False)
-    return Issued(builder.sign(authority.key, hashes.SHA256()), key, authority.chain)
+    key, extensions = _new_key(algorithm), [x509.ExtendedKeyUsage([usage]), *filter(None, [alternatives])]
+    certificate = _sign(authority, key, subject, span, _key_usage(enciphers=algorithm == "rsa"), *extensions)
+    return Issued(certificate, key, authority.chain)
 
 
 def bridge(old: Issued, new: Issued) -> x509.Certificate:
@@ -171,25 +177,35 @@ def bridge(old: Issued, new: Issued) -> x509.Certificate:
     Sent along with certificates of the new CA, it lets a client that still trusts the old one alone verify them,
     so the order in which servers and caBundles change does not matter.
     """
-    start = max(old.certificate.not_valid_before_utc, new.certificate.not_valid_before_utc)
-    end = min(old.certificate.not_valid_after_utc, new.certificate.not_valid_after_utc)
-    builder = _builder(new.certificate.subject, old.certificate.subject, new.key, start, end)
-    builder = _as_authority(builder).add_extension(_issuer_identifier(old), critical=False)
-    return builder.sign(old.key, hashes.SHA256())
+    made = new.certificate
+    span = (made.not_valid_before_utc, made.not_valid_after_utc)
+    return _sign(old, new.key, made.subject, span, _key_usage(authority=True))
+
+
+def extension_of(certificate: x509.Certificate, kind: type[_Extension]) -> _Extension | None:
+    try:
+        return certificate.extensions.get_extension_for_class(kind).value
+    except x509.ExtensionNotFound:
+        return None
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
     """Its SANs that are DNS names or IP addresses, as text, in order."""
-    try:
-        alternatives = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
-    except x509.ExtensionNotFound:
-        return []
-    return [str(name.value) for name in alternatives if isinstance(name, x509.DNSName | x509.IPAddress)]
+    found = extension_of(certificate, x509.SubjectAlternativeName) or ()
+    return [str(name.value) for name in found if isinstance(name, x509.DNSName | x509.IPAddress)]
 
 
 def answers_to(certificate: x509.Certificate, names: Names) -> bool:
     """Whether the certificate carries every one of `names`."""
     return {*names.dns, *map(str, names.addresses)} <= set(names_of(certificate))
+
+
+def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
+        return False
+    return True
 
 
 def algorithm_of(key: PrivateKey) -> Algorithm:
@@ -233,31 +249,39 @@ def _span(now: datetime, days: int) -> tuple[datetime, datetime]:
         raise UsageError(f"{days} days from now is past the calendar's end") from error
 
 
-def _builder(
-    subject: x509.Name, issuer: x509.Name, key: PrivateKey, start: datetime, end: datetime
-) -> x509.CertificateBuilder:
-    return (
+def _sign(
+    authority: Issued | None,
+    key: PrivateKey,
+    subject: x509.Name,
+    span: tuple[datetime, datetime],
+    usage: x509.KeyUsage,
+    *extensions: x509.ExtensionType,
+) -> x509.Certificate:
+    """A certificate of `key`, clipped to the validity of `authority`; signed by itself where there is none."""
+    start, end = span
+    if authority is not None:
+        issuer = authority.certificate
+        start, end = max(start, issuer.not_valid_before_utc), min(end, issuer.not_valid_after_utc)
+        if end <= start:
+            raise UsageError(f"the CA {common_name_of(issuer)!r} is not valid at that time; renew it first")
+        identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+        extensions += (x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),)
+    builder = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(issuer)
+        .issuer_name(subject if authority is None else authority.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(start)
         .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        # No path length: a bridge stands between an old CA and the leaf of the new one.
+        .add_extension(x509.BasicConstraints(ca=usage.key_cert_sign, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
     )
-
-
-def _as_authority(builder: x509.CertificateBuilder) -> x509.CertificateBuilder:
-    # No path length: a bridge stands between an old CA and the leaf of the new one.
-    return builder.add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True).add_extension(
-        _key_usage(authority=True), critical=True
-    )
-
-
-def _issuer_identifier(authority: Issued) -> x509.AuthorityKeyIdentifier:
-    extension = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier)
-    return x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(extension.value)
+    for extension in extensions:
+        builder = builder.add_extension(extension, critical=False)
+    return builder.sign(key if authority is None else authority.key, hashes.SHA256())
 
 
 def _key_usage(*, authority: bool = False, enciphers: bool = False) -> x509.KeyUsage:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,14 +17,15 @@ from cryptography import x509
 
 from app.certs.bundles import encode_bundle, overlap, parse_bundle
 from app.errors import ApiError, Terminal, UsageError
-from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.kube.retry import Sleep, get_or_none
+from app.kube.retry import Sleep, get_or_none, until_no_conflict
 from app.wire import JSON
 
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 ATTEMPTS = 8
+Keeps = Callable[[x509.Certificate], bool]
+"""Whether a CA that is trusted already stays trusted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +60,7 @@ async def patch_bundle(
     With `service`, only webhooks that call it; else every webhook of the configuration. Raises Terminal where neither
     configuration exists or none of its webhooks is meant, and ApiError where the API server does not let us.
     """
-    found = [
-        await trust(client, resource, name, authorities=authorities, service=service, now=now, sleep=sleep)
-        for resource in CONFIGURATIONS
-    ]
-    results = [result for result in found if result is not None]
+    results = await trust(client, name, authorities=authorities, service=service, now=now, sleep=sleep)
     if not results:
         raise Terminal(f"there is no MutatingWebhookConfiguration or ValidatingWebhookConfiguration named {name!r}")
     if not any(result.webhooks for result in results):
@@ -83,90 +80,87 @@ def merged_bundle(
     authorities: Sequence[x509.Certificate],
     *,
     now: datetime,
-    keeps: Callable[[x509.Certificate], bool] = lambda _: True,
+    keeps: Keeps = lambda _: True,
 ) -> str:
     """The value for `caBundle`: `authorities`, then what of `present` (base64 of PEM) `keeps` and has not expired.
 
     A present value that cannot be read is worth nothing to the API server either, and is replaced.
     """
-    earlier = filter(keeps, _trusting(present))
+    earlier = filter(keeps, _certificates(present))
     return base64.b64encode(encode_bundle(overlap(authorities, earlier, now=now))).decode("ascii")
 
 
-async def trusting(
-    client: KubeClient, resource: Resource, name: str, *, service: ServiceName
-) -> list[x509.Certificate]:
-    """The CAs that the webhooks of one configuration trust, if they call `service`; [] where there is none."""
-    configuration = await get_or_none(client, resource, name) or {}
+async def trusting(client: KubeClient, names: Sequence[str], *, service: ServiceName) -> list[x509.Certificate]:
+    """The CAs that webhooks which call `service` trust, in all configurations of these names."""
     return [
         authority
-        for webhook in configuration.get("webhooks") or []
-        if called_service(webhook) == service
-        for authority in _trusting(webhook["clientConfig"].get("caBundle") or "")
+        for name in names
+        for resource in CONFIGURATIONS
+        for bundle in _webhooks(await get_or_none(client, resource, name) or {}, service).values()
+        for authority in _certificates(bundle)
     ]
 
 
 async def trust(
     client: KubeClient,
-    resource: Resource,
     name: str,
     *,
     authorities: Sequence[x509.Certificate],
     service: ServiceName | None,
     now: datetime,
-    keeps: Callable[[x509.Certificate], bool] = lambda _: True,
+    keeps: Keeps = lambda _: True,
     sleep: Sleep = asyncio.sleep,
-) -> Patched | None:
-    """The same for one configuration; None where there is none. What was trusted before stays as `keeps` says."""
-    backoff = Backoff(base=0.05, cap=2.0)
-    while True:
+) -> list[Patched]:
+    """The same for the configurations that there are. What was trusted before stays as `keeps` says."""
+
+    async def attempt(resource: Resource) -> Patched | None:
         configuration = await get_or_none(client, resource, name)
         if configuration is None:
             return None
-        meant, operations = _operations(configuration, authorities, service=service, now=now, keeps=keeps)
-        result = Patched(resource.kind, name, meant, len(operations))
-        if not operations:
-            return result
-        version = configuration["metadata"]["resourceVersion"]
-        test: JSON = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
-        try:
+        meant = _webhooks(configuration, service)
+        bundles = {index: merged_bundle(bundle, authorities, now=now, keeps=keeps) for index, bundle in meant.items()}
+        # "add" sets a member whether or not it is there.
+        operations: list[JSON] = [
+            {"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": bundle}
+            for index, bundle in bundles.items()
+            if bundle != meant[index]
+        ]
+        if operations:
+            version = configuration["metadata"]["resourceVersion"]
+            test: JSON = {"op": "test", "path": "/metadata/resourceVersion", "value": version}
             await client.patch(resource, name, [test, *operations], patch_type="json")
+        return Patched(resource.kind, name, len(meant), len(operations))
+
+    results = []
+    for resource in CONFIGURATIONS:
+        try:
+            result = await until_no_conflict(
+                functools.partial(attempt, resource), sleep=sleep, attempts=ATTEMPTS, lost=_lost
+            )
         except ApiError as error:
-            if error.not_found:  # deleted meanwhile
-                return None
-            # A test that fails is 422 at a real API server; a write that came between is 409.
-            if not (error.conflict or error.status == 422) or backoff.attempts + 1 >= ATTEMPTS:
+            if not error.not_found:  # deleted meanwhile
                 raise
-            await sleep(backoff.next(at_least=error.delay))
         else:
-            return result
+            results += [result] if result else []
+    return results
 
 
-def _trusting(bundle: str) -> list[x509.Certificate]:
+def _lost(error: ApiError) -> bool:
+    """A test that fails is 422 at a real API server; a write that came between is 409."""
+    return error.conflict or error.status == 422
+
+
+def _webhooks(configuration: JSON, service: ServiceName | None) -> dict[int, str]:
+    """The caBundle, by position, of each webhook that calls `service`; of all of them, if None."""
+    return {
+        index: (webhook.get("clientConfig") or {}).get("caBundle") or ""
+        for index, webhook in enumerate(configuration.get("webhooks") or [])
+        if service is None or called_service(webhook) == service
+    }
+
+
+def _certificates(bundle: str) -> list[x509.Certificate]:
     try:
         return parse_bundle(base64.b64decode(bundle), source="caBundle")
-    except (binascii.Error, ValueError, UsageError):
+    except (ValueError, UsageError):
         return []
-
-
-def _operations(
-    configuration: JSON,
-    authorities: Sequence[x509.Certificate],
-    *,
-    service: ServiceName | None,
-    now: datetime,
-    keeps: Callable[[x509.Certificate], bool],
-) -> tuple[int, list[JSON]]:
-    """How many webhooks are meant, and one operation for each whose bundle changes."""
-    meant, operations = 0, []
-    for index, webhook in enumerate(configuration.get("webhooks") or []):
-        if service and called_service(webhook) != service:
-            continue
-        target = webhook.get("clientConfig") or {}
-        meant += 1
-        present = target.get("caBundle") or ""
-        wanted = merged_bundle(present, authorities, now=now, keeps=keeps)
-        if wanted != present:
-            # "add" sets a member whether or not it is there.
-            operations.append({"op": "add", "path": f"/webhooks/{index}/clientConfig/caBundle", "value": wanted})
-    return meant, operations

@@ -1,131 +1,154 @@
-"""Computes the next set of certificates for a webhook: the present set while it is good enough, else its successor.
+"""Computes the set of certificates that follows a set: the present one while it is good enough, else its successor.
 
-Pure (`now` is passed in). Every present set (complete, due, damaged, or another program's) has a successor, which keeps
-as much of the present trust as possible.
+Pure (`now` is passed in). A new CA has a bridge from the one before it where that can still sign, and the one before it
+stays trusted until it expires.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, BRIDGE, BUNDLE, DAYS, SERVING, Files, load, make, renew
-from app.certs.issuing import CLOCK_SKEW, Names, answers_to
-from app.errors import UsageError
+from app.certs.bundles import overlap
+from app.certs.certificate_set import (
+    AUTHORITY,
+    AUTHORITY_DAYS,
+    AUTHORITY_NAME,
+    DAYS,
+    SERVING,
+    CertificateSet,
+    renewal_due,
+)
+from app.certs.issuing import (
+    CLOCK_SKEW,
+    Algorithm,
+    Issued,
+    Names,
+    answers_to,
+    bridge,
+    common_name_of,
+    issue_authority,
+    issue_client,
+    issue_serving,
+    signed_by,
+)
 
 Renewal = Literal["", "certificate", "ca", "revoke"]
-"""What is renewed though it is not due; with the CA, all that it has signed. `revoke` is `ca` here: see `retiring`."""
+"""What is renewed though it is not due; with the CA, all that it has signed. `revoke` is `ca` here."""
 SETTLING = timedelta(seconds=15)
 """How long a new CA waits for every caller to have heard of it, where no bridge leads to it."""
 
-_CERTIFICATE, _KEY = f"{SERVING}.crt", f"{SERVING}.key"
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One certificate of a set: whether the present one `stays` under its CA, and how another is made."""
+
+    stays: Callable[[x509.Certificate, x509.Certificate, datetime], bool]
+    issue: Callable[[Issued, datetime], Issued]
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the serving certificate answers to, and the days that new certificates are valid."""
+    """The leaves of a set by stem, and what a new CA is like."""
 
-    names: Names
-    days: int = DAYS
+    leaves: Mapping[str, Leaf]
     authority_days: int = AUTHORITY_DAYS
+    authority_name: str = AUTHORITY_NAME
+    algorithm: Algorithm = "ecdsa"
 
 
-def successor(present: Files, wanted: Wanted, *, now: datetime, force: Renewal = "") -> dict[str, bytes]:
-    """`present` where it is whole, ours and not due; else the set after it.
-
-    A set of another installer (no CA key) or a damaged one is replaced, but for a CA of ours that is whole. What it
-    served was trusted through the webhook configuration's own caBundle, which keeps the old CA.
-    """
-    if not force and _fits(present, wanted):
-        try:
-            renewed = renew(present, now=now)
-        except UsageError:
-            renewed = None  # a bundle or bridge that cannot be read
-        if renewed is not None and not renewed.renewed:
-            return renewed.files
-    return make(
-        _kept(present),
-        names=wanted.names,
-        now=now,
-        days=wanted.days,
-        authority_days=wanted.authority_days,
-        new_authority=force in ("ca", "revoke"),
+def serving_leaf(names: Names, *, days: int, algorithm: Algorithm = "ecdsa") -> Leaf:
+    return Leaf(
+        lambda old, ca, now: answers_to(old, names) and _is_good(old, ca, now),
+        lambda ca, now: issue_serving(ca, names=names, now=now, days=days, algorithm=algorithm),
     )
 
 
-def careful(present: Files, following: Files, *, now: datetime) -> dict[str, bytes]:
-    """`following`, but with the certificate of `present` while callers may not trust the new CA yet.
+def client_leaf(name: str, *, days: int, organizations: Sequence[str] = (), algorithm: Algorithm = "ecdsa") -> Leaf:
+    return Leaf(
+        lambda old, ca, now: common_name_of(old) == name and _is_good(old, ca, now),
+        lambda ca, now: issue_client(
+            ca, common_name=name, organizations=organizations, now=now, days=days, algorithm=algorithm
+        ),
+    )
+
+
+def webhook(names: Names, *, days: int = DAYS, authority_days: int = AUTHORITY_DAYS) -> Wanted:
+    """A CA and a serving certificate for these names."""
+    return Wanted({SERVING: serving_leaf(names, days=days)}, authority_days)
+
+
+def following(present: CertificateSet, wanted: Wanted, *, now: datetime, force: Renewal = "") -> CertificateSet:
+    """The CA and the wanted leaves: each as it is in `present` while it stays and is not forced, else a new one.
+
+    A CA stays until it is due; a new one signs all leaves.
+    """
+    old, trusted = present.pairs.get(AUTHORITY), present.trusted
+    if old is None or force in ("ca", "revoke") or now >= renewal_due(old.certificate):
+        authority, force = _next_authority(old, wanted, now=now), "ca"
+        trusted = trusted if old is None else (old.certificate, *trusted)
+    else:
+        authority = old
+    trusted = tuple(overlap([authority.certificate], trusted, now=now))
+    after = CertificateSet({AUTHORITY: authority}, trusted, others=present.others)
+    leaves = {
+        stem: next_leaf(leaf, present.pairs.get(stem), after.signer(now), now=now, force=force)
+        for stem, leaf in wanted.leaves.items()
+    }
+    return replace(after, pairs={AUTHORITY: authority, **leaves})
+
+
+def next_leaf(leaf: Leaf, old: Issued | None, authority: Issued, *, now: datetime, force: Renewal = "") -> Issued:
+    """The certificate that is there, while it stays and is not forced, else a new one."""
+    if old is not None and not force and leaf.stays(old.certificate, authority.certificate, now):
+        return old
+    return leaf.issue(authority, now)
+
+
+def successor(present: CertificateSet, wanted: Wanted, *, now: datetime, force: Renewal = "") -> CertificateSet:
+    """What follows a set that others may have damaged: all is new but a CA of ours that is whole.
+
+    What a set without one has served was trusted through the webhook configuration's own caBundle, which keeps that CA.
+    """
+    base = present if present.can_sign else CertificateSet()
+    return following(base, wanted, now=now, force=force or ("certificate" if base.problems else ""))
+
+
+def careful(present: CertificateSet, after: CertificateSet, *, now: datetime) -> CertificateSet:
+    """`after`, but with the certificate of `present` while callers may not trust the new CA yet.
 
     Callers that trust the former CA accept a new CA with a bridge. A new CA without one must reach the callers first:
     until `settled`, the served certificate stays, if it is valid and not signed by the new CA itself.
     """
-    if BRIDGE in following or now >= settled(following) or not _serves(present, now=now):
-        return dict(following)
-    held = {**following, _CERTIFICATE: present[_CERTIFICATE], _KEY: present[_KEY]}
-    return dict(following) if signed_by_own_authority(held) else held
+    served = present.pairs.get(SERVING)
+    if (
+        after.authority.chain
+        or now >= settled(after)
+        or served is None
+        or served.certificate.not_valid_after_utc <= now
+    ):
+        return after
+    held = replace(after, pairs={**after.pairs, SERVING: served})
+    return after if held.signed_by_own_authority else held
 
 
-def settled(files: Files) -> datetime:
+def settled(held: CertificateSet) -> datetime:
     """When every caller has heard of the CA, if all were told as soon as it was made."""
-    return load(files, AUTHORITY).certificate.not_valid_before_utc + CLOCK_SKEW + SETTLING
+    return held.authority.certificate.not_valid_before_utc + CLOCK_SKEW + SETTLING
 
 
-def can_sign(files: Files) -> bool:
-    """Whether there is a CA with its key."""
-    try:
-        load(files, AUTHORITY)
-    except UsageError:
-        return False
-    return True
+def _next_authority(old: Issued | None, wanted: Wanted, *, now: datetime) -> Issued:
+    new = issue_authority(
+        common_name=wanted.authority_name, now=now, days=wanted.authority_days, algorithm=wanted.algorithm
+    )
+    if old is None or old.certificate.not_valid_after_utc <= now:
+        return new
+    return new.with_chain([bridge(old, new)])
 
 
-def trusted(files: Files) -> list[x509.Certificate]:
-    """The CAs that callers are to trust: those of the bundle, or the CA alone; [] where neither can be read."""
-    for name in (BUNDLE, f"{AUTHORITY}.crt"):
-        try:
-            found = parse_bundle(files.get(name, b""), source=name)
-        except UsageError:
-            continue
-        if found:
-            return found
-    return []
-
-
-def signed_by_own_authority(files: Files) -> bool:
-    """Whether the serving certificate is whole and the CA beside it has signed it."""
-    try:
-        load(files, SERVING).certificate.verify_directly_issued_by(load(files, AUTHORITY).certificate)
-    except (UsageError, ValueError, TypeError, InvalidSignature):
-        return False
-    return True
-
-
-def _fits(present: Files, wanted: Wanted) -> bool:
-    return signed_by_own_authority(present) and answers_to(load(present, SERVING).certificate, wanted.names)
-
-
-def _kept(present: Files) -> dict[str, bytes]:
-    """What a successor is made from: our CA, if it is whole, and what of its bundle and bridge can be read."""
-    if not can_sign(present):
-        return {}
-    names = [f"{AUTHORITY}.crt", f"{AUTHORITY}.key"]
-    for name in (BUNDLE, BRIDGE):
-        try:
-            names += [name] if parse_bundle(present.get(name, b""), source=name) else []
-        except UsageError:
-            continue
-    kept = {name: present[name] for name in names}
-    kept.setdefault(BUNDLE, kept[f"{AUTHORITY}.crt"])
-    return kept
-
-
-def _serves(files: Files, *, now: datetime) -> bool:
-    try:
-        return load(files, SERVING).certificate.not_valid_after_utc > now
-    except UsageError:
-        return False
+def _is_good(certificate: x509.Certificate, authority: x509.Certificate, now: datetime) -> bool:
+    return now < renewal_due(certificate) and signed_by(certificate, authority)

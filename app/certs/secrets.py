@@ -7,7 +7,7 @@ second gets a conflict (ApiError) and reads again. Contents never reach a messag
 from __future__ import annotations
 
 import base64
-import binascii
+import contextlib
 from dataclasses import dataclass, field
 
 from app.certs.clocks import check_clock
@@ -43,22 +43,16 @@ class StoredFiles:
 async def read_secret(client: KubeClient, name: str, *, namespace: str) -> StoredFiles:
     """The Secret, empty where there is none; an entry that is not base64 counts as absent."""
     secret = await get_or_none(client, SECRETS, name, namespace=namespace)
-    return StoredFiles(namespace, name, {}) if secret is None else stored_files(secret)
-
-
-def stored_files(secret: JSON) -> StoredFiles:
-    """A Secret as the API server gives it."""
-    metadata = secret["metadata"]
-    files = {}
+    if secret is None:
+        return StoredFiles(namespace, name, {})
+    metadata, files = secret["metadata"], {}
     for entry, value in (secret.get("data") or {}).items():
-        try:
+        with contextlib.suppress(ValueError, TypeError):  # binascii.Error is a ValueError
             files[entry] = base64.b64decode(value, validate=True)
-        except (binascii.Error, ValueError, TypeError):
-            continue
     labels = metadata.get("labels") or {}
     return StoredFiles(
-        metadata["namespace"],
-        metadata["name"],
+        namespace,
+        name,
         files,
         version=metadata["resourceVersion"],
         ours=labels.get(MANAGED_BY) == MANAGER,
@@ -70,7 +64,7 @@ def stored_files(secret: JSON) -> StoredFiles:
 
 async def write_secret(
     client: KubeClient, present: StoredFiles, files: dict[str, bytes], *, make_namespace: bool = False
-) -> StoredFiles:
+) -> None:
     """Create the Secret, or replace `present`; raises ApiError (conflict) where another came between.
 
     Everything that is issued in a cluster passes here: raises Transient where our clock is no good for it. Labels and
@@ -84,8 +78,15 @@ async def write_secret(
     if present.version:
         body["type"] = present.type or body["type"]  # the type of a Secret cannot change
         body["metadata"]["resourceVersion"] = present.version
-        return stored_files(await client.replace(SECRETS, present.name, body, namespace=present.namespace))
-    return stored_files(await _create(client, body, namespace=present.namespace, make_namespace=make_namespace))
+        await client.replace(SECRETS, present.name, body, namespace=present.namespace)
+        return
+    try:
+        await client.create(SECRETS, body, namespace=present.namespace)
+    except ApiError as error:
+        if not (error.not_found and make_namespace):
+            raise
+        await _create_namespace(client, present.namespace)
+        await client.create(SECRETS, body, namespace=present.namespace)
 
 
 def secret_body(name: str, files: dict[str, bytes], *, namespace: str) -> JSON:
@@ -100,18 +101,10 @@ def secret_body(name: str, files: dict[str, bytes], *, namespace: str) -> JSON:
     }
 
 
-async def _create(client: KubeClient, body: JSON, *, namespace: str, make_namespace: bool) -> JSON:
+async def _create_namespace(client: KubeClient, name: str) -> None:
+    body: JSON = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
     try:
-        return await client.create(SECRETS, body, namespace=namespace)
-    except ApiError as error:
-        if not (error.not_found and make_namespace):
-            raise
-    try:
-        await client.create(
-            NAMESPACES,
-            {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": namespace}},
-        )
+        await client.create(NAMESPACES, body)
     except ApiError as error:
         if not error.conflict:
             raise
-    return await client.create(SECRETS, body, namespace=namespace)

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from cryptography import x509
-
 from app.certs.bundles import fingerprint, parse_bundle
 from app.certs.certificate_set import Files, renewal_due
 from app.certs.issuing import names_of
-from app.wire import JSON
+from app.wire import JSON, stamp
 
 
 def describe(files: Files, *, now: datetime) -> list[JSON]:
     """One object for each certificate in each file, chains and bundles included, by file name and position."""
     return [
-        _describe(name, position, certificate, now=now)
+        {
+            "file": name,
+            "position": position,
+            "subject": certificate.subject.rfc4514_string(),
+            "issuer": certificate.issuer.rfc4514_string(),
+            "sans": names_of(certificate),
+            "notBefore": stamp(certificate.not_valid_before_utc),
+            "notAfter": stamp(certificate.not_valid_after_utc),
+            "daysLeft": (certificate.not_valid_after_utc - now).days,
+            "renewalDue": stamp(renewal_due(certificate)),
+            "sha256": fingerprint(certificate),
+        }
         for name in sorted(files)
         if name.endswith(".crt")
         for position, certificate in enumerate(parse_bundle(files[name], source=name))
@@ -35,26 +44,6 @@ def render(descriptions: list[JSON]) -> str:
         rows.append(("sha256", item["sha256"]))
         paragraphs.append("\n".join([place, *(f"  {label + ':':<13}{value}" for label, value in rows)]))
     return "\n\n".join(paragraphs)
-
-
-def stamp(moment: datetime) -> str:
-    """RFC 3339, whole seconds, UTC."""
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"
-
-
-def _describe(name: str, position: int, certificate: x509.Certificate, *, now: datetime) -> JSON:
-    return {
-        "file": name,
-        "position": position,
-        "subject": certificate.subject.rfc4514_string(),
-        "issuer": certificate.issuer.rfc4514_string(),
-        "sans": names_of(certificate),
-        "notBefore": stamp(certificate.not_valid_before_utc),
-        "notAfter": stamp(certificate.not_valid_after_utc),
-        "daysLeft": (certificate.not_valid_after_utc - now).days,
-        "renewalDue": stamp(renewal_due(certificate)),
-        "sha256": fingerprint(certificate),
-    }
 
 
 def _left(days: int) -> str:

@@ -11,10 +11,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, make, renew
+from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.files import read_files, write_files
+from app.certs.folder import make, renew
 from app.certs.issuing import Algorithm, serving_names
-from app.certs.showing import describe, render, stamp
+from app.certs.showing import describe, render
 from app.certs.wing import CERTIFICATES
 from app.cli.certs_cluster import (
     INSTALL_EPILOG,
@@ -27,7 +28,7 @@ from app.cli.certs_cluster import (
 from app.cli.options import missing_command, paragraphs
 from app.cli.roles import add_role
 from app.errors import UsageError
-from app.wire import encode_json
+from app.wire import encode_json, stamp
 
 _EPILOG = paragraphs("""Examples:
 

@@ -14,13 +14,13 @@ import typer
 from app.certs.bundles import parse_bundle
 from app.certs.files import write_files
 from app.certs.patching import Patched, ServiceName, patch_bundle
-from app.certs.showing import stamp
 from app.certs.unregistering import unregister as unregister_all
 from app.cli.options import paragraphs
 from app.errors import Transient, UsageError
 from app.registration.install import Installed
 from app.registration.install import install as install_once
 from app.registration.objects import FailurePolicy, Installation
+from app.wire import stamp
 
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient

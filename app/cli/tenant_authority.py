@@ -46,8 +46,7 @@ def authority(
 ) -> int:
     """Make or renew the certificates of the gateway and of the cloud admin."""
     # Imported late, as the client of the cluster.
-    from app.tenancy.authority.ensuring import AuthorityOptions  # noqa: PLC0415
-    from app.tenancy.authority.locating import locate_authority  # noqa: PLC0415
+    from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority  # noqa: PLC0415
     from app.tenancy.tenants.certifying import certify  # noqa: PLC0415
 
     async def work(client: KubeClient) -> list[str]:

@@ -14,7 +14,6 @@ from cryptography import x509
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import renewal_due
 from app.certs.issuing import names_of
-from app.certs.showing import stamp
 from app.doctor.cert_fix import Keeping, keeping
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity
@@ -23,6 +22,7 @@ from app.doctor.running import unchecked
 from app.doctor.serving import Served, by_tls, in_secret, trusts
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError, UsageError
+from app.wire import stamp
 
 _CHECK = "certificate"
 _GRACE = 12

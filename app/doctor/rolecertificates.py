@@ -11,7 +11,6 @@ from cryptography.x509.oid import NameOID
 
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import renewal_due
-from app.certs.showing import stamp
 from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
 from app.doctor.installed import Installed
@@ -20,6 +19,7 @@ from app.doctor.running import unchecked
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
 from app.registry import BY_NAME, ROLES
+from app.wire import stamp
 
 _CHECK = "certificate"
 

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
 
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import BUNDLE
+from app.certs.issuing import signed_by
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
@@ -98,18 +98,10 @@ def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Seq
     """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
     at = [leaf]
     for _ in range(_LONGEST_PATH):
-        if any(_signed(one, root) for one in at for root in roots):
+        if any(signed_by(one, root) for one in at for root in roots):
             return True
-        at = [link for link in chain if any(_signed(one, link) for one in at)]
+        at = [link for link in chain if any(signed_by(one, link) for one in at)]
     return leaf in roots
-
-
-def _signed(certificate: x509.Certificate, issuer: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(issuer)
-    except (ValueError, TypeError, InvalidSignature):
-        return False
-    return True
 
 
 def _signs(pem: bytes, certificates: Sequence[x509.Certificate]) -> bool:

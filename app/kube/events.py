@@ -30,6 +30,7 @@ from app.kube.eventwriting import (
 )
 from app.kube.metrics import EVENT_OUTCOMES, EVENTS
 from app.kube.rate import Rate
+from app.wire import stamp
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "Events", "Regarding"]
 
@@ -101,7 +102,7 @@ class EventRecorder:
     def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
         """See `Events`."""
         told = Told(regarding, event, reason[:WORD_LIMIT], _cut(message))
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = stamp(datetime.now(UTC))
         waiting = self._waiting.get(told)
         if waiting is not None:
             waiting.count += 1

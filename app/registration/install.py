@@ -11,11 +11,11 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.certs.certificate_set import AUTHORITY, DAYS, SERVING, load, renewal_due
+from app.certs.certificate_set import DAYS, SERVING, CertificateSet
 from app.certs.issuing import serving_names
 from app.certs.patching import ServiceName, called_service, merged_bundle
 from app.certs.revocation import needed_still, without_outlived
-from app.certs.rotation import Wanted, successor, trusted
+from app.certs.rotation import successor, webhook
 from app.certs.secrets import read_secret, write_secret
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
@@ -44,9 +44,12 @@ async def install(
 
 
 async def _install_once(client: KubeClient, installation: Installation, *, now: datetime) -> Installed:
-    files, issued = await _holdings(client, installation, now=now)
+    held, issued = await _certificates(client, installation, now=now)
     present = await get_or_none(client, SERVICES, installation.service, namespace=installation.namespace)
-    body = _over(present, service_of(installation, target_port=_target_port(present)))
+    ports: list[JSON] = ((present or {}).get("spec") or {}).get("ports") or []
+    # The targetPort of an existing Service is kept, because the webhook's port was chosen to match it.
+    target = next((port.get("targetPort") for port in ports if port.get("port") == PORT), None)
+    body = _over(present, service_of(installation, target_port=target))
     await client.apply(SERVICES, installation.service, body, namespace=installation.namespace)
     for resource, name, build in (
         (MUTATING_WEBHOOKS, installation.mutating, mutating_of),
@@ -54,18 +57,33 @@ async def _install_once(client: KubeClient, installation: Installation, *, now: 
     ):
         present = await get_or_none(client, resource, name)
         ours = _webhook(present, installation)
-        told = installation
-        if installation.timeout_seconds is None:
-            told = replace(installation, timeout_seconds=ours.get("timeoutSeconds"))
+        timeout = installation.timeout_seconds or ours.get("timeoutSeconds")
         bundle = merged_bundle(
             (ours.get("clientConfig") or {}).get("caBundle") or "",
-            trusted(files),
+            held.trusted,
             now=now,
-            keeps=needed_still(files, days=DAYS, now=now),
+            keeps=needed_still(held, days=DAYS, now=now),
         )
-        await client.apply(resource, name, _over(present, build(told, bundle=bundle)))
-    serving = {name: files[name] for name in (f"{SERVING}.crt", f"{SERVING}.key")}
-    return Installed(serving, issued, min(renewal_due(load(files, stem).certificate) for stem in (AUTHORITY, SERVING)))
+        body = build(replace(installation, timeout_seconds=timeout), bundle=bundle)
+        await client.apply(resource, name, _over(present, body))
+    serving = {name: held.files[name] for name in (f"{SERVING}.crt", f"{SERVING}.key")}
+    return Installed(serving, issued, held.next_due)
+
+
+async def _certificates(
+    client: KubeClient, installation: Installation, *, now: datetime
+) -> tuple[CertificateSet, bool]:
+    """What the Secret holds after this call, and whether this call has written it.
+
+    A Secret of another installer is taken over, with or without our label, because its name is the one that is given.
+    """
+    secret = await read_secret(client, installation.name, namespace=installation.namespace)
+    names = serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
+    present = CertificateSet.parse(secret.files, leaves=[SERVING])
+    held = without_outlived(successor(present, webhook(names), now=now), days=DAYS, now=now)
+    if written := held.files != secret.files:
+        await write_secret(client, secret, held.files)
+    return held, written
 
 
 def _over(present: JSON | None, body: JSON) -> JSON:
@@ -80,23 +98,3 @@ def _webhook(present: JSON | None, installation: Installation) -> JSON:
     service = ServiceName(installation.namespace, installation.service)
     webhooks: list[JSON] = (present or {}).get("webhooks") or []
     return next((webhook for webhook in webhooks if called_service(webhook) == service), {})
-
-
-def _target_port(present: JSON | None) -> int | str | None:
-    """The targetPort of an existing Service: it is kept, because the webhook's port was chosen to match it."""
-    ports = ((present or {}).get("spec") or {}).get("ports") or []
-    return next((port.get("targetPort") for port in ports if port.get("port") == PORT), None)
-
-
-async def _holdings(client: KubeClient, installation: Installation, *, now: datetime) -> tuple[dict[str, bytes], bool]:
-    """What the Secret holds after this call, and whether it was we who wrote it.
-
-    A Secret of another installer is taken over, mark or no mark: its name is the one that we were told.
-    """
-    present = await read_secret(client, installation.name, namespace=installation.namespace)
-    names = serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
-    files = without_outlived(successor(present.files, Wanted(names), now=now), days=DAYS, now=now)
-    if files == present.files:
-        return files, False
-    await write_secret(client, present, files)
-    return files, True

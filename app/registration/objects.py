@@ -22,6 +22,15 @@ _DOMAIN = "k8s.cni.cncf.io"
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """On what terms an API server calls: not for which namespaces, how long it waits, what it does without us."""
+
+    exempt: tuple[str, ...] = ("kube-system",)
+    failure_policy: FailurePolicy = "Fail"
+    timeout_seconds: int = TIMEOUT_SECONDS
+
+
+@dataclass(frozen=True, slots=True)
 class Installation:
     """What `berth certs install` is told. `name` is the prefix of all objects, and the name of the Secret.
 
@@ -46,6 +55,15 @@ class Installation:
     def validating(self) -> str:
         return f"{self.name}-validating-config"
 
+    @property
+    def terms(self) -> Terms:
+        exempt = tuple(dict.fromkeys(["kube-system", self.namespace]))
+        return Terms(exempt, self.failure_policy, self.timeout_seconds or TIMEOUT_SECONDS)
+
+    def called(self, path: str, bundle: str) -> JSON:
+        """The clientConfig of a webhook."""
+        return {"caBundle": bundle, "service": {"namespace": self.namespace, "name": self.service, "path": path}}
+
 
 def service_of(installation: Installation, *, target_port: int | str | None = None) -> JSON:
     """Port 443 to the webhook's port (`TARGET_PORT`, if none is given) on the Pods labeled `app=<name>`."""
@@ -58,27 +76,18 @@ def service_of(installation: Installation, *, target_port: int | str | None = No
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """On what terms an API server calls: not for which namespaces, how long it waits, what it does without us."""
-
-    exempt: tuple[str, ...] = ("kube-system",)
-    failure_policy: FailurePolicy = "Fail"
-    timeout_seconds: int = TIMEOUT_SECONDS
-
-
 def mutating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every Pod that is created goes to `/mutate`. `bundle` is the base64 value of caBundle."""
     name = installation.mutating
-    calling = _service(installation, "/mutate", bundle)
-    return pods_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
+    called = installation.called("/mutate", bundle)
+    return pods_to(called, name=name, webhook=f"{name}.{_DOMAIN}", terms=installation.terms)
 
 
 def validating_of(installation: Installation, *, bundle: str) -> JSON:
     """Every attachment, and every object of our own kinds, that is created or updated goes to `/validate`."""
     name = installation.validating
-    calling = _service(installation, "/validate", bundle)
-    return objects_to(calling, name=name, webhook=f"{name}.{_DOMAIN}", terms=_terms(installation))
+    called = installation.called("/validate", bundle)
+    return objects_to(called, name=name, webhook=f"{name}.{_DOMAIN}", terms=installation.terms)
 
 
 def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
@@ -87,14 +96,15 @@ def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JS
     Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
     """
     rules = rules_of("mutate")
-    entry = _entry(client_config, webhook=webhook, rules=rules, terms=terms) | {"reinvocationPolicy": "IfNeeded"}
-    return _configuration(MUTATING_WEBHOOKS, name, entry)
+    body = _configuration(MUTATING_WEBHOOKS, client_config, name=name, webhook=webhook, rules=rules, terms=terms)
+    body["webhooks"][0]["reinvocationPolicy"] = "IfNeeded"
+    return body
 
 
 def objects_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
     """A ValidatingWebhookConfiguration for network attachments, and for rules and the other kinds of Berth's own."""
-    entry = _entry(client_config, webhook=webhook, rules=rules_of("validate"), terms=terms)
-    return _configuration(VALIDATING_WEBHOOKS, name, entry)
+    rules = rules_of("validate")
+    return _configuration(VALIDATING_WEBHOOKS, client_config, name=name, webhook=webhook, rules=rules, terms=terms)
 
 
 def rules_of(webhook: str) -> list[JSON]:
@@ -110,18 +120,11 @@ def rules_of(webhook: str) -> list[JSON]:
     ]
 
 
-def _configuration(resource: Resource, name: str, entry: JSON) -> JSON:
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name},
-        "webhooks": [entry],
-    }
-
-
-def _entry(client_config: JSON, *, webhook: str, rules: list[JSON], terms: Terms) -> JSON:
+def _configuration(
+    resource: Resource, client_config: JSON, *, name: str, webhook: str, rules: list[JSON], terms: Terms
+) -> JSON:
     selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(terms.exempt)}
-    return {
+    entry = {
         "name": webhook,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
@@ -132,13 +135,9 @@ def _entry(client_config: JSON, *, webhook: str, rules: list[JSON], terms: Terms
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": terms.timeout_seconds,
     }
-
-
-def _service(installation: Installation, path: str, bundle: str) -> JSON:
-    service = {"namespace": installation.namespace, "name": installation.service, "path": path}
-    return {"caBundle": bundle, "service": service}
-
-
-def _terms(installation: Installation) -> Terms:
-    exempt = tuple(dict.fromkeys(["kube-system", installation.namespace]))
-    return Terms(exempt, installation.failure_policy, installation.timeout_seconds or TIMEOUT_SECONDS)
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "metadata": {"name": name},
+        "webhooks": [entry],
+    }

@@ -13,16 +13,15 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 import structlog
-from cryptography import x509
-from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 
 from app.errors import UsageError
+from app.serving.pair import Pair
+from app.wire import stamp
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
@@ -30,36 +29,6 @@ POLL_SECONDS = 10.0
 _CONTEXT_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A certificate chain and its key as read from disk, checked against each other."""
-
-    certificate: bytes
-    key: bytes
-    leaf: x509.Certificate
-
-    @classmethod
-    def read(cls, cert_file: Path, key_file: Path) -> Pair:
-        """Raises ValueError or OSError, with the file in the text, where the pair cannot serve."""
-        certificate, key = cert_file.read_bytes(), key_file.read_bytes()
-        try:
-            leaf = x509.load_pem_x509_certificates(certificate)[0]
-        except ValueError as error:
-            raise ValueError(f"{cert_file}: no PEM certificate: {error}") from error
-        try:
-            private = load_pem_private_key(key, password=None)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{key_file}: no PEM private key without a passphrase: {error}") from error
-        form = (Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-        if private.public_key().public_bytes(*form) != leaf.public_key().public_bytes(*form):
-            raise ValueError(f"{key_file} is not the key of {cert_file}")
-        return cls(certificate, key, leaf)
-
-    def equals(self, cert_file: Path, key_file: Path) -> bool:
-        """Whether it is what the files hold; reading a key takes far longer. Raises OSError."""
-        return (cert_file.read_bytes(), key_file.read_bytes()) == (self.certificate, self.key)
 
 
 class ServingCertificate:
@@ -104,9 +73,9 @@ class ServingCertificate:
             return self._problem
         now, leaf = self._now(), self._served.leaf
         if now >= leaf.not_valid_after_utc:
-            return f"certificate {self._cert_file} expired at {leaf.not_valid_after_utc:%Y-%m-%dT%H:%M:%SZ}"
+            return f"certificate {self._cert_file} expired at {stamp(leaf.not_valid_after_utc)}"
         if now < leaf.not_valid_before_utc:
-            return f"certificate {self._cert_file} is valid only from {leaf.not_valid_before_utc:%Y-%m-%dT%H:%M:%SZ}"
+            return f"certificate {self._cert_file} is valid only from {stamp(leaf.not_valid_before_utc)}"
         return ""
 
     def look(self) -> None:

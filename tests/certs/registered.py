@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import base64
+from datetime import datetime
 from typing import Any
 
+from app.certs import rotation
 from app.certs.bundles import parse_bundle
+from app.certs.certificate_set import CertificateSet
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Terms, objects_to, pods_to
 
@@ -38,6 +41,11 @@ async def bundles(client: Any, name: str = NAME) -> list[list[Any]]:
 async def stored(client: Any, name: str = SECRET) -> dict[str, bytes]:
     data = (await client.get(SECRETS, name, namespace=NAMESPACE))["data"]
     return {entry: base64.b64decode(value) for entry, value in data.items()}
+
+
+def settled(files: dict[str, bytes]) -> datetime:
+    """When every caller has heard of the CA in these files."""
+    return rotation.settled(CertificateSet.parse(files))
 
 
 async def change(client: Any, body: dict[str, Any], name: str = SECRET) -> None:

@@ -7,7 +7,8 @@ from datetime import timedelta
 import pytest
 
 from app.certs.bundles import encode_bundle, fingerprint, overlap, parse_bundle
-from app.certs.certificate_set import load, make, renew, renewal_due
+from app.certs.certificate_set import load, renewal_due
+from app.certs.folder import make, renew
 from app.certs.issuing import issue_authority, names_of, serving_names
 from app.certs.showing import describe, render
 from app.errors import UsageError

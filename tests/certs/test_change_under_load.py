@@ -17,9 +17,10 @@ from typing import Any
 import aiohttp
 import pytest
 
+from app.certs.certificate_set import CertificateSet
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
-from app.certs.rotation import Wanted, successor
+from app.certs.rotation import successor, webhook
 from app.certs.secrets import StoredFiles, write_secret
 from app.certs.webhooks import RENEW
 from app.definitions import read_definitions
@@ -135,7 +136,7 @@ async def served(cluster, client, kubeconfig, tmp_path):
 async def an_hour_ago(client: Any) -> None:
     """A CA that every caller has known for long, so that another may follow at once."""
     names = serving_names(service=SERVICE, namespace=NAMESPACE)
-    files = successor({}, Wanted(names), now=datetime.now(UTC) - timedelta(hours=1))
+    files = successor(CertificateSet(), webhook(names), now=datetime.now(UTC) - timedelta(hours=1)).files
     await write_secret(client, StoredFiles(NAMESPACE, SECRET, {}), files)
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from app.certs import files
-from app.certs.certificate_set import make
 from app.certs.files import DATA, read_files, write_files
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.errors import UsageError
-from app.serving.tls import Pair
+from app.serving.pair import Pair
 
 
 def pair(mark: int) -> dict[str, bytes]:

@@ -11,14 +11,15 @@ from pathlib import Path
 import pytest
 
 from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load, make
+from app.certs.certificate_set import load
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.cli.main import run
 from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, SERVICES, VALIDATING_WEBHOOKS
 from app.registration.install import install
 from app.registration.objects import Installation
-from app.serving.tls import Pair
+from app.serving.pair import Pair
 from tests.patience import PATIENCE
 
 NAME = "network-resources-injector"

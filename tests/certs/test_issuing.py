@@ -12,7 +12,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from app.certs.certificate_set import load, make, renew
+from app.certs.certificate_set import load
+from app.certs.folder import make, renew
 from app.certs.issuing import (
     bridge,
     common_name_of,

@@ -15,10 +15,20 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from app.certs.bundles import encode_bundle, fingerprint, parse_bundle
 from app.certs.issuing import issue_authority
 from app.certs.revocation import HANDOVER, PENDING, REVOKED
-from app.certs.rotation import settled
 from app.certs.webhooks import RENEW, WebhookCertificates, WebhookOptions
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
-from tests.certs.registered import NAME, NAMESPACE, SECRET, SERVICE, bundles, change, configuration, register, stored
+from tests.certs.registered import (
+    NAME,
+    NAMESPACE,
+    SECRET,
+    SERVICE,
+    bundles,
+    change,
+    configuration,
+    register,
+    settled,
+    stored,
+)
 
 OPTIONS = WebhookOptions(NAMESPACE, SERVICE, SECRET, (NAME,))
 SLOWEST = timedelta(seconds=130)

@@ -10,9 +10,10 @@ from datetime import timedelta
 import pytest
 
 from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load, make, renewal_due
+from app.certs.certificate_set import load, renewal_due
+from app.certs.folder import make
 from app.certs.issuing import serving_names
-from app.certs.rotation import SETTLING, settled
+from app.certs.rotation import SETTLING
 from app.certs.secrets import MANAGED_BY
 from app.certs.webhooks import RENEW, WebhookCertificates, WebhookOptions
 from app.errors import ApiError, Terminal, Transient
@@ -27,6 +28,7 @@ from tests.certs.registered import (
     change,
     configuration,
     register,
+    settled,
     stored,
 )
 

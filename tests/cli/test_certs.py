@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.certificate_set import make
 from app.certs.files import read_files, write_files
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.cli.main import run
-from app.serving.tls import Pair
+from app.serving.pair import Pair
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.certificate_set import make
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.registry import ROLES, settings_of
 from app.settings.flags import flag_names, flags_of, help_of

@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from app.certs.certificate_set import make
 from app.certs.files import write_files
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters.registering import until_ready
 from app.doctor.checks import CHECKS

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.certs.certificate_set import make
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.doctor.model import Severity
 from app.kube.resources import DEPLOYMENTS, SECRETS, SERVICES

@@ -18,7 +18,7 @@ import yaml
 
 import app.networks
 from app.certs.bundles import encode_bundle, parse_bundle
-from app.certs.certificate_set import make
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.sandbox.server import Cluster
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS

@@ -18,7 +18,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from app.certs.certificate_set import make
+from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters import definitions
 from app.devtools.clusters.node.addresses import claim

@@ -16,7 +16,7 @@ from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
-from app.wire import JSON
+from app.wire import JSON, stamp
 
 _MANAGER = "berth-agent"
 _MESSAGE_LIMIT = 32768
@@ -85,7 +85,7 @@ class StatusWriter:
 
     async def report(self, view: ObjectView, report: Report) -> None:
         """Raises ApiError; an object that is gone needs no status."""
-        now = f"{self._now():%Y-%m-%dT%H:%M:%SZ}"
+        now = stamp(self._now())
         await self.write(view, status_of(report, generation=view.generation, previous=view.decoded_status(), now=now))
 
     async def write(self, view: ObjectView, status: JSON) -> None:

@@ -8,62 +8,54 @@ and never written. Keys are in the Secrets and in the values returned here, neve
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from cryptography import x509
 
-from app.certs.bundles import encode_bundle, overlap, parse_bundle
-from app.certs.certificate_set import AUTHORITY_DAYS, DAYS, renewal_due
-from app.certs.issuing import Issued, bridge, issue_authority, serving_names
-from app.certs.secrets import read_secret, write_secret
-from app.errors import UsageError
+from app.certs.bundles import overlap, parse_bundle
+from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
+from app.certs.issuing import Issued, Names, extension_of, serving_names
+from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
+from app.certs.secrets import StoredFiles, read_secret, write_secret
+from app.errors import ApiError, UsageError
 from app.kube.client import KubeClient
+from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
-from app.tenancy.authority.leaves import Leaf, admin_leaf, load_pair, next_files, serving_leaf
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.workloads.model import SYSTEM_NAMESPACE
+from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 
 CA_SECRET = "berth-gateway-ca"  # noqa: S105 - the name of an object
 SERVING_SECRET = "berth-gateway-tls"  # noqa: S105 - the name of an object
 ADMIN_SECRET = "berth-cloud-admin"  # noqa: S105 - the name of an object
 SERVICE = "berth-gateway"
 AUTHORITY_NAME = "Berth Gateway CA"
-
-
-@dataclass(frozen=True, slots=True)
-class SigningAuthority:
-    """The CA that signs (`issued`, its chain: the bridge from the CA before it), and the PEM bundle to trust.
-
-    `written` says whether the call that returned it has made it.
-    """
-
-    issued: Issued = field(repr=False, compare=False)  # keys cannot be compared; the bundle begins with its certificate
-    bundle: bytes
-    written: bool = field(default=False, compare=False)
+_ADMIN = "admin"
+_SECRETS = {AUTHORITY: CA_SECRET, SERVING: SERVING_SECRET, _ADMIN: ADMIN_SECRET}
 
 
 @dataclass(frozen=True, slots=True)
 class GatewayCertificates:
     """All of it: `serving` has tls.crt, tls.key and ca.crt (whom to trust); `admin` has ca.crt, admin.crt, admin.key.
 
-    `next_due` is when `ensure_authority` will next have something to renew, `renewed` names the Secrets that hold a
-    certificate which the call has made.
+    `renewed` names the Secrets that hold a certificate which the call has made.
     """
 
-    authority: SigningAuthority
+    authority: CertificateSet
     serving: dict[str, bytes] = field(repr=False)
     admin: dict[str, bytes] = field(repr=False)
-    next_due: datetime
     renewed: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def next_due(self) -> datetime:
+        """When `ensure_authority` will next have something to renew."""
+        return self.authority.next_due
 
     @property
     def ends(self) -> dict[str, datetime]:
         """When the certificate in each Secret ends."""
-        stems = ((SERVING_SECRET, self.serving, "tls"), (ADMIN_SECRET, self.admin, "admin"))
-        leaves = {secret: load_pair(files, stem, place=secret).certificate for secret, files, stem in stems}
-        found = {CA_SECRET: self.authority.issued.certificate, **leaves}
-        return {secret: certificate.not_valid_after_utc for secret, certificate in found.items()}
+        return {_SECRETS[stem]: pair.certificate.not_valid_after_utc for stem, pair in self.authority.pairs.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,79 +87,118 @@ async def ensure_authority(
         dns=(GATEWAY_NAME, "localhost", *options.dns),
         addresses=("127.0.0.1", "::1", *options.addresses),
     )
-    authority = await ensure_signing(client, now=now, options=options, sleep=sleep)
-    due = [renewal_due(authority.issued.certificate)]
-    kept, renewed = [], [CA_SECRET] if authority.written else []
-    for secret, leaf in (
-        (SERVING_SECRET, serving_leaf(names, days=options.days)),
-        (ADMIN_SECRET, admin_leaf(options.admin_name, days=options.days)),
-    ):
-        files, written = await until_no_conflict(
-            lambda secret=secret, leaf=leaf: _ensure_leaf(  # type: ignore[misc]  # mypy infers no defaults of lambdas
-                client, secret, leaf, authority, namespace=options.namespace, now=now
-            ),
-            sleep=sleep,
-        )
-        due.append(renewal_due(load_pair(files, leaf.stem, place=secret).certificate))
-        kept.append(files)
-        renewed += [secret] if written else []
-    return GatewayCertificates(authority, serving=kept[0], admin=kept[1], next_due=min(due), renewed=tuple(renewed))
+    ensuring = _Ensuring(client, options, now)
+    return await until_no_conflict(lambda: ensuring.all(names), sleep=sleep)
 
 
 async def ensure_signing(
     client: KubeClient, *, now: datetime, options: AuthorityOptions = _DEFAULTS, sleep: Sleep = asyncio.sleep
-) -> SigningAuthority:
+) -> CertificateSet:
     """The CA alone, created or renewed where it must be; raises as `ensure_authority`."""
-    return await until_no_conflict(lambda: _signing(client, now=now, options=options), sleep=sleep)
+    return await until_no_conflict(_Ensuring(client, options, now).authority, sleep=sleep)
 
 
-def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> SigningAuthority:
-    """A CA from PEM files instead of the cluster's. Raises UsageError where it cannot sign."""
-    issued = load_pair({"tls.crt": certificate, "tls.key": key}, "tls", place=source)
-    _check_signs(issued.certificate, place=source)
-    return SigningAuthority(issued, encode_bundle([issued.certificate]))
+async def locate_authority(client: KubeClient) -> str:
+    """The namespace of the one Secret of the CA's name; `universe` where there is none, or where we may not look.
 
-
-async def _signing(client: KubeClient, *, now: datetime, options: AuthorityOptions) -> SigningAuthority:
-    present = await read_secret(client, CA_SECRET, namespace=options.namespace)
-    old = load_pair(present.files, "tls", place=present.place) if present.version else None
-    bundle = parse_bundle(present.files.get("ca.crt", b""), source=f"{present.place}: ca.crt")
-    if old is not None:
-        _check_signs(old.certificate, place=present.place)
-        if not present.ours or now < renewal_due(old.certificate):
-            chain = tuple(link for link in old.chain if link.not_valid_after_utc > now)
-            return SigningAuthority(
-                replace(old, chain=chain), encode_bundle(overlap([old.certificate], bundle, now=now))
-            )
-    new = issue_authority(common_name=AUTHORITY_NAME, now=now, days=options.authority_days)
-    earlier = [] if old is None else [old.certificate, *bundle]
-    if old is not None and old.certificate.not_valid_after_utc > now:
-        new = replace(new, chain=(bridge(old, new),))
-    trusted = encode_bundle(overlap([new.certificate], earlier, now=now))
-    files = {"tls.crt": new.certificate_pem, "tls.key": new.key_pem, "ca.crt": trusted}
-    await write_secret(client, present, files, make_namespace=True)
-    return SigningAuthority(new, trusted, written=True)
-
-
-async def _ensure_leaf(
-    client: KubeClient, secret: str, leaf: Leaf, authority: SigningAuthority, *, namespace: str, now: datetime
-) -> tuple[dict[str, bytes], bool]:
-    """What the Secret holds after this call, and whether its certificate is a new one."""
-    present = await read_secret(client, secret, namespace=namespace)
-    if not present.ours:
-        load_pair(present.files, leaf.stem, place=present.place)
-        return {"ca.crt": authority.bundle, **present.files}, False
-    files = next_files(present.files, leaf, authority.issued, bundle=authority.bundle, now=now)
-    if files != present.files:
-        await write_secret(client, present, files, make_namespace=True)
-    certificate = f"{leaf.stem}.crt"
-    return files, files[certificate] != present.files.get(certificate)
-
-
-def _check_signs(certificate: x509.Certificate, *, place: str) -> None:
+    A chart keeps the CA in its release's namespace, the command line in `universe`; a second CA would sign bundles that
+    no gateway knows. Tenants' namespaces are passed over. Raises UsageError where there are several.
+    """
     try:
-        authority = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
-    except x509.ExtensionNotFound:
-        authority = False
-    if not authority:
+        page = await client.list_page(SECRETS, field_selector=f"metadata.name={CA_SECRET}")
+    except ApiError as error:
+        if error.status == 403:
+            return SYSTEM_NAMESPACE
+        raise
+    names = [str(secret["metadata"]["namespace"]) for secret in page.items]
+    found = sorted(name for name in names if not name.startswith(TENANT_NAMESPACE_PREFIX))
+    if len(found) > 1:
+        raise UsageError(f"Secret {CA_SECRET} is in namespaces {', '.join(found)}: say --namespace")
+    return found[0] if found else SYSTEM_NAMESPACE
+
+
+def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> CertificateSet:
+    """A CA from PEM files instead of the cluster's. Raises UsageError where it cannot sign."""
+    return _ca_of({"tls.crt": certificate, "tls.key": key}, place=source)
+
+
+class _Ensuring:
+    """One call, with the Secrets that it has renewed in all of its attempts."""
+
+    def __init__(self, client: KubeClient, options: AuthorityOptions, now: datetime) -> None:
+        self._client, self._options, self._now = client, options, now
+        self._renewed: list[str] = []
+
+    async def all(self, names: Names) -> GatewayCertificates:
+        held, days = await self.authority(), self._options.days
+
+        def serving(old: Issued | None) -> Leaf:
+            # Replicas and commands may each know names of their own: they do not take turns in dropping the others'.
+            return serving_leaf(names if old is None else names.joined(old.certificate), days=days)
+
+        def admin(_: Issued | None) -> Leaf:
+            return client_leaf(self._options.admin_name, days=days)
+
+        files = {}
+        for stem, wanted in ((SERVING, serving), (_ADMIN, admin)):
+            pair, files[stem] = await self._leaf(stem, wanted, held)
+            held = replace(held, pairs={**held.pairs, stem: pair})
+        return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(dict.fromkeys(self._renewed)))
+
+    async def authority(self) -> CertificateSet:
+        secret = await self._read(AUTHORITY)
+        present = _ca_of(secret.files, place=secret.place) if secret.version else CertificateSet()
+        if not secret.ours:
+            return replace(present, trusted=tuple(overlap(present.trusted[:1], present.trusted, now=self._now)))
+        held = following(present, Wanted({}, self._options.authority_days, AUTHORITY_NAME), now=self._now)
+        if held.pairs != present.pairs:
+            await self._write(secret, _files("tls", held.authority, held.bundle))
+            self._renewed.append(secret.name)
+        return held
+
+    async def _leaf(
+        self, stem: str, wanted: Callable[[Issued | None], Leaf], held: CertificateSet
+    ) -> tuple[Issued, dict[str, bytes]]:
+        """The certificate, and what its Secret holds after this call."""
+        secret = await self._read(stem)
+        if not secret.ours:
+            return _load(secret.files, stem, place=secret.place), {"ca.crt": held.bundle, **secret.files}
+        try:
+            old = load(secret.files, stem)
+        except UsageError:
+            old = None
+        pair = next_leaf(wanted(old), old, held.signer(self._now), now=self._now)
+        files = _files(stem, pair, held.bundle)
+        if files != secret.files:
+            await self._write(secret, files)
+        if pair is not old:
+            self._renewed.append(secret.name)
+        return pair, files
+
+    async def _read(self, stem: str) -> StoredFiles:
+        return await read_secret(self._client, _SECRETS[stem], namespace=self._options.namespace)
+
+    async def _write(self, secret: StoredFiles, files: dict[str, bytes]) -> None:
+        await write_secret(self._client, secret, files, make_namespace=True)
+
+
+def _files(stem: str, pair: Issued, bundle: bytes) -> dict[str, bytes]:
+    return {"ca.crt": bundle, f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
+
+
+def _ca_of(files: Files, *, place: str) -> CertificateSet:
+    """The CA of a Secret or of files, and what is trusted beside it. Raises UsageError where it cannot sign."""
+    authority = _load(files, "tls", place=place)
+    constraints = extension_of(authority.certificate, x509.BasicConstraints)
+    if constraints is None or not constraints.ca:
         raise UsageError(f"{place}: its certificate is no CA")
+    bundle = parse_bundle(files.get("ca.crt", b""), source=f"{place}: ca.crt")
+    return CertificateSet({AUTHORITY: authority}, (authority.certificate, *bundle))
+
+
+def _load(files: Files, stem: str, *, place: str) -> Issued:
+    """Raises UsageError, which names the place and shows nothing of the key."""
+    try:
+        return load(files, stem)
+    except UsageError as error:
+        raise UsageError(f"{place}: {error}") from None

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.certs.showing import stamp
-from app.wire import JSON
+from app.wire import JSON, stamp
 
 
 @dataclass(frozen=True, slots=True)

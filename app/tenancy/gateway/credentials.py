@@ -12,9 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
-from cryptography import x509
 
 from app.errors import UsageError
+from app.serving.pair import read_certificates
 from app.serving.tls import ServingCertificate, fault
 from app.serving.tls_options import server_context
 from app.tenancy.gateway.identity import independent_authorities
@@ -23,14 +23,16 @@ from app.tenancy.gateway.options import TlsFiles
 log = structlog.get_logger(__name__)
 
 
-class ServingCredentials:
-    """Raises `UsageError` where the files cannot serve at the start."""
+class ServingCredentials(ServingCertificate):
+    """Raises `UsageError` where the files cannot serve at the start.
+
+    `admin_ca` says who may speak for the cloud admin (PEM), as of the last look; None where the name alone decides.
+    """
 
     def __init__(self, files: TlsFiles, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._files = files
-        self._problem = ""
+        self._admin_file, self._admin_problem = files.admin_ca, ""
         try:
-            self._certificate = ServingCertificate(
+            super().__init__(
                 str(files.certificate),
                 str(files.key),
                 new_context=_context,
@@ -38,7 +40,7 @@ class ServingCredentials:
                 at_each_handshake=True,
                 now=now,
             )
-            self._admin_ca = _authorities(files.admin_ca)
+            self.admin_ca = _authorities(files.admin_ca)
         except UsageError as error:
             raise UsageError(f"gateway {error}") from error
         except (OSError, ValueError) as error:
@@ -48,34 +50,17 @@ class ServingCredentials:
             if count > 1:
                 log.warning("each of several authorities can name itself the cloud admin", authorities=count)
 
-    @property
-    def context(self) -> ssl.SSLContext:
-        """What to listen with."""
-        return self._certificate.context
-
-    @property
-    def admin_ca(self) -> bytes | None:
-        """Who may speak for the cloud admin (PEM), as of the last look; None where the name alone decides."""
-        return self._admin_ca
-
-    @property
-    def not_after(self) -> datetime:
-        """When the certificate ends that the next handshake meets."""
-        return self._certificate.not_after
-
     def look(self) -> None:
         """Look at the files; where they cannot serve, the old ones stay, and there is a problem."""
-        self._certificate.look()
+        super().look()
         try:
-            self._admin_ca = _authorities(self._files.admin_ca)
+            self.admin_ca, self._admin_problem = _authorities(self._admin_file), ""
         except (OSError, ValueError) as error:
-            self._problem = fault(error)
-        else:
-            self._problem = ""
+            self._admin_problem = fault(error)
 
     def problem(self) -> str:
         """Why readiness must be false; "" while the certificate that is served is sound."""
-        return self._certificate.problem() or self._problem
+        return super().problem() or self._admin_problem
 
 
 def _context() -> ssl.SSLContext:
@@ -90,8 +75,5 @@ def _authorities(path: Path | None) -> bytes | None:
     if path is None:
         return None
     pem = path.read_bytes()
-    try:
-        x509.load_pem_x509_certificates(pem)
-    except ValueError as error:
-        raise ValueError(f"{path}: no PEM certificate: {error}") from error
+    read_certificates(pem, source=path)
     return pem

@@ -14,10 +14,10 @@ from functools import lru_cache
 from typing import Literal
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
+from app.certs.issuing import signed_by
 from app.tenancy.model import Tenant
 from app.workloads.model import tenant_namespace
 
@@ -113,7 +113,7 @@ def issued_by(pem: bytes, authorities: bytes) -> bool:
     A renewed authority stands there by its own certificate or by a bridge: either has its name and key.
     """
     certificate = x509.load_pem_x509_certificate(pem)
-    return any(_issued(certificate, authority) for authority in x509.load_pem_x509_certificates(authorities))
+    return any(signed_by(certificate, authority) for authority in x509.load_pem_x509_certificates(authorities))
 
 
 def independent_authorities(pem: bytes, *, links: bytes) -> int:
@@ -133,15 +133,7 @@ def independent_authorities(pem: bytes, *, links: bytes) -> int:
 
 def _related(one: x509.Certificate, other: x509.Certificate) -> bool:
     same = one.subject == other.subject or one.public_key() == other.public_key()
-    return same or _issued(one, other) or _issued(other, one)
-
-
-def _issued(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    try:
-        certificate.verify_directly_issued_by(authority)
-    except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
-        return False
-    return True
+    return same or signed_by(one, other) or signed_by(other, one)
 
 
 def identify(

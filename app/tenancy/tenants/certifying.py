@@ -10,10 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cryptography import x509
-
 from app.certs.secrets import StoredFiles, read_secret
-from app.certs.showing import stamp
 from app.tenancy.authority.ensuring import (
     ADMIN_SECRET,
     CA_SECRET,
@@ -23,11 +20,11 @@ from app.tenancy.authority.ensuring import (
     ensure_authority,
 )
 from app.tenancy.tenants.staging import check_directory, staged
+from app.wire import stamp
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-_CERTIFICATES = {CA_SECRET: "tls.crt", SERVING_SECRET: "tls.crt", ADMIN_SECRET: "admin.crt"}
 FILES = frozenset(
     {"gateway/tls.crt", "gateway/tls.key", "gateway/ca.crt", "admin/ca.crt", "admin/admin.crt", "admin/admin.key"}
 )
@@ -41,34 +38,23 @@ async def certify(client: KubeClient, *, options: AuthorityOptions, directory: P
     """
     if directory is not None:
         check_directory(directory, FILES)  # before anything is made
-    before = {name: await read_secret(client, name, namespace=options.namespace) for name in _CERTIFICATES}
+    names = (CA_SECRET, SERVING_SECRET, ADMIN_SECRET)
+    before = [await read_secret(client, name, namespace=options.namespace) for name in names]
     made = await ensure_authority(client, now=now, options=options)
-    after = {
-        CA_SECRET: made.authority.issued.certificate_pem,
-        SERVING_SECRET: made.serving["tls.crt"],
-        ADMIN_SECRET: made.admin["admin.crt"],
-    }
-    lines = [_told(before[name], _CERTIFICATES[name], certificate) for name, certificate in after.items()]
+    lines = [_told(secret, made) for secret in before]
     if directory is not None:
         with staged(_files(made), directory):
             lines.append(f"certificates and keys of the gateway and of the cloud admin are in {directory}")
     return [*lines, f"next renewal due {stamp(made.next_due)}: run this again then"]
 
 
-def _told(before: StoredFiles, entry: str, certificate: bytes) -> str:
-    until = stamp(x509.load_pem_x509_certificate(certificate).not_valid_after_utc)
+def _told(before: StoredFiles, made: GatewayCertificates) -> str:
+    until = stamp(made.ends[before.name])
     if not before.version:
         return f"{before.place} made, valid until {until}"
     if not before.ours:
         return f"{before.place} is not managed by Berth and used as it is, valid until {until}"
-    # The certificate alone: a chain behind it may end while it goes on.
-    if _first(before.files.get(entry, b"")) == _first(certificate):
-        return f"{before.place} is good until {until}"
-    return f"{before.place} renewed, valid until {until}"
-
-
-def _first(pem: bytes) -> bytes:
-    return pem.partition(b"-----END CERTIFICATE-----")[0].strip()
+    return f"{before.place} {'renewed, valid' if before.name in made.renewed else 'is good'} until {until}"
 
 
 def _files(made: GatewayCertificates) -> Mapping[str, bytes]:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from app.certs.showing import stamp
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, Resource
@@ -19,7 +18,7 @@ from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
 from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace
 from app.tenancy.tenants.objects import parse_until, tenant_problems
-from app.wire import JSON
+from app.wire import JSON, stamp
 from app.workloads.model import TENANTS
 
 _ATTEMPTS = 5

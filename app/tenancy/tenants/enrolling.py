@@ -7,10 +7,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.certs.showing import stamp
+from app.certs.certificate_set import CertificateSet
 from app.errors import Terminal, Transient, UsageError
-from app.tenancy.authority.ensuring import AuthorityOptions, SigningAuthority, ensure_signing, signing_of_files
-from app.tenancy.authority.locating import locate_authority
+from app.tenancy.authority.ensuring import AuthorityOptions, ensure_signing, locate_authority, signing_of_files
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
 from app.tenancy.tenants.changes import (
@@ -24,6 +23,7 @@ from app.tenancy.tenants.changes import (
 from app.tenancy.tenants.contents import contents_of
 from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
+from app.wire import stamp
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ async def _issue(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
     )
 
 
-async def _authority(client: KubeClient, issuing: Issuing, *, now: datetime) -> SigningAuthority:
+async def _authority(client: KubeClient, issuing: Issuing, *, now: datetime) -> CertificateSet:
     if issuing.authority_files is None:
         namespace = issuing.namespace or await locate_authority(client)
         return await ensure_signing(client, now=now, options=AuthorityOptions(namespace=namespace))

@@ -19,7 +19,7 @@ from app.kube.events import Events, Regarding
 from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
-from app.wire import JSON
+from app.wire import JSON, stamp
 from app.workloads.controller.caches import Caches, StoredWorkload, status_digest
 from app.workloads.controller.findings import REPLACING, Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
@@ -233,7 +233,7 @@ class RuleStatuses:
             broken=stored.problems,
             findings=self._findings.of_rule(key).values(),
         )
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = stamp(datetime.now(UTC))
         latest = self._sent.latest(key, stored.status)
         complete = timed(status, latest, now=now)
         size = len(stored.rule.template) if stored.rule is not None else _UNKNOWN

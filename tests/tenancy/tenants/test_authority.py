@@ -209,7 +209,7 @@ async def test_keys_do_not_show(cluster) -> None:
     """Not in the representation of what is returned, wherever that may be logged."""
     made = await ensure_authority(cluster.client, now=NOW)
     assert "PRIVATE" not in repr(made)
-    assert made.authority.issued.key_pem.splitlines()[1].decode() not in repr(made)
+    assert made.authority.authority.key_pem.splitlines()[1].decode() not in repr(made)
 
 
 async def test_an_endless_conflict_is_an_error(cluster) -> None:

@@ -1,0 +1,103 @@
+"""The certificates of a folder, as contents by file name: first issue, additions, renewal. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, renewal_due
+from app.certs.issuing import CLOCK_SKEW, Algorithm, Issued, Names, algorithm_of, extension_of, issue_leaf
+from app.certs.rotation import Leaf, Wanted, client_leaf, following, serving_leaf
+from app.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The next set (`files` equals the present one where nothing was due) and the stems of what was renewed."""
+
+    files: dict[str, bytes]
+    renewed: tuple[str, ...]
+    next_due: datetime
+
+
+def make(
+    present: Files,
+    *,
+    names: Names,
+    clients: Sequence[tuple[str, Sequence[str]]] = (),
+    now: datetime,
+    days: int = DAYS,
+    authority_days: int = AUTHORITY_DAYS,
+    algorithm: Algorithm = "ecdsa",
+    new_authority: bool = False,
+) -> dict[str, bytes]:
+    """A serving certificate and one for each of `clients` (common name, organizations), under the CA that is there.
+
+    A CA is made where there is none, where it is due for renewal or where `new_authority` asks for it. Other
+    certificates stay while their CA does.
+    """
+    held = CertificateSet.parse(present)
+    asked = {SERVING: serving_leaf(names, days=days, algorithm=algorithm)}
+    for common_name, organizations in clients:
+        asked[client_stem(common_name)] = client_leaf(
+            common_name, days=days, organizations=organizations, algorithm=algorithm
+        )
+    leaves = {stem: Leaf(lambda *_: True, _again(pair)) for stem, pair in held.leaves.items()}
+    leaves |= {stem: replace(leaf, stays=lambda *_: False) for stem, leaf in asked.items()}
+    _check(held, but=[*asked, *(stem for stem in held.problems if stem.startswith("client-"))])
+    wanted = Wanted(leaves, authority_days, algorithm=algorithm)
+    after = following(held, wanted, now=now, force="ca" if new_authority else "")
+    if after.authority != held.pairs.get(AUTHORITY):
+        _check(held, but=asked)
+    return after.files
+
+
+def renew(present: Files, *, now: datetime, force: bool = False) -> Renewed:
+    """Renew what is due: leaves under the CA, and the CA (then every leaf) with the old one kept in the bundle.
+
+    `force` renews all leaves, due or not; the CA only when due. Names, usages, algorithm and length of life stay.
+    Raises UsageError where there is no CA with its key to sign with, or where something is damaged.
+    """
+    held = CertificateSet.parse(present)
+    _check(held)
+    if not held.can_sign:
+        raise UsageError("no CA to renew with: ca.crt and ca.key are both needed")
+    leaves = {stem: Leaf(lambda old, _, at: at < renewal_due(old), _again(pair)) for stem, pair in held.leaves.items()}
+    wanted = Wanted(leaves, _days(held.authority.certificate), algorithm=algorithm_of(held.authority.key))
+    after = following(held, wanted, now=now, force="certificate" if force else "")
+    renewed = tuple(stem for stem, pair in after.pairs.items() if pair != held.pairs[stem])
+    return Renewed(after.files, renewed, after.next_due)
+
+
+def client_stem(common_name: str) -> str:
+    """The file name, without its ending, of a client certificate; what no file name should carry becomes `-`."""
+    return "client-" + (re.sub(r"[^A-Za-z0-9._-]+", "-", common_name).strip("-.") or "unnamed")
+
+
+def _check(held: CertificateSet, *, but: Iterable[str] = ()) -> None:
+    for name, problem in held.problems.items():
+        if name not in but:
+            raise UsageError(problem)
+
+
+def _again(old: Issued) -> Callable[[Issued, datetime], Issued]:
+    """The same subject, names, usage, algorithm and length of life, with a new key."""
+    usages = extension_of(old.certificate, x509.ExtendedKeyUsage) or [ExtendedKeyUsageOID.SERVER_AUTH]
+    return lambda authority, now: issue_leaf(
+        authority,
+        subject=old.certificate.subject,
+        alternatives=extension_of(old.certificate, x509.SubjectAlternativeName),
+        usage=next(iter(usages)),
+        span=(now - CLOCK_SKEW, now + timedelta(days=_days(old.certificate))),
+        algorithm=algorithm_of(old.key),
+    )
+
+
+def _days(certificate: x509.Certificate) -> int:
+    """The length of life in whole days, at least one; the skew allowance does not count."""
+    return max(1, (certificate.not_valid_after_utc - certificate.not_valid_before_utc).days)
