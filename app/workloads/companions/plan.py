@@ -19,7 +19,7 @@ from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions.companion_names import companion_name, companion_namespace
 from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
-from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Policy, Rule, Workload
+from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload, tenant_name
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
@@ -59,11 +59,6 @@ class Planned:
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
-
-    @property
-    def policy(self) -> Policy:
-        """By which it is made."""
-        return "Any" if self.host is None else "SameNode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +128,7 @@ def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
     problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
     metadata: JSON = {} if problem else template.get("metadata") or {}
     spec: JSON = {} if problem else template.get("spec") or {}
-    tenant = rule.namespace.removeprefix(TENANT_NAMESPACE_PREFIX) if rule.kind == "tenant" else None
+    tenant = tenant_name(rule.namespace) if rule.kind == "tenant" else None
     wanted = requirements(host=None, tenant=tenant, options=options.placement)
     if problem is None:
         problem = _contradiction(spec, wanted)
@@ -162,7 +157,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         if not host:
             return _NO_NODE
         # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
-        tenant = workload.tenant if rule.kind == "admin" else None
+        tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
         wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
         problem = _unknown_host(host)
         if problem is None and (found := _contradiction(spec, wanted)) is not None:

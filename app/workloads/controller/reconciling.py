@@ -24,6 +24,7 @@ from app.workloads.companions.marks import (
     injected_mark,
     is_bound,
     is_queued,
+    policy_of,
     size_of,
     version_of,
 )
@@ -102,7 +103,7 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        run = _Run(key, waited_before=self._caches.storing.pending.waits(key))
+        run = _Run(key, waited_before=key in self._caches.storing.pending.waiters)
         if stored is not None and stored.workload is not None:
             await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
@@ -193,11 +194,11 @@ class Reconciler:
 
     def _has_place(self, planned: Planned, run: _Run) -> bool:
         """A companion in the tenant's own namespace needs none: a ResourceQuota counts it."""
-        tenant, places = run.workload[0], self._caches.places
-        if planned.namespace == tenant or places.take(run.workload, planned.key, planned.policy):
+        tenant, places, policy = run.workload[0], self._caches.places, policy_of(planned.host)
+        if planned.namespace == tenant or places.take(run.workload, planned.key, policy):
             return True
-        run.waits.add(planned.policy)
-        shortage = places.shortage(tenant, planned.policy, planned.namespace)
+        run.waits.add(policy)
+        shortage = places.shortage(tenant, policy, planned.namespace)
         run.findings[planned.rule] = Problem("QuotaExceeded", shortage, of_workload=True)
         return False
 
@@ -207,7 +208,7 @@ class Reconciler:
         obstacle = full or storing.obstacle(
             run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=planned.weight
         )
-        if isinstance(obstacle, Waiting) and storing.pending.waits(run.workload) and not run.waited_before:
+        if isinstance(obstacle, Waiting) and run.workload in storing.pending.waiters and not run.waited_before:
             # It mostly takes a moment: a status says so only where it lasts.
             run.again.append(_PENDING_PAUSE)
             return

@@ -20,6 +20,7 @@ from app.workloads.model import (
     Rule,
     RuleKind,
     Term,
+    tenant_name,
 )
 from app.workloads.rules.problems import rule_problems
 
@@ -85,7 +86,7 @@ def _own_problems(obj: JSON, kind: RuleKind) -> list[str]:
 
 def _tenants(spec: JSON, namespace: str, kind: RuleKind) -> frozenset[str] | None:
     if kind == "tenant":
-        return frozenset({namespace.removeprefix(TENANT_NAMESPACE_PREFIX)})
+        return frozenset({tenant_name(namespace)})
     return None if spec["tenantMatch"] == [ALL_TENANTS] else frozenset(spec["tenantMatch"])
 
 
