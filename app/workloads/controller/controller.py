@@ -137,7 +137,7 @@ class WorkloadsController:
             for controller in (self._companions, self._workload_statuses.controller, self._rule_statuses.controller):
                 group.create_task(controller.run(), name=controller.name)
             group.create_task(self._caches.warm(), name="rules")
-            group.create_task(self._expire(), name="expectations")
+            group.create_task(self._expire(), name="lag")
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""

@@ -80,6 +80,6 @@ def _obstacle(group: _Group) -> Waiting:
     where += f" in {namespace}" if namespace != tenant else ""
     return Waiting(
         "Unscheduled",
-        f"tenant {tenant_name(tenant)} has as many companions without a node{where} as it may; the cloud admin can raise "
-        f"--tenant-quota {bound}",
+        f"tenant {tenant_name(tenant)} has as many companions without a node{where} as it may; the cloud admin can "
+        f"raise --tenant-quota {bound}",
     )

@@ -216,7 +216,7 @@ class Reconciler:
             raise _RefusedError(obstacle)
         try:
             async with self._turns.of(tenant):
-                with self._caches.expectations.writing(planned.key):
+                with self._caches.written.under_way(planned.key):
                     pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
         except ApiError as error:
             storing.failed(planned.key)
@@ -229,7 +229,7 @@ class Reconciler:
             await self._settle(planned, await self._present(planned, run, error), run)
             return
         companion = self._expect(pod, planned, run)
-        if (self._caches.expectations.get(planned.key) or self._caches.companions.get(*planned.key)) != companion:
+        if self._caches.written.get(planned.key) != companion:
             # It was changed or deleted before we had our answer.
             run.again.append(0.0)
 
@@ -259,7 +259,7 @@ class Reconciler:
             raise _RefusedError(_taken(planned)) from None
         if (companion.rule, companion.workload) != (planned.rule, run.workload):
             raise _RefusedError(_taken(planned))
-        self._caches.expectations.expect(companion)
+        self._caches.written.wrote(companion.key, companion)
         return companion
 
     async def _delete(self, companion: Companion, why: str, *, charged: bool = False) -> None:
@@ -272,7 +272,7 @@ class Reconciler:
                 raise
         if not charged:  # the API server writes that it is ending
             self._caches.storing.wrote(companion.workload[0], companion.size)
-        self._caches.expectations.expect(replace(companion, ending=True, version=companion.version + 1))
+        self._caches.written.wrote(companion.key, replace(companion, ending=True, version=companion.version + 1))
         log.info("companion deleted", namespace=companion.namespace, name=companion.name, why=why)
 
     async def _replace_lost(self, planned: Planned, companion: Companion, run: _Run) -> None:
@@ -301,7 +301,7 @@ class Reconciler:
                 pod = await self._client.patch(
                     PODS, companion.name, body, patch_type="merge", namespace=companion.namespace
                 )
-            self._caches.expectations.expect(companion_of(pod))
+            self._caches.written.wrote(companion.key, companion_of(pod))
         except ApiError as error:
             # Gone, or another Pod has its name by now.
             if not error.not_found:
