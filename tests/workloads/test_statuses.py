@@ -41,10 +41,13 @@ def test_only_a_pod_that_stays_is_referred_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matched", "created", "ready"), [(0, 0, "True"), (2, 2, "True"), (2, 1, "False"), (1, 2, "True")]
+    ("matched", "created", "removing", "ready"),
+    [(0, 0, 0, "True"), (2, 2, 0, "True"), (2, 1, 0, "False"), (1, 1, 1, "False"), (0, 0, 1, "False")],
 )
-def test_rule_is_ready_when_every_companion_exists(matched: int, created: int, ready: str) -> None:
-    status = rule_status("tenant", generation=3, matched=matched, created=created, broken=(), findings=())
+def test_rule_is_ready_when_exactly_its_companions_exist(matched: int, created: int, removing: int, ready: str) -> None:
+    status = rule_status(
+        "tenant", generation=3, matched=matched, created=created, removing=removing, broken=(), findings=()
+    )
     assert (status["result"], status["message"]) == ("success", "")
     assert (status["matched"], status["created"], status["observedGeneration"]) == (matched, created, 3)
     assert status["conditions"][0]["status"] == ready
@@ -149,6 +152,52 @@ async def test_statuses_of_a_working_rule(infra: Infra) -> None:
         assert rules["admin"][0]["status"]["objRef"]["name"] == "a-tenant-tenant1-u1"
         await infra.remove(TENANT_RULES, "r")
         await eventually(lambda: not infra.status(WORKLOADS, "workload-u1")["rules"].get("tenant"))
+
+
+async def test_companions_that_are_removed_are_not_counted_as_existing(infra: Infra) -> None:
+    """`3 of 1 companions exist` would be no truth, and the rule has not what it asks for."""
+    for number in range(4):
+        await infra.workload(f"u{number}")
+    client, go_on = await infra.client(), asyncio.Event()
+
+    async def slow(verb: str, name: str) -> None:
+        if verb == "delete":
+            await go_on.wait()
+
+    def said() -> tuple[int, int, str, str]:
+        status = infra.status(TENANT_RULES, "r")
+        ready = status["conditions"][0]
+        return status["matched"], status["created"], ready["status"], ready["message"]
+
+    client.before = slow
+    everything: tuple[str, list[str]] = ("metadata.resourceNamespace", ["default"])
+    await infra.rule("r", match=everything)
+    async with infra.controller(client, status_interval=0.05) as client:
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 4)
+        await infra.rule("r", match=("metadata.id", ["u0"]))
+        await eventually(lambda: said() == (1, 1, "False", "1 of 1 companions exist; removing 3"))
+        # One more that matches, and one that has to go because its workload ended.
+        await infra.remove(WORKLOADS, "workload-u3")
+        await infra.rule("r", match=("metadata.id", ["u0", "u4"]))
+        await infra.workload("u4")
+        await eventually(lambda: said() == (2, 2, "False", "2 of 2 companions exist; removing 3"))
+        go_on.set()
+        await eventually(lambda: said() == (2, 2, "True", "2 of 2 companions exist"))
+        assert set(infra.pods(T1)) == {"r-u0", "r-u4"}
+    await client.close()
+
+
+async def test_companions_of_a_broken_rule_are_not_being_removed(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller(status_interval=0.05):
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        await infra.rule("r", match=("metadata.[", ["default"]))
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
+        assert infra.status(TENANT_RULES, "r")["created"] == 1
+        await infra.rule("r")
+        await eventually(lambda: infra.status(TENANT_RULES, "r")["conditions"][0]["reason"] == "AsDesired")
+        assert infra.status(TENANT_RULES, "r")["conditions"][0]["message"] == "1 of 1 companions exist"
 
 
 async def test_observed_generation_is_that_of_the_stored_rule(infra: Infra) -> None:

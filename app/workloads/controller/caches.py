@@ -112,6 +112,7 @@ class Caches:
         self.matcher = Matcher()
         self.warming = Warming(self.matcher, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
+        self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
         self.tenant_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "tenant"))
         self.admin_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "admin"))
@@ -145,6 +146,10 @@ class Caches:
 
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
+
+    def removing(self, rule: ObjectKey) -> int:
+        """How many of the `created` companions of a rule have to go, because it does not match their workloads."""
+        return len(self._removing.get(rule, ()))
 
     async def warm(self) -> None:
         """Puts the rules that take long; until cancelled."""
@@ -197,6 +202,8 @@ class Caches:
             self.listeners.workload_status(key)
             return
         rules = self.matcher.put_workload(after) if after is not None else self.matcher.remove_workload(key)
+        for companion in self._by_workload.get(key, ()):
+            self._judge(companion)
         self.listeners.workload(key)
         for rule in rules:
             self.listeners.rule_status(rule)
@@ -229,6 +236,9 @@ class Caches:
     def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
         if self.listeners is not None:
             for workload in workloads:
+                for companion in self._by_workload.get(workload, ()):
+                    if companion.rule == rule:
+                        self._judge(companion)
                 self.listeners.workload(workload)
             self.listeners.rule_status(rule)
 
@@ -246,10 +256,23 @@ class Caches:
                 continue
             if not one.ending:
                 self._count(one.rule, count)
+            self._judge(one, gone=one is not new)
             if not met:
                 self.listeners.workload(one.workload)
         if (old is None or old.ending) != (new is None or new.ending):
             self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+
+    def _judge(self, companion: Companion, *, gone: bool = False) -> None:
+        """Note whether the companion has to go. One of a rule or workload that cannot be used stays."""
+        stored, rule = self.workloads.get(*companion.workload), self.stored_rule(companion.rule)
+        unusable = (stored is not None and stored.workload is None) or (rule is not None and rule.rule is None)
+        removing = self._removing.setdefault(companion.rule, set())
+        if gone or companion.ending or unusable or self.matcher.matches(companion.rule, companion.workload):
+            removing.discard(companion.key)
+        else:
+            removing.add(companion.key)
+        if not removing:
+            del self._removing[companion.rule]
 
     def _index(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         for one in (old, new):

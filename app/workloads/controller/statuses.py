@@ -48,10 +48,18 @@ def _entry_status(companion: Companion | None, finding: Finding | None, *, limit
 
 
 def rule_status(
-    kind: RuleKind, *, generation: int, matched: int, created: int, broken: Sequence[str], findings: Iterable[Finding]
+    kind: RuleKind,
+    *,
+    generation: int,
+    matched: int,
+    created: int,
+    removing: int = 0,
+    broken: Sequence[str],
+    findings: Iterable[Finding],
 ) -> JSON:
     """The status of a rule without the time of its condition. `broken` are the problems of the rule itself.
 
+    `created` are companions of workloads that match, `removing` those of workloads that no longer do.
     What a tenant says of its workloads does not decide the result of a rule that is for other tenants too.
     """
     decisive, excluded = list[Problem](), list[Problem]()
@@ -60,6 +68,8 @@ def rule_status(
             (excluded if finding.of_workload and kind == "admin" else decisive).append(finding)
     result, message = "success", ""
     ready, reason, explanation = "True", "AsDesired", f"{created} of {matched} companions exist"
+    if removing:
+        explanation += f"; removing {removing}"
     if broken:
         result, message = "error", cut("; ".join(broken))
         ready, reason, explanation = "False", "InvalidRule", message
@@ -74,7 +84,7 @@ def rule_status(
             counted = f"{len(excluded)} of {matched} workloads cannot have a companion"
             message = cut(f"{counted}: {excluded[0].reason}: {excluded[0].message}")
             explanation = f"{explanation}; {message}"
-        if created + len(excluded) < matched:
+        if removing or created + len(excluded) < matched:
             ready, reason = "False", "Waiting"
     condition = {
         "type": "Ready",

@@ -247,11 +247,13 @@ class RuleStatuses(_Statuses[JSON]):
             return Done()
         if key in self._caches.warming:
             return Done()  # we are told once it is known whom it matches
+        removing = self._caches.removing(key)
         status = rule_status(
             stored.kind,
             generation=stored.generation,
             matched=len(self._caches.matcher.workloads_of(key)),
-            created=self._caches.created[key],
+            created=self._caches.created[key] - removing,
+            removing=removing,
             broken=stored.problems,
             findings=self._findings.of_rule(key).values(),
         )

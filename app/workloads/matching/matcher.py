@@ -51,6 +51,10 @@ class Matcher:
         kept = self._rules.get(key)
         return frozenset() if kept is None else frozenset(kept.matched)
 
+    def matches(self, rule: ObjectKey, workload: ObjectKey) -> bool:
+        kept = self._rules.get(rule)
+        return kept is not None and workload in kept.matched
+
     def put_workload(self, workload: Workload) -> set[ObjectKey]:
         """Add or replace; the keys of the rules that began or ceased to match it.
 
