@@ -15,6 +15,7 @@ JSON = dict[str, Any]
 
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from app.kube.names import check_label_value
+from app.kube.names import DNS_LABEL_LIMIT, check_label_value, shorten
 from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.companion_names import companion_name, companion_namespace
 from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
 from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload, tenant_name
 from app.workloads.rules.keys import Key, compile_key
@@ -27,6 +26,8 @@ from app.workloads.templates.terms import weight_of
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
+_LEAST_STEM = 10
+"""Characters of the shortest part that `shorten` can make."""
 _RECIPE = b"berth 1"
 """Part of every hash; another one makes every companion of every cluster anew."""
 
@@ -174,7 +175,8 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
     if size > ANNOTATION_LIMIT:
         text = f"the companion's annotations have {size} bytes, and the API server takes {ANNOTATION_LIMIT}"
         return Problem("AnnotationTooLarge", text, of_workload=True)
-    namespace = companion_namespace(rule, workload, system_namespace=blueprint.options.system_namespace)
+    # The tenant's namespace for a rule of the tenant, ours for one of the admin.
+    namespace = workload.namespace if rule.kind == "tenant" else blueprint.options.system_namespace
     name = companion_name(rule, workload)
     manifest = {
         "apiVersion": PODS.api_version,
@@ -199,6 +201,20 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         defaults=blueprint.annotations,
         manifest=manifest,
     )
+
+
+def companion_name(rule: Rule, workload: Workload) -> str:
+    """`<rule>-<workload id>`, or `<rule>-tenant-<tenant>-<workload id>` for an admin's rule; always the same.
+
+    A Pod's name becomes its host name, which ends at 63 characters: longer ones are shortened with a stable hash. The
+    workload's id stays whole where it can, for people search by it.
+    """
+    stem = rule.name if rule.kind == "tenant" else f"{rule.name}-{workload.namespace}"
+    name = f"{stem}-{workload.id}"
+    if len(name) <= DNS_LABEL_LIMIT:
+        return name
+    room = DNS_LABEL_LIMIT - len(workload.id) - 1
+    return f"{shorten(stem, room)}-{workload.id}" if room >= _LEAST_STEM else shorten(name)
 
 
 def _size(annotations: Mapping[str, str]) -> int:
