@@ -18,20 +18,19 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.wire import JSON
-from app.workloads.companions.marks import (
-    Companion,
-    companion_of,
-    injected_mark,
-    is_bound,
-    is_queued,
-    policy_of,
-    size_of,
-    version_of,
-)
+from app.workloads.companions.marks import Companion, companion_of, injected_mark, policy_of, size_of
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.controller.caches import Caches
-from app.workloads.controller.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
-from app.workloads.controller.findings import REPLACING, Finding, Findings
+from app.workloads.controller.findings import (
+    DENIED_PAUSE,
+    REPLACING,
+    SERVER_ERROR,
+    Finding,
+    Findings,
+    pause_of,
+    problem_of,
+)
+from app.workloads.controller.restarts import Restarts
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
@@ -254,7 +253,7 @@ class Reconciler:
 
     def _expect(self, pod: JSON, planned: Planned, run: _Run) -> Companion:
         try:
-            companion = _as_planned(pod, planned, run.workload) or companion_of(pod)
+            companion = companion_of(pod)
         except ValueError:
             raise _RefusedError(_taken(planned)) from None
         if (companion.rule, companion.workload) != (planned.rule, run.workload):
@@ -309,31 +308,6 @@ class Reconciler:
         except ValueError:
             # Another client removed its marks at the same time; the watch will show it.
             return
-
-
-def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion | None:
-    """The companion, without reading its marks, where the Pod has the metadata that we gave it; the usual case."""
-    metadata, given = pod["metadata"], planned.manifest["metadata"]
-    if (metadata.get("annotations"), metadata.get("labels")) != (given["annotations"], given["labels"]):
-        return None
-    if metadata.get("deletionTimestamp") or metadata.get("ownerReferences") or pod.get("status", {}).get("reason"):
-        return None
-    return Companion(
-        namespace=planned.namespace,
-        name=planned.name,
-        uid=metadata["uid"],
-        rule=planned.rule,
-        workload=workload,
-        spec_hash=planned.spec_hash,
-        digest=planned.digest,
-        injected=tuple(sorted(planned.injected)),
-        host=planned.host,
-        bound=is_bound(pod),
-        queued=is_queued(pod),
-        weight=planned.weight,
-        size=size_of(pod),
-        version=version_of(metadata),
-    )
 
 
 def _changes(planned: Planned, companion: Companion) -> Mapping[str, str | None]:

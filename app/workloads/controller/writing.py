@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from app.errors import ApiError
@@ -20,6 +19,7 @@ from app.kube.own_writes import OwnWrites
 from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
+from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import LAG, Caches, StoredWorkload, status_digest
 from app.workloads.controller.findings import REPLACING, Finding, Findings
@@ -258,7 +258,7 @@ class RuleStatuses(_Statuses[JSON]):
             findings=self._findings.of_rule(key).values(),
         )
         latest = self._sent.get(key) or {}
-        complete = timed(status, latest, now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"))
+        complete = timed(status, latest, now=stamp())
         if complete is None:
             return Done()
         if pause := self._pause(key[0], len(stored.rule.template) if stored.rule is not None else _UNKNOWN):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from app.kube.names import check_annotation_key, check_dns_label, domain_above
+from app.text import cut
 from app.wire import JSON
 from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
 from app.workloads.rules.keys import compile_key
@@ -32,7 +33,6 @@ MAX_TENANT_NAME = 63 - len(TENANT_NAMESPACE_PREFIX)
 _FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _POLICIES = ("Any", "SameNode")
-_SHOWN = 80
 
 
 class _Problems(list[str]):
@@ -80,7 +80,7 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
     found = _Problems()
     if (resource := spec.get("resourceType")) != RESOURCE_TYPE:
         found.append(
-            f"{path}.resourceType: must be {RESOURCE_TYPE}" + (f", not {_shown(resource)}" if resource else "")
+            f"{path}.resourceType: must be {RESOURCE_TYPE}" + (f", not {cut(repr(resource))}" if resource else "")
         )
     _terms(spec.get("workloadTerms"), f"{path}.workloadTerms", found)
     _injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject", found)
@@ -92,7 +92,7 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
             )
     policy = spec.get("dpuSelectionPolicy")
     if policy not in (None, "", *_POLICIES):
-        found.append(f"{path}.dpuSelectionPolicy: must be one of {', '.join(_POLICIES)}, not {_shown(policy)}")
+        found.append(f"{path}.dpuSelectionPolicy: must be one of {', '.join(_POLICIES)}, not {cut(repr(policy))}")
     if kind == "admin":
         _tenant_match(spec.get("tenantMatch"), f"{path}.tenantMatch", found)
     elif spec.get("tenantMatch") is not None:
@@ -140,7 +140,7 @@ def _expression(expression: JSON, path: str, found: _Problems) -> None:
     operator, values = expression.get("operator"), expression.get("values")
     of_list, empty = _Problems(), ""
     if operator not in _OPERATORS:
-        found.append(f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {_shown(operator)}")
+        found.append(f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {cut(repr(operator))}")
     elif operator in ("In", "NotIn"):
         of_list, empty = found, f"{operator} needs at least one value"
     elif values:
@@ -149,7 +149,7 @@ def _expression(expression: JSON, path: str, found: _Problems) -> None:
         of_list = found
     for here, value in of_list.entries(values, f"{path}.values", MAX_VALUES, empty=empty):
         if not isinstance(value, str):
-            found.append(f'{here}: must be a string, not {_shown(value)}: write "true", "1" in quotes')
+            found.append(f'{here}: must be a string, not {cut(repr(value))}: write "true", "1" in quotes')
         elif len(value) > MAX_VALUE_LENGTH:
             found.append(f"{here}: has {len(value)} characters: at most {MAX_VALUE_LENGTH}")
 
@@ -167,9 +167,9 @@ def _injections(injections: Any, path: str, found: _Problems) -> None:
         if found.check(name, where, check_annotation_key):
             domain = domain_above(name, (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS))
             if domain is not None:
-                found.append(f"{where}: {_shown(name)} is reserved: annotations below {domain} cannot be injected")
+                found.append(f"{where}: {cut(repr(name))} is reserved: annotations below {domain} cannot be injected")
         if isinstance(name, str) and seen.setdefault(name, here) != here:
-            found.append(f"{where}: {_shown(name)} is also what {seen[name]} writes")
+            found.append(f"{where}: {cut(repr(name))} is also what {seen[name]} writes")
 
 
 def _tenant_match(tenants: Any, path: str, found: _Problems) -> None:
@@ -180,11 +180,6 @@ def _tenant_match(tenants: Any, path: str, found: _Problems) -> None:
                 found.append(f'{here}: "{ALL_TENANTS}" must stand alone')
         elif isinstance(tenant, str) and len(tenant) > MAX_TENANT_NAME:
             most = f"the name of a tenant has at most {MAX_TENANT_NAME}"
-            found.append(f"{here}: {_shown(tenant)} has {len(tenant)} characters: {most}")
+            found.append(f"{here}: {cut(repr(tenant))} has {len(tenant)} characters: {most}")
         else:
             found.check(tenant, here, check_dns_label)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
