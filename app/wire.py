@@ -5,7 +5,6 @@ Kubernetes objects stay plain dictionaries from end to end (models drop fields t
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ JSON = dict[str, Any]
 
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
+encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
 
@@ -23,8 +23,3 @@ _YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 def load_yaml(text: str | bytes) -> Any:
     """The document of this text, None where there is none. Raises `yaml.YAMLError`, or ValueError for odd values."""
     return yaml.load(text, Loader=_YAML_LOADER)  # noqa: S506  a safe one
-
-
-def stamp(moment: datetime) -> str:
-    """RFC 3339 of a moment in UTC, in whole seconds."""
-    return f"{moment:%Y-%m-%dT%H:%M:%SZ}"

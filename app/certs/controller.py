@@ -21,7 +21,7 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import SECRETS, Resource
 from app.kube.store import Store
-from app.wire import stamp
+from app.text import stamp
 
 CONTROLLER = "certificates"
 RESYNC = 60.0

@@ -7,7 +7,8 @@ from datetime import datetime
 from app.certs.bundles import fingerprint, parse_bundle
 from app.certs.certificate_set import Files, renewal_due
 from app.certs.issuing import names_of
-from app.wire import JSON, stamp
+from app.text import stamp
+from app.wire import JSON
 
 
 def describe(files: Files, *, now: datetime) -> list[JSON]:

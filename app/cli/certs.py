@@ -28,7 +28,8 @@ from app.cli.certs_cluster import (
 from app.cli.options import missing_command, paragraphs
 from app.cli.roles import add_role
 from app.errors import UsageError
-from app.wire import encode_json, stamp
+from app.text import stamp
+from app.wire import encode_json
 
 _EPILOG = paragraphs("""Examples:
 

@@ -20,7 +20,7 @@ from app.errors import Transient, UsageError
 from app.registration.install import Installed
 from app.registration.install import install as install_once
 from app.registration.objects import FailurePolicy, Installation
-from app.wire import stamp
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.kube.transport import AioKubeClient

@@ -22,7 +22,7 @@ from app.doctor.running import unchecked
 from app.doctor.serving import Served, by_tls, in_secret, trusts
 from app.doctor.webhooks import Registered, registered
 from app.errors import ApiError, UsageError
-from app.wire import stamp
+from app.text import stamp
 
 _CHECK = "certificate"
 _GRACE = 12

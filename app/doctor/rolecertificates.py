@@ -19,7 +19,7 @@ from app.doctor.running import unchecked
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
 from app.registry import BY_NAME, ROLES
-from app.wire import stamp
+from app.text import stamp
 
 _CHECK = "certificate"
 

@@ -30,7 +30,7 @@ from app.kube.eventwriting import (
 )
 from app.kube.metrics import EVENT_OUTCOMES, EVENTS
 from app.kube.rate import Rate
-from app.wire import stamp
+from app.text import stamp
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "Events", "Regarding"]
 

@@ -21,7 +21,7 @@ import structlog
 
 from app.errors import UsageError
 from app.serving.pair import Pair
-from app.wire import stamp
+from app.text import stamp
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""

@@ -9,16 +9,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-import msgspec
-
 from app.kube.names import check_dns_label
-from app.wire import JSON
+from app.wire import JSON, encode_sorted
 from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, Workload, workload_name
 
 MAX_DEPTH = 16
 """Levels below `state.extra`; keys are evaluated and values compared recursively."""
 
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 _MAPS = ("labels", "annotations")
 
 
@@ -39,7 +36,7 @@ def project_workload(obj: JSON) -> Workload:
         raise ValueError(f"the Workload of id {workload_id!r} must be named {workload_name(workload_id)}, not {name!r}")
     node_name = sys.intern(_text(state, "nodeName"))
     document = {"metadata": _metadata(metadata), "state": _state(state)}
-    return Workload(sys.intern(namespace), name, workload_id, node_name, _encode_sorted(document))
+    return Workload(sys.intern(namespace), name, workload_id, node_name, encode_sorted(document))
 
 
 def _metadata(metadata: JSON) -> JSON:

@@ -149,10 +149,6 @@ class Workload:
     def key(self) -> ObjectKey:
         return self.namespace, self.name
 
-    @property
-    def tenant(self) -> str:
-        return self.namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
-
 
 def by_tenant(key: ObjectKey) -> str:
     """What tenants take turns by in a work queue: the namespace of their objects."""
@@ -162,6 +158,10 @@ def by_tenant(key: ObjectKey) -> str:
 def tenant_namespace(tenant: str) -> str:
     """The namespace of a tenant in the infra cluster."""
     return TENANT_NAMESPACE_PREFIX + tenant
+
+
+def tenant_name(namespace: str) -> str:
+    return namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
 
 
 def workload_name(workload_id: str) -> str:

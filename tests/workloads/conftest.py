@@ -20,12 +20,13 @@ from app.kube.credentials import load_credentials
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Resource
 from app.kube.transport import AioKubeClient
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from app.workloads.model import ADMIN_RULES, COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.patience import PATIENCE
 from tests.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
 
 JSON = dict[str, Any]
 T1, T2, SYSTEM = "tenant-tenant1", "tenant-tenant2", "universe"
+KIB = 1024
 
 
 class CountingClient(AioKubeClient):
@@ -185,6 +186,25 @@ def rule(
     if inject:
         body["workloadInfoInject"] = [{"workloadKey": key, "asAnnotation": {"name": a}} for a, key in inject.items()]
     return {"metadata": {"name": name}, "spec": body}
+
+
+def entries(infra: Infra, count: int, kind: str = "tenant") -> list[JSON]:
+    """The status of each of the first workloads by the one rule of this kind."""
+    found = [infra.status(WORKLOADS, f"workload-u{number}").get("rules") or {} for number in range(count)]
+    return [rules[kind][0]["status"] for rules in found if rules.get(kind)]
+
+
+def pod(name: str, size: int) -> JSON:
+    """A companion of tenant1, as the watch shows it."""
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": T1,
+            "uid": name,
+            "labels": {COMPANION: "tenant"},
+            "annotations": {RULE: f"{T1}/r", WORKLOAD: f"{T1}/u", "large": "x" * size},
+        }
+    }
 
 
 async def eventually(condition: Callable[[], Any], *, within: float = PATIENCE) -> None:

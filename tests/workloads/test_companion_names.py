@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from app.kube.names import check_dns_subdomain
-from app.workloads.companions.companion_names import companion_name, companion_namespace
+from app.workloads.companions.plan import CompanionOptions, Evaluation, Planned, blueprint_of, companion_name, plan
 from app.workloads.model import Rule, RuleKind, Workload, workload_name
 
 ID = "0a7c0d7f-ba7f-4301-afed-8db108dbee1a"
@@ -23,8 +25,15 @@ def test_names_of_the_walk_through() -> None:
     admin = made_rule("adminrule1", "admin", "universe")
     assert companion_name(made_rule("tenant1-rule1"), made_workload()) == f"tenant1-rule1-{ID}"
     assert companion_name(admin, made_workload()) == f"adminrule1-tenant-tenant1-{ID}"
-    assert companion_namespace(made_rule("r"), made_workload(), system_namespace="universe") == "tenant-tenant1"
-    assert companion_namespace(admin, made_workload(), system_namespace="universe") == "universe"
+
+
+@pytest.mark.parametrize(("kind", "namespace"), [("tenant", "tenant-tenant1"), ("admin", "universe")])
+def test_companions_are_in_the_namespace_of_whose_rule_it_is(kind: RuleKind, namespace: str) -> None:
+    template = b'{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"image":"x","name":"c"}]}}'
+    blueprint = blueprint_of(replace(made_rule("r", kind, namespace), template=template), CompanionOptions("universe"))
+    planned = plan(blueprint, Evaluation(made_workload()))
+    assert isinstance(planned, Planned)
+    assert planned.namespace == planned.manifest["metadata"]["namespace"] == namespace
 
 
 @pytest.mark.parametrize("kind", ["tenant", "admin"])

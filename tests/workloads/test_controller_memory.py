@@ -1,13 +1,15 @@
-"""What the controller remembers between watch and write: expectations, and the pauses after losses."""
+"""What the controller remembers between watch and write: its own writes, and the pauses after losses."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from app.errors import ApiError
+from app.kube.own_writes import OwnWrites
 from app.workloads.companions.marks import Companion
-from app.workloads.controller.expectations import Expectations
-from app.workloads.controller.failures import Restarts, pause_of, problem_of
+from app.workloads.controller.caches import own_writes
+from app.workloads.controller.findings import pause_of, problem_of
+from app.workloads.controller.restarts import Restarts
 from app.workloads.model import ObjectKey
 
 W, KEY = ("tenant-t", "workload-u"), ("tenant-t", "r-u")
@@ -21,66 +23,66 @@ class Clock:
         return self.now
 
 
-def made() -> tuple[Expectations, dict[ObjectKey, Companion], Clock]:
+def made() -> tuple[OwnWrites[Companion], dict[ObjectKey, Companion], Clock]:
     cache: dict[ObjectKey, Companion] = {}
     clock = Clock()
-    return Expectations(cache.get, lifetime=10.0, clock=clock), cache, clock
+    return own_writes(cache.get, clock=clock), cache, clock
 
 
-def test_expectation_holds_until_the_watch_shows_the_same() -> None:
-    expectations, _, _ = made()
-    expectations.expect(ONE)
-    assert expectations.of_workload(W) == [ONE]
-    assert expectations.seen(KEY, None, replace(ONE))
-    assert not expectations.of_workload(W)
-    assert not expectations._by_workload
+def test_a_write_stands_until_the_watch_shows_the_same() -> None:
+    writes, _, _ = made()
+    writes.wrote(KEY, ONE)
+    assert writes.of(W) == [ONE]
+    assert writes.shown(KEY, None, replace(ONE))
+    assert not writes.of(W)
+    assert not writes._groups
 
 
 def test_older_news_leaves_it_and_newer_ends_it() -> None:
-    expectations, _, _ = made()
-    expectations.expect(ONE)
-    assert not expectations.seen(KEY, None, replace(ONE, digest=b"x", version=4))
-    assert expectations.of_workload(W) == [ONE]
-    assert not expectations.seen(KEY, None, replace(ONE, digest=b"x", version=6))
-    assert not expectations.of_workload(W)
+    writes, _, _ = made()
+    writes.wrote(KEY, ONE)
+    assert not writes.shown(KEY, None, replace(ONE, digest=b"x", version=4))
+    assert writes.of(W) == [ONE]
+    assert not writes.shown(KEY, None, replace(ONE, digest=b"x", version=6))
+    assert not writes.of(W)
 
 
 def test_end_of_a_predecessor_is_not_its_end() -> None:
-    expectations, _, _ = made()
-    expectations.expect(ONE)
-    assert not expectations.seen(KEY, replace(ONE, uid="uid-0", version=3), None)
-    assert expectations.of_workload(W) == [ONE]
-    assert not expectations.seen(KEY, ONE, None)
-    assert not expectations.of_workload(W)
+    writes, _, _ = made()
+    writes.wrote(KEY, ONE)
+    assert not writes.shown(KEY, replace(ONE, uid="uid-0", version=3), None)
+    assert writes.of(W) == [ONE]
+    assert not writes.shown(KEY, ONE, None)
+    assert not writes.of(W)
 
 
 def test_answer_that_comes_after_the_watch_is_no_news() -> None:
-    expectations, cache, _ = made()
+    writes, cache, _ = made()
     cache[KEY] = replace(ONE, digest=b"newer", version=6)
-    expectations.expect(ONE)
-    assert not expectations.of_workload(W)
+    writes.wrote(KEY, ONE)
+    assert not writes.of(W)
     del cache[KEY]
-    expectations.seen(KEY, ONE, None)
-    expectations.expect(replace(ONE, ending=True, version=9))
-    assert not expectations.of_workload(W)
+    writes.shown(KEY, ONE, None)
+    writes.wrote(KEY, replace(ONE, ending=True, version=9))
+    assert not writes.of(W)
 
 
-def test_news_that_come_while_we_write_wake_nobody() -> None:
-    expectations, _, _ = made()
-    with expectations.writing(KEY):
-        assert expectations.seen(KEY, None, ONE)
-    assert not expectations.seen(KEY, ONE, replace(ONE, lost=True, version=6))
+def test_news_during_a_write_cause_no_reconcile() -> None:
+    writes, _, _ = made()
+    with writes.under_way(KEY):
+        assert writes.shown(KEY, None, ONE)
+    assert not writes.shown(KEY, ONE, replace(ONE, lost=True, version=6))
 
 
-def test_expectation_that_is_not_met_expires() -> None:
-    expectations, _, clock = made()
-    expectations.expect(ONE)
+def test_a_write_that_the_watch_does_not_show_expires() -> None:
+    writes, _, clock = made()
+    writes.wrote(KEY, ONE)
     clock.now = 9.0
-    assert expectations.expire() == set()
+    assert writes.expire() == []
     clock.now = 10.0
-    assert expectations.expire() == {W}
-    assert not expectations.of_workload(W)
-    assert expectations.expire() == set()
+    assert writes.expire() == [ONE]
+    assert not writes.of(W)
+    assert writes.expire() == []
 
 
 def test_pauses_after_losses_grow_and_start_small_again_after_a_calm() -> None:

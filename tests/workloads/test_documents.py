@@ -58,7 +58,6 @@ def test_a_workload_is_kept_as_compact_sorted_json() -> None:
         b'"resourceType":"v1/Pod"},"state":{"extra":{"annotations":{},"labels":{"a":"1","b":"2"}},"nodeName":"host-a",'
         b'"ready":true}}',
     )
-    assert workload.tenant == "tenant1"
 
 
 def test_the_order_of_fields_and_the_status_are_no_change() -> None:

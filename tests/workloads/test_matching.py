@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from app.workloads.matching import facts as matching_facts
 from app.workloads.matching.matcher import Matcher
-from app.workloads.model import Expression, ObjectKey, Rule, Workload
+from app.workloads.model import Expression, ObjectKey, Rule, Workload, tenant_name
 from tests.workloads.matching_builders import ids, named, rule, where, workload
 
 RICH = workload("p1", labels={"app": "web", "n": "1"}, node="host-a", extra={"float": 2.0, "null": None, "list": []})
@@ -195,7 +195,7 @@ def plainly(rules: dict[ObjectKey, Rule], found: Workload) -> list[Rule]:
     facts = matching_facts.Facts(found.document)
 
     def matches(candidate: Rule) -> bool:
-        seen = candidate.tenants is None or found.tenant in candidate.tenants
+        seen = candidate.tenants is None or tenant_name(found.namespace) in candidate.tenants
         return seen and any(all(true(expression) for expression in term.expressions) for term in candidate.terms)
 
     def true(expression: Expression) -> bool:

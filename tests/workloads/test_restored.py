@@ -148,15 +148,15 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     ours = pod(spec_hash="a", version=7)
     expected = caches._companion(ours)
     assert expected is not None
-    caches.expectations.expect(expected)
+    caches.written.wrote(expected.key, expected)
     caches.companions.suspect()
     caches.companions.replace_all([pod(spec_hash="b", version=7)])
     shown = caches.companions.get(T1, "r-u")
     assert shown is not None
     assert shown.spec_hash == "b"
-    caches.expectations.expect(replace(expected, version=9))
+    caches.written.wrote(expected.key, replace(expected, version=9))
     caches.companions.mark_synced()
-    assert caches.expectations.get((T1, "r-u")) is None
+    assert caches.written.written((T1, "r-u")) is None
 
 
 async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
@@ -168,11 +168,10 @@ async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) ->
     caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
     for store in caches.stores:
         store.mark_synced()
-    key = (T1, "r")
-    for sent in (rules._sent, workloads._sent):
-        sent.note(key, seen=b"before", written=b"ours")
-        assert sent.latest(key, b"before") == b"ours"
+    rules._sent.wrote((T1, "r"), {"result": "success"})
+    workloads._sent.wrote((T1, "r"), b"ours")
+    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == ({"result": "success"}, b"ours")
     caches.tenant_rules.suspect()
     caches.tenant_rules.mark_synced()
-    assert [sent.latest(key, b"before") for sent in (rules._sent, workloads._sent)] == [b"before", b"before"]
+    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == (None, None)
     await client.close()

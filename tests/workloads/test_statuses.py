@@ -7,12 +7,14 @@ import time
 
 import pytest
 
+from app.kube.own_writes import OwnWrites
+from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.findings import Finding, Findings
-from app.workloads.controller.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
-from app.workloads.controller.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
+from app.workloads.controller.statuses import rule_status, timed, workload_rules
+from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
@@ -40,10 +42,13 @@ def test_only_a_pod_that_stays_is_referred_to() -> None:
 
 
 @pytest.mark.parametrize(
-    ("matched", "created", "ready"), [(0, 0, "True"), (2, 2, "True"), (2, 1, "False"), (1, 2, "True")]
+    ("matched", "created", "removing", "ready"),
+    [(0, 0, 0, "True"), (2, 2, 0, "True"), (2, 1, 0, "False"), (1, 1, 1, "False"), (0, 0, 1, "False")],
 )
-def test_rule_is_ready_when_every_companion_exists(matched: int, created: int, ready: str) -> None:
-    status = rule_status("tenant", generation=3, matched=matched, created=created, broken=(), findings=())
+def test_rule_is_ready_when_exactly_its_companions_exist(matched: int, created: int, removing: int, ready: str) -> None:
+    status = rule_status(
+        "tenant", generation=3, matched=matched, created=created, removing=removing, broken=(), findings=()
+    )
     assert (status["result"], status["message"]) == ("success", "")
     assert (status["matched"], status["created"], status["observedGeneration"]) == (matched, created, 3)
     assert status["conditions"][0]["status"] == ready
@@ -55,7 +60,7 @@ def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
     assert status["result"] == "error"
     assert status["message"].startswith("QuotaExceeded: xxx")
     assert status["message"].endswith("(1 of 2 workloads with problems)")
-    assert len(status["message"]) == MESSAGE_LIMIT
+    assert len(status["message"]) == MESSAGE
     assert status["conditions"][0]["reason"] == "QuotaExceeded"
 
 
@@ -80,7 +85,7 @@ def test_workloads_do_not_decide_the_result_of_an_admin_rule() -> None:
     assert status["message"] == "Denied: y (1 of 2 workloads with problems)"
     long = Problem("AnnotationTooLarge", "x" * 5000, of_workload=True)
     status = rule_status("admin", generation=1, matched=1, created=0, broken=(), findings=[long])
-    assert len(status["message"]) == MESSAGE_LIMIT
+    assert len(status["message"]) == MESSAGE
     assert rule_status("tenant", generation=1, matched=1, created=0, broken=(), findings=[ITS_OWN])["result"] == "error"
 
 
@@ -148,6 +153,52 @@ async def test_statuses_of_a_working_rule(infra: Infra) -> None:
         assert rules["admin"][0]["status"]["objRef"]["name"] == "a-tenant-tenant1-u1"
         await infra.remove(TENANT_RULES, "r")
         await eventually(lambda: not infra.status(WORKLOADS, "workload-u1")["rules"].get("tenant"))
+
+
+async def test_companions_that_are_removed_are_not_counted_as_existing(infra: Infra) -> None:
+    """`3 of 1 companions exist` would be no truth, and the rule has not what it asks for."""
+    for number in range(4):
+        await infra.workload(f"u{number}")
+    client, go_on = await infra.client(), asyncio.Event()
+
+    async def slow(verb: str, name: str) -> None:
+        if verb == "delete":
+            await go_on.wait()
+
+    def said() -> tuple[int, int, str, str]:
+        status = infra.status(TENANT_RULES, "r")
+        ready = status["conditions"][0]
+        return status["matched"], status["created"], ready["status"], ready["message"]
+
+    client.before = slow
+    everything: tuple[str, list[str]] = ("metadata.resourceNamespace", ["default"])
+    await infra.rule("r", match=everything)
+    async with infra.controller(client, status_interval=0.05) as client:
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 4)
+        await infra.rule("r", match=("metadata.id", ["u0"]))
+        await eventually(lambda: said() == (1, 1, "False", "1 of 1 companions exist; removing 3"))
+        # One more that matches, and one that has to go because its workload ended.
+        await infra.remove(WORKLOADS, "workload-u3")
+        await infra.rule("r", match=("metadata.id", ["u0", "u4"]))
+        await infra.workload("u4")
+        await eventually(lambda: said() == (2, 2, "False", "2 of 2 companions exist; removing 3"))
+        go_on.set()
+        await eventually(lambda: said() == (2, 2, "True", "2 of 2 companions exist"))
+        assert set(infra.pods(T1)) == {"r-u0", "r-u4"}
+    await client.close()
+
+
+async def test_companions_of_a_broken_rule_are_not_being_removed(infra: Infra) -> None:
+    await infra.workload("u1")
+    await infra.rule("r")
+    async with infra.controller(status_interval=0.05):
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        await infra.rule("r", match=("metadata.[", ["default"]))
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
+        assert infra.status(TENANT_RULES, "r")["created"] == 1
+        await infra.rule("r")
+        await eventually(lambda: infra.status(TENANT_RULES, "r")["conditions"][0]["reason"] == "AsDesired")
+        assert infra.status(TENANT_RULES, "r")["conditions"][0]["message"] == "1 of 1 companions exist"
 
 
 async def test_observed_generation_is_that_of_the_stored_rule(infra: Infra) -> None:
@@ -240,16 +291,38 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     await client.close()
 
 
-def test_what_was_written_is_believed_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: Sent[str] = Sent()
-    assert sent.latest(W, "a") == "a"
-    sent.note(W, seen="a", written="b")
-    assert sent.latest(W, "a") == "b"
-    assert sent.latest(W, "c") == "c"  # somebody else's word, and later
-    assert sent.latest(W, "a") == "a"
-    monkeypatch.setattr("app.workloads.controller.writing._LAG", 0.0)
-    sent.note(W, seen="a", written="b")
-    assert sent.latest(W, "a") == "a"
+def test_what_was_written_is_believed_for_a_while() -> None:
+    cache, now = {W: "a"}, 0.0
+    sent: OwnWrites[str] = OwnWrites(cache.get, lifetime=10.0, clock=lambda: now)
+    assert sent.get(W) == "a"
+    sent.wrote(W, "b")
+    assert sent.get(W) == "b"
+    cache[W] = "c"  # another client wrote later
+    assert sent.get(W) == "c"
+    cache[W] = "a"
+    assert sent.get(W) == "a"
+    sent.wrote(W, "b")
+    now = 10.0
+    assert sent.get(W) == "a"
+
+
+async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(infra: Infra) -> None:
+    """The watch shows our status and the other one before the answer to our write is there."""
+    await infra.workload("u1")
+    await infra.rule("r")
+    client, caches = await infra.client(), Caches(CompanionOptions())
+    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    rules = RuleStatuses(client, caches, Findings(), QuietTime(lambda _: 0), interval=0.0, observer=None)
+    caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
+
+    async def meddle(verb: str, name: str) -> None:
+        (stored,) = infra.stored(TENANT_RULES)
+        caches.tenant_rules.upsert({**stored, "status": {"result": "error"}})
+
+    client.before = meddle
+    await rules._reconcile((T1, "r"))
+    assert rules._sent.get((T1, "r")) == {"result": "error"}
+    await client.close()
 
 
 def test_the_messages_of_very_many_rules_are_short() -> None:

@@ -16,7 +16,8 @@ from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
-from app.wire import JSON, stamp
+from app.text import stamp
+from app.wire import JSON
 
 _MANAGER = "berth-agent"
 _MESSAGE_LIMIT = 32768

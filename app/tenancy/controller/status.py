@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from app.wire import JSON, stamp
+from app.text import stamp
+from app.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.certs.issuing import COMMON_NAME_LIMIT, issue_client
 from app.certs.secrets import secret_body
 from app.kube.names import shorten
 from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
-from app.wire import stamp
+from app.text import stamp
 from app.workloads.model import SYSTEM_NAMESPACE
 
 AGENT_SECRET = "berth-agent"  # noqa: S105 - the name of an object

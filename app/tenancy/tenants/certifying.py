@@ -20,7 +20,7 @@ from app.tenancy.authority.ensuring import (
     ensure_authority,
 )
 from app.tenancy.tenants.staging import check_directory, staged
-from app.wire import stamp
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient

@@ -18,7 +18,8 @@ from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
 from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace
 from app.tenancy.tenants.objects import parse_until, tenant_problems
-from app.wire import JSON, stamp
+from app.text import stamp
+from app.wire import JSON
 from app.workloads.model import TENANTS
 
 _ATTEMPTS = 5

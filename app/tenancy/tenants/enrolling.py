@@ -23,7 +23,7 @@ from app.tenancy.tenants.changes import (
 from app.tenancy.tenants.contents import contents_of
 from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
-from app.wire import stamp
+from app.text import stamp
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:

@@ -72,11 +72,6 @@ class Companion:
         return self.namespace, self.name
 
     @property
-    def policy(self) -> Policy:
-        """That of the rule when it was made."""
-        return "Any" if self.host is None else "SameNode"
-
-    @property
     def of_admin(self) -> bool:
         """Whether it is outside of its workload's namespace, as those of the cloud admin's rules alone are."""
         return self.namespace != self.workload[0]
@@ -86,6 +81,11 @@ def host_of(annotations: Mapping[str, str]) -> str | None:
     """The host whose DPU a companion is for; None for one that was made by the policy Any."""
     host = annotations.get(DPU_OF_HOST)
     return host if host is None else intern(host)
+
+
+def policy_of(host: str | None) -> Policy:
+    """The policy by which a companion for this host is made; None stands for any host."""
+    return "Any" if host is None else "SameNode"
 
 
 def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from app.kube.names import check_label_value
+from app.kube.names import DNS_LABEL_LIMIT, check_label_value, shorten
 from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.companion_names import companion_name, companion_namespace
 from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
-from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX, ObjectKey, Policy, Rule, Workload
+from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload, tenant_name
 from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
@@ -27,6 +26,8 @@ from app.workloads.templates.terms import weight_of
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
+_LEAST_STEM = 10
+"""Characters of the shortest part that `shorten` can make."""
 _RECIPE = b"berth 1"
 """Part of every hash; another one makes every companion of every cluster anew."""
 
@@ -59,11 +60,6 @@ class Planned:
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
-
-    @property
-    def policy(self) -> Policy:
-        """By which it is made."""
-        return "Any" if self.host is None else "SameNode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +129,7 @@ def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
     problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
     metadata: JSON = {} if problem else template.get("metadata") or {}
     spec: JSON = {} if problem else template.get("spec") or {}
-    tenant = rule.namespace.removeprefix(TENANT_NAMESPACE_PREFIX) if rule.kind == "tenant" else None
+    tenant = tenant_name(rule.namespace) if rule.kind == "tenant" else None
     wanted = requirements(host=None, tenant=tenant, options=options.placement)
     if problem is None:
         problem = _contradiction(spec, wanted)
@@ -162,7 +158,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         if not host:
             return _NO_NODE
         # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
-        tenant = workload.tenant if rule.kind == "admin" else None
+        tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
         wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
         problem = _unknown_host(host)
         if problem is None and (found := _contradiction(spec, wanted)) is not None:
@@ -179,7 +175,8 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
     if size > ANNOTATION_LIMIT:
         text = f"the companion's annotations have {size} bytes, and the API server takes {ANNOTATION_LIMIT}"
         return Problem("AnnotationTooLarge", text, of_workload=True)
-    namespace = companion_namespace(rule, workload, system_namespace=blueprint.options.system_namespace)
+    # The tenant's namespace for a rule of the tenant, ours for one of the admin.
+    namespace = workload.namespace if rule.kind == "tenant" else blueprint.options.system_namespace
     name = companion_name(rule, workload)
     manifest = {
         "apiVersion": PODS.api_version,
@@ -204,6 +201,20 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         defaults=blueprint.annotations,
         manifest=manifest,
     )
+
+
+def companion_name(rule: Rule, workload: Workload) -> str:
+    """`<rule>-<workload id>`, or `<rule>-tenant-<tenant>-<workload id>` for an admin's rule; always the same.
+
+    A Pod's name becomes its host name, which ends at 63 characters: longer ones are shortened with a stable hash. The
+    workload's id stays whole where it can, for people search by it.
+    """
+    stem = rule.name if rule.kind == "tenant" else f"{rule.name}-{workload.namespace}"
+    name = f"{stem}-{workload.id}"
+    if len(name) <= DNS_LABEL_LIMIT:
+        return name
+    room = DNS_LABEL_LIMIT - len(workload.id) - 1
+    return f"{shorten(stem, room)}-{workload.id}" if room >= _LEAST_STEM else shorten(name)
 
 
 def _size(annotations: Mapping[str, str]) -> int:

@@ -7,6 +7,7 @@ object is kept as such, because treating it as absent would delete companions.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,11 +16,11 @@ from typing import Any
 import msgspec
 import structlog
 
+from app.kube.own_writes import OwnWrites
 from app.kube.store import EventType, Store, key_of
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
-from app.workloads.controller.expectations import Expectations
 from app.workloads.controller.places import DEFAULT_PLACES, Places
 from app.workloads.controller.storing import DEFAULT_BOUNDS, Storing
 from app.workloads.controller.warming import Warming
@@ -29,6 +30,9 @@ from app.workloads.model import ObjectKey, Policy, Rule, RuleKind, Workload
 from app.workloads.rules.parsing import RuleError, parse_rule
 
 log = structlog.get_logger(__name__)
+
+LAG = 10.0
+"""Seconds for which the watch may not have shown yet what was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,20 @@ class Listeners:
     rule_status: Callable[[ObjectKey], None]
 
 
+def own_writes(
+    cached: Callable[[ObjectKey], Companion | None], *, clock: Callable[[], float] = time.monotonic
+) -> OwnWrites[Companion]:
+    """Companions as our last write left them, by workload."""
+    return OwnWrites(
+        cached,
+        lifetime=LAG,
+        reached=lambda shown, written: shown.version >= written.version,
+        uid=lambda one: one.uid,
+        group=lambda one: one.workload,
+        clock=clock,
+    )
+
+
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
@@ -94,13 +112,14 @@ class Caches:
         self.matcher = Matcher()
         self.warming = Warming(self.matcher, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
+        self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
         self.tenant_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "tenant"))
         self.admin_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "admin"))
         self.companions: Store[Companion] = Store(self._companion)
         # An index of the store would need four times the memory.
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
-        self.expectations = Expectations(lambda key: self.companions.get(*key))
+        self.written = own_writes(lambda key: self.companions.get(*key))
         self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
         self.storing = Storing(companion_bounds, wake=self._wake)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
@@ -109,7 +128,7 @@ class Caches:
         self.tenant_rules.subscribe(self._rule_changed)
         self.admin_rules.subscribe(self._rule_changed)
         self.companions.subscribe(self._companion_changed)
-        self.on_renewed(self.expectations.clear)
+        self.on_renewed(self.written.clear)
         self.on_renewed(self.storing.forget)
 
     @property
@@ -128,6 +147,10 @@ class Caches:
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
 
+    def removing(self, rule: ObjectKey) -> int:
+        """How many of the `created` companions of a rule have to go, because it does not match their workloads."""
+        return len(self._removing.get(rule, ()))
+
     async def warm(self) -> None:
         """Puts the rules that take long; until cancelled."""
         await self.warming.run(self.workloads.wait_synced)
@@ -142,9 +165,7 @@ class Caches:
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
         """The companions of a workload, as the watch and our own writes say."""
         found = {one.key: one for one in self._by_workload.get(workload, ())}
-        for one in self.expectations.of_workload(workload):
-            found[one.key] = one
-        return found
+        return found | {one.key: one for one in self.written.of(workload)}
 
     def keys(self) -> set[ObjectKey]:
         """Every workload that exists or has companions: the sweep over these leaves no orphan."""
@@ -153,9 +174,8 @@ class Caches:
     def expire(self) -> None:
         """Look again at what the watch has not confirmed in time."""
         self.storing.expire()
-        if self.listeners is not None:
-            for workload in self.expectations.expire():
-                self.listeners.workload(workload)
+        for companion in self.written.expire():
+            self._wake(companion.workload)
 
     def _stored_workload(self, obj: JSON) -> StoredWorkload:
         stored = _stored_workload(obj)
@@ -166,13 +186,11 @@ class Caches:
         return stored
 
     def _companion(self, pod: JSON) -> Companion | None:
-        expected = self.expectations.get(key_of(pod))
-        if self.companions.in_doubt:
+        written = self.written.written(key_of(pod))
+        if written is None or written.ending or self.companions.in_doubt:
             return _companion(pod)  # in another history the same version may be another state
-        if expected is not None and not expected.ending and expected.version == version_of(pod["metadata"]) > 0:
-            # The answer to our own write: read before.
-            return expected
-        return _companion(pod)
+        # The answer to our own write was read before.
+        return written if written.version == version_of(pod["metadata"]) > 0 else _companion(pod)
 
     def _workload_changed(
         self, _: EventType, key: ObjectKey, old: StoredWorkload | None, new: StoredWorkload | None
@@ -184,6 +202,8 @@ class Caches:
             self.listeners.workload_status(key)
             return
         rules = self.matcher.put_workload(after) if after is not None else self.matcher.remove_workload(key)
+        for companion in self._by_workload.get(key, ()):
+            self._judge(companion)
         self.listeners.workload(key)
         for rule in rules:
             self.listeners.rule_status(rule)
@@ -216,6 +236,9 @@ class Caches:
     def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
         if self.listeners is not None:
             for workload in workloads:
+                for companion in self._by_workload.get(workload, ()):
+                    if companion.rule == rule:
+                        self._judge(companion)
                 self.listeners.workload(workload)
             self.listeners.rule_status(rule)
 
@@ -225,7 +248,7 @@ class Caches:
         self.storing.seen(key, old, new)
         if self.listeners is None:
             return
-        met = self.expectations.seen(key, old, new)
+        met = self.written.shown(key, old, new)
         if old is not None and new is not None and replace(old, bound=new.bound, queued=new.queued) == new:
             return  # it was scheduled, or not, which changes nothing else
         for one, count in ((old, -1), (new, 1)):
@@ -233,10 +256,23 @@ class Caches:
                 continue
             if not one.ending:
                 self._count(one.rule, count)
+            self._judge(one, gone=one is not new)
             if not met:
                 self.listeners.workload(one.workload)
         if (old is None or old.ending) != (new is None or new.ending):
             self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+
+    def _judge(self, companion: Companion, *, gone: bool = False) -> None:
+        """Note whether the companion has to go. One of a rule or workload that cannot be used stays."""
+        stored, rule = self.workloads.get(*companion.workload), self.stored_rule(companion.rule)
+        unusable = (stored is not None and stored.workload is None) or (rule is not None and rule.rule is None)
+        removing = self._removing.setdefault(companion.rule, set())
+        if gone or companion.ending or unusable or self.matcher.matches(companion.rule, companion.workload):
+            removing.discard(companion.key)
+        else:
+            removing.add(companion.key)
+        if not removing:
+            del self._removing[companion.rule]
 
     def _index(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         for one in (old, new):

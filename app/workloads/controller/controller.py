@@ -20,10 +20,10 @@ from app.kube.turns import Turns
 from app.placement.model import PlacementOptions
 from app.workloads.companions.plan import CompanionOptions
 from app.workloads.controller.caches import Caches, Listeners
-from app.workloads.controller.failures import DENIED_PAUSE, Restarts
-from app.workloads.controller.findings import Findings
+from app.workloads.controller.findings import DENIED_PAUSE, Findings
 from app.workloads.controller.places import DEFAULT_PLACES
 from app.workloads.controller.reconciling import Reconciler
+from app.workloads.controller.restarts import Restarts
 from app.workloads.controller.storing import DEFAULT_BOUNDS
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import (
@@ -129,7 +129,7 @@ class WorkloadsController:
             for controller in (self._companions, self._workload_statuses.controller, self._rule_statuses.controller):
                 group.create_task(controller.run(), name=controller.name)
             group.create_task(self._caches.warm(), name="rules")
-            group.create_task(self._expire(), name="expectations")
+            group.create_task(self._expire(), name="lag")
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""

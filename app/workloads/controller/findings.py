@@ -1,18 +1,25 @@
-"""Stores why workloads lack companions, as the last reconcile found it, for the status writers.
+"""Why workloads lack companions: what a refusal of the API server means, and what the last reconcile found.
 
-Holds only problems, so that it is empty in a healthy cluster.
+Only problems are stored, for the writers of statuses; in a healthy cluster there are none.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from app.errors import ApiError
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.model import ObjectKey
 
 Finding = Problem | Waiting
 REPLACING = "Replacing"
 """Reason of a companion whose predecessor is still ending."""
+DENIED_PAUSE = 1.0
+"""Seconds at least between two tries of what was denied; they grow from there."""
+SERVER_ERROR = "ServerError"
+"""Reason of a companion of which it is not known whether it was made."""
+GONE_PAUSE = 5.0
+"""Where the namespace is missing or on its way out, nothing will change soon."""
 
 
 class Findings:
@@ -41,3 +48,30 @@ class Findings:
 
     def of_rule(self, rule: ObjectKey) -> Mapping[ObjectKey, Finding]:
         return self._by_rule.get(rule, {})
+
+
+def problem_of(error: ApiError) -> Problem | None:
+    """Why a companion could not be written; None for what passes by itself (no answer, throttled, a conflict)."""
+    text = str(error).partition(f"HTTP {error.status}: ")[2] or str(error)
+    match error.status:
+        case 403 if error.exceeded_quota:
+            return Problem("QuotaExceeded", text)
+        case 403 if "being terminated" in text:
+            return Problem("NamespaceTerminating", text)
+        case 404:
+            return Problem("NamespaceMissing", text)
+        case _ if error.rejected and "admission webhook" not in text:
+            return Problem("Invalid", text)
+        case status if status >= 500:
+            return Problem(SERVER_ERROR, text)
+        case 0 | 401 | 409 | 429:
+            return None
+        case _:
+            return Problem("Denied", text)
+
+
+def pause_of(problem: Problem | None) -> float | None:
+    """The least wait in seconds before the next try; None leaves it to the usual backoff."""
+    if problem is None:
+        return None
+    return GONE_PAUSE if problem.reason in ("NamespaceTerminating", "NamespaceMissing") else DENIED_PAUSE

@@ -6,12 +6,12 @@ has no node (its `clientConnection.qps`); one change in a cluster can bring all 
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 
 from app.workloads.companions.plan import Waiting
-from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
+from app.workloads.controller.waiters import Waiters
+from app.workloads.model import ObjectKey, tenant_name
 
 QUEUED, NUMBER, OF_HOST = "companions/queued", "companions/pending", "companions/pending-of-host"
 """The names of the bounds in `--tenant-quota`."""
@@ -24,7 +24,7 @@ DEFAULT_NUMBERS: Mapping[str, int] = {
     OF_HOST: 32,
 }
 _Group = tuple[str, str, str, str | None]
-"""A bound, the namespaces of the companions and of their tenant, and the host where the bound is one for hosts.
+"""The namespaces of a tenant and of its companions, a bound, and the host where the bound is one for hosts.
 
 Companions of the admin's rules have another namespace than their tenant: it cannot keep them from being made.
 """
@@ -35,69 +35,51 @@ class Pending:
 
     def __init__(self, bounds: Mapping[str, int], *, wake: Callable[[ObjectKey], None]) -> None:
         self._bounds = bounds
-        self._wake = wake
         self._counted: Counter[_Group] = Counter()
-        # The oldest first.
-        self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
-        self._asleep: set[ObjectKey] = set()
+        self.waiters = Waiters(wake)
 
     def count(self, namespace: str, tenant: str, host: str | None, sign: int, *, weight: int = 0, queued: bool) -> None:
         """Add (1) or remove (-1) a companion without a node; one that is `queued` has had no look of the scheduler."""
         for group in self._groups(namespace, tenant, host):
-            if by := sign * (queued if group[0] == QUEUED else weight):
+            if by := sign * (queued if group[2] == QUEUED else weight):
                 self._counted[group] += by
                 if not self._counted[group]:
                     del self._counted[group]
                 if by < 0:
-                    self._let_in(group)
+                    self.waiters.wake(group, self._room(group))
 
     def obstacle(
         self, workload: ObjectKey, namespace: str, host: str | None, *, bounds: Container[str] = DEFAULT_NUMBERS
     ) -> Waiting | None:
         """Which of these bounds keeps the workload from getting a companion there now; it is woken when it may."""
         for group in self._groups(namespace, workload[0], host):
-            if group[0] in bounds and self._room(group) <= 0:
-                self._waiting.setdefault(group, {})[workload] = None
-                self._asleep.add(workload)
+            if group[2] in bounds and self._room(group) <= 0:
+                self.waiters.add(group, workload)
                 return _obstacle(group)
         return None
 
-    def waits(self, workload: ObjectKey) -> bool:
-        """Whether it met an obstacle, and has not been woken since."""
-        return workload in self._asleep
-
     def look_again(self) -> None:
         """Wake more workloads where there is room: one that was woken before may have had no use for it."""
-        for group in list(self._waiting):
-            self._let_in(group)
+        for group in self.waiters:
+            self.waiters.wake(group, self._room(group))
 
     def _groups(self, namespace: str, tenant: str, host: str | None) -> Iterator[_Group]:
         for bound in (QUEUED, NUMBER, OF_HOST):
             if bound in self._bounds and (bound != OF_HOST or host is not None):
-                yield bound, namespace, tenant, host if bound == OF_HOST else None
+                yield tenant, namespace, bound, host if bound == OF_HOST else None
 
     def _room(self, group: _Group) -> int:
-        return self._bounds[group[0]] - self._counted[group]
-
-    def _let_in(self, group: _Group) -> None:
-        waiting = self._waiting.get(group, {})
-        for workload in list(itertools.islice(waiting, max(0, self._room(group)))):
-            del waiting[workload]
-            self._asleep.discard(workload)
-            self._wake(workload)
-        if not waiting:
-            self._waiting.pop(group, None)
+        return self._bounds[group[2]] - self._counted[group]
 
 
 def _obstacle(group: _Group) -> Waiting:
-    bound, namespace, tenant, host = group
+    tenant, namespace, bound, host = group
     if bound == QUEUED:
         return Waiting("Queued", "the scheduler has yet to look at other companions of the tenant")
     where = f" for host {host}" if bound == OF_HOST else ""
-    name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
     where += f" in {namespace}" if namespace != tenant else ""
     return Waiting(
         "Unscheduled",
-        f"tenant {name} has as many companions without a node{where} as it may; the cloud admin can raise "
-        f"--tenant-quota {bound}",
+        f"tenant {tenant_name(tenant)} has as many companions without a node{where} as it may; the cloud admin can "
+        f"raise --tenant-quota {bound}",
     )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping
 
-from app.workloads.companions.marks import Companion
-from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey, Policy
+from app.workloads.companions.marks import Companion, policy_of
+from app.workloads.controller.waiters import Waiters
+from app.workloads.model import ObjectKey, Policy, tenant_name
 
 DEFAULT_PLACES: Mapping[Policy, int] = {
     # As many as a kubelet runs on one node by default: these companions are on any node.
@@ -24,7 +25,7 @@ _Group = tuple[str, Policy]
 
 
 class Places:
-    """`cached` is what the watch has shown; `wake` is told a workload that may get a place now.
+    """`cached` is what the watch has shown; `wake` is called with a workload that may get a place now.
 
     A policy without a bound is not counted.
     """
@@ -38,18 +39,16 @@ class Places:
     ) -> None:
         self._bounds = bounds
         self._cached = cached
-        self._wake = wake
+        self._waiters = Waiters(wake)
         self._taken: dict[_Group, set[ObjectKey]] = {}
         self._held: dict[ObjectKey, dict[ObjectKey, _Group]] = {}
-        # The oldest first.
-        self._waiting: dict[_Group, dict[ObjectKey, None]] = {}
 
     def shortage(self, tenant: str, policy: Policy, namespace: str) -> str:
         """Why the tenant of this namespace gets no more companions in the other one."""
-        name, taken = tenant.removeprefix(TENANT_NAMESPACE_PREFIX), len(self._taken.get((tenant, policy), ()))
+        taken = len(self._taken.get((tenant, policy), ()))
         return (
-            f"tenant {name} has {taken} of {self._bounds[policy]} companions in {namespace} by rules with "
-            f"dpuSelectionPolicy {policy}; the cloud admin can raise --tenant-quota {COMPANIONS}{policy}"
+            f"tenant {tenant_name(tenant)} has {taken} of {self._bounds[policy]} companions in {namespace} "
+            f"by rules with dpuSelectionPolicy {policy}; the cloud admin can raise --tenant-quota {COMPANIONS}{policy}"
         )
 
     def seen(self, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
@@ -68,7 +67,7 @@ class Places:
         group = (workload[0], policy)
         taken = self._taken.get(group, set())
         if key not in taken and len(taken) >= self._bounds[policy]:
-            self._waiting.setdefault(group, {})[workload] = None
+            self._waiters.add(group, workload)
             return False
         self._taken.setdefault(group, taken).add(key)
         self._held.setdefault(workload, {})[key] = group
@@ -84,14 +83,14 @@ class Places:
         for policy in self._bounds:
             group = (workload[0], policy)
             if policy not in waits:
-                self._waiting.get(group, {}).pop(workload, None)
+                self._waiters.discard(group, workload)
             # A workload that was woken may have had no use for the place.
             self._next(group)
 
     def _group(self, companion: Companion | None) -> _Group | None:
-        if companion is None or not companion.of_admin or companion.policy not in self._bounds:
+        if companion is None or not companion.of_admin or (policy := policy_of(companion.host)) not in self._bounds:
             return None
-        return companion.workload[0], companion.policy
+        return companion.workload[0], policy
 
     def _free(self, workload: ObjectKey, key: ObjectKey, group: _Group) -> None:
         if self._held.get(workload, {}).get(key) == group:
@@ -102,15 +101,7 @@ class Places:
             del self._taken[group]
 
     def _next(self, group: _Group) -> None:
-        waiting = self._waiting.get(group)
-        if not waiting:
-            self._waiting.pop(group, None)
-            return
-        if len(self._taken.get(group, ())) >= self._bounds[group[1]]:
-            return
-        workload = next(iter(waiting))
-        del waiting[workload]
-        self._wake(workload)
+        self._waiters.wake(group, min(1, self._bounds[group[1]] - len(self._taken.get(group, ()))))
 
     def _drop(self, workload: ObjectKey, key: ObjectKey) -> None:
         held = self._held.get(workload)

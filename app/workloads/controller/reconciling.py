@@ -18,19 +18,19 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.wire import JSON
-from app.workloads.companions.marks import (
-    Companion,
-    companion_of,
-    injected_mark,
-    is_bound,
-    is_queued,
-    size_of,
-    version_of,
-)
+from app.workloads.companions.marks import Companion, companion_of, injected_mark, policy_of, size_of
 from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
 from app.workloads.controller.caches import Caches
-from app.workloads.controller.failures import DENIED_PAUSE, SERVER_ERROR, Restarts, pause_of, problem_of
-from app.workloads.controller.findings import REPLACING, Finding, Findings
+from app.workloads.controller.findings import (
+    DENIED_PAUSE,
+    REPLACING,
+    SERVER_ERROR,
+    Finding,
+    Findings,
+    pause_of,
+    problem_of,
+)
+from app.workloads.controller.restarts import Restarts
 from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
 
 log = structlog.get_logger(__name__)
@@ -102,7 +102,7 @@ class Reconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         """Raises Transient where something failed that is worth another try."""
         stored = self._caches.workloads.get(*key)
-        run = _Run(key, waited_before=self._caches.storing.pending.waits(key))
+        run = _Run(key, waited_before=key in self._caches.storing.pending.waiters)
         if stored is not None and stored.workload is not None:
             await self._plan(stored.workload, run)
         observed = self._caches.observed(key)
@@ -193,11 +193,11 @@ class Reconciler:
 
     def _has_place(self, planned: Planned, run: _Run) -> bool:
         """A companion in the tenant's own namespace needs none: a ResourceQuota counts it."""
-        tenant, places = run.workload[0], self._caches.places
-        if planned.namespace == tenant or places.take(run.workload, planned.key, planned.policy):
+        tenant, places, policy = run.workload[0], self._caches.places, policy_of(planned.host)
+        if planned.namespace == tenant or places.take(run.workload, planned.key, policy):
             return True
-        run.waits.add(planned.policy)
-        shortage = places.shortage(tenant, planned.policy, planned.namespace)
+        run.waits.add(policy)
+        shortage = places.shortage(tenant, policy, planned.namespace)
         run.findings[planned.rule] = Problem("QuotaExceeded", shortage, of_workload=True)
         return False
 
@@ -207,7 +207,7 @@ class Reconciler:
         obstacle = full or storing.obstacle(
             run.workload, planned.key, size_of(planned.manifest), host=planned.host, weight=planned.weight
         )
-        if isinstance(obstacle, Waiting) and storing.pending.waits(run.workload) and not run.waited_before:
+        if isinstance(obstacle, Waiting) and run.workload in storing.pending.waiters and not run.waited_before:
             # It mostly takes a moment: a status says so only where it lasts.
             run.again.append(_PENDING_PAUSE)
             return
@@ -215,7 +215,7 @@ class Reconciler:
             raise _RefusedError(obstacle)
         try:
             async with self._turns.of(tenant):
-                with self._caches.expectations.writing(planned.key):
+                with self._caches.written.under_way(planned.key):
                     pod = await self._client.create(PODS, planned.manifest, namespace=planned.namespace)
         except ApiError as error:
             storing.failed(planned.key)
@@ -228,7 +228,7 @@ class Reconciler:
             await self._settle(planned, await self._present(planned, run, error), run)
             return
         companion = self._expect(pod, planned, run)
-        if (self._caches.expectations.get(planned.key) or self._caches.companions.get(*planned.key)) != companion:
+        if self._caches.written.get(planned.key) != companion:
             # It was changed or deleted before we had our answer.
             run.again.append(0.0)
 
@@ -253,12 +253,12 @@ class Reconciler:
 
     def _expect(self, pod: JSON, planned: Planned, run: _Run) -> Companion:
         try:
-            companion = _as_planned(pod, planned, run.workload) or companion_of(pod)
+            companion = companion_of(pod)
         except ValueError:
             raise _RefusedError(_taken(planned)) from None
         if (companion.rule, companion.workload) != (planned.rule, run.workload):
             raise _RefusedError(_taken(planned))
-        self._caches.expectations.expect(companion)
+        self._caches.written.wrote(companion.key, companion)
         return companion
 
     async def _delete(self, companion: Companion, why: str, *, charged: bool = False) -> None:
@@ -271,7 +271,7 @@ class Reconciler:
                 raise
         if not charged:  # the API server writes that it is ending
             self._caches.storing.wrote(companion.workload[0], companion.size)
-        self._caches.expectations.expect(replace(companion, ending=True, version=companion.version + 1))
+        self._caches.written.wrote(companion.key, replace(companion, ending=True, version=companion.version + 1))
         log.info("companion deleted", namespace=companion.namespace, name=companion.name, why=why)
 
     async def _replace_lost(self, planned: Planned, companion: Companion, run: _Run) -> None:
@@ -300,7 +300,7 @@ class Reconciler:
                 pod = await self._client.patch(
                     PODS, companion.name, body, patch_type="merge", namespace=companion.namespace
                 )
-            self._caches.expectations.expect(companion_of(pod))
+            self._caches.written.wrote(companion.key, companion_of(pod))
         except ApiError as error:
             # Gone, or another Pod has its name by now.
             if not error.not_found:
@@ -308,31 +308,6 @@ class Reconciler:
         except ValueError:
             # Another client removed its marks at the same time; the watch will show it.
             return
-
-
-def _as_planned(pod: JSON, planned: Planned, workload: ObjectKey) -> Companion | None:
-    """The companion, without reading its marks, where the Pod has the metadata that we gave it; the usual case."""
-    metadata, given = pod["metadata"], planned.manifest["metadata"]
-    if (metadata.get("annotations"), metadata.get("labels")) != (given["annotations"], given["labels"]):
-        return None
-    if metadata.get("deletionTimestamp") or metadata.get("ownerReferences") or pod.get("status", {}).get("reason"):
-        return None
-    return Companion(
-        namespace=planned.namespace,
-        name=planned.name,
-        uid=metadata["uid"],
-        rule=planned.rule,
-        workload=workload,
-        spec_hash=planned.spec_hash,
-        digest=planned.digest,
-        injected=tuple(sorted(planned.injected)),
-        host=planned.host,
-        bound=is_bound(pod),
-        queued=is_queued(pod),
-        weight=planned.weight,
-        size=size_of(pod),
-        version=version_of(metadata),
-    )
 
 
 def _changes(planned: Planned, companion: Companion) -> Mapping[str, str | None]:

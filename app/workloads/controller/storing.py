@@ -15,7 +15,7 @@ from app.kube.rate import Rate
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.controller.pending import DEFAULT_NUMBERS, NUMBER, OF_HOST, QUEUED, Pending
-from app.workloads.model import TENANT_NAMESPACE_PREFIX, ObjectKey
+from app.workloads.model import ObjectKey, tenant_name
 
 ALL, PENDING = "companions/bytes", "companions/pending-bytes"
 """The names of the bounds in `--tenant-quota`."""
@@ -142,9 +142,8 @@ class Storing:
         """Why so many bytes may not be written now for this tenant; where they may, they count as written."""
         if not self.pause(tenant, size):
             return None
-        name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
-        text = f"the controller writes at most {_PER_SECOND // 1024} KiB a second for long for tenant {name}"
-        return Waiting("Throttled", text)
+        rate = f"at most {_PER_SECOND // 1024} KiB a second"
+        return Waiting("Throttled", f"the controller writes {rate} for long for tenant {tenant_name(tenant)}")
 
     def pause(self, tenant: str, size: int) -> float:
         """Seconds until so many bytes may be written for this tenant; 0 for now, and then they count as written."""
@@ -175,10 +174,9 @@ class Storing:
         stored, most = self._stored[bound, tenant], self._bounds.get(bound)
         if most is None or stored + size <= most:
             return ""
-        name = tenant.removeprefix(TENANT_NAMESPACE_PREFIX)
         return (
-            f"tenant {name} have {stored} bytes, and this one {size}: at most {most} together; the cloud admin can "
-            f"raise --tenant-quota {bound}"
+            f"tenant {tenant_name(tenant)} have {stored} bytes, and this one {size}: at most {most} "
+            f"together; the cloud admin can raise --tenant-quota {bound}"
         )
 
     def _add(self, tenant: str, size: int, *, pending: bool) -> None:

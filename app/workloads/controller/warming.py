@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 
 from app.workloads.matching.matcher import Matcher
 from app.workloads.matching.preparing import Preparation
@@ -19,12 +18,6 @@ _SLICE = 0.005
 """Seconds that the event loop is held at a time."""
 
 
-@dataclass(slots=True)
-class _Begun:
-    preparation: Preparation
-    steps: Iterator[None]
-
-
 class Warming:
     """`put` in what is heavy; `done` is told the rule and the workloads that `Matcher.put_rule` answered with."""
 
@@ -32,7 +25,7 @@ class Warming:
         self._matcher = matcher
         self._done = done
         self._waiting: dict[ObjectKey, Rule] = {}
-        self._begun: dict[ObjectKey, _Begun] = {}
+        self._begun: dict[ObjectKey, tuple[Preparation, Iterator[None]]] = {}
         self._filled = asyncio.Event()
 
     def __contains__(self, rule: ObjectKey) -> bool:
@@ -65,13 +58,13 @@ class Warming:
         rule = self._waiting.get(key)
         if rule is None:
             return  # dropped since the turn began
-        begun = self._begun.get(key)
-        if begun is None:
+        if key not in self._begun:
             preparation = self._matcher.prepare(rule)
-            begun = self._begun[key] = _Begun(preparation, preparation.steps())
+            self._begun[key] = preparation, preparation.steps()
+        preparation, steps = self._begun[key]
         end = time.perf_counter() + _SLICE
-        for _ in begun.steps:
+        for _ in steps:
             if time.perf_counter() >= end:
                 return
         self.drop(key)
-        self._done(key, self._matcher.put_rule(rule, begun.preparation))
+        self._done(key, self._matcher.put_rule(rule, preparation))

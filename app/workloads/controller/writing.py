@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import Events, Regarding
+from app.kube.own_writes import OwnWrites
 from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
-from app.wire import JSON, stamp
-from app.workloads.controller.caches import Caches, StoredWorkload, status_digest
+from app.text import stamp
+from app.wire import JSON
+from app.workloads.controller.caches import LAG, Caches, StoredWorkload, status_digest
 from app.workloads.controller.findings import REPLACING, Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
@@ -38,8 +39,6 @@ _THROTTLED_PAUSE = 5.0
 """Seconds at least until the status of a tenant's object is tried again, where its bytes were too many."""
 _UNKNOWN = 16 * 1024
 """Bytes that an object counts for which cannot be used."""
-_LAG = 10.0
-"""Seconds for which the watch may not have shown yet what was written."""
 
 T = TypeVar("T")
 
@@ -61,33 +60,66 @@ class QuietTime:
         self._known.add(namespace)
 
 
-class Sent(Generic[T]):
-    """What was written and, maybe, not seen yet: a watch that lags causes no second write."""
+class _Statuses(Generic[T]):
+    """What both writers share; `seen` is what the watch shows of a status. A watch that lags causes no second write."""
 
-    def __init__(self) -> None:
-        self._sent: dict[ObjectKey, tuple[T, T, float]] = {}
+    def __init__(
+        self,
+        name: str,
+        client: KubeClient,
+        caches: Caches,
+        findings: Findings,
+        quiet: QuietTime,
+        *,
+        seen: Callable[[ObjectKey], T | None],
+        workers: int,
+        each: int,
+    ) -> None:
+        self._client = client
+        self._caches = caches
+        self._findings = findings
+        self._quiet = quiet
+        self._seen = seen
+        self._sent = OwnWrites(seen, lifetime=LAG)
+        caches.on_renewed(self._sent.clear)
+        self.controller: Controller[ObjectKey] = Controller(
+            name,
+            self._reconcile,
+            stores=caches.stores,
+            workers=workers,
+            resync=None,
+            queue=WorkQueue(turn=by_tenant, each=each),
+        )
 
-    def note(self, key: ObjectKey, *, seen: T, written: T) -> None:
-        """`written` is there now, while the watch shows `seen`."""
-        self._sent[key] = (seen, written, time.monotonic() + _LAG)
+    async def _reconcile(self, key: ObjectKey) -> Result:
+        await self._quiet.come(key[0])
+        return RequeueAfter(_DOUBT_PAUSE) if self._caches.in_doubt else await self._look(key)
 
-    def latest(self, key: ObjectKey, seen: T) -> T:
-        """What is there now, as far as is known, where the watch shows `seen`."""
-        former, written, until = self._sent.get(key, (seen, seen, 0.0))
-        if seen == former and time.monotonic() < until:
-            return written
-        self._sent.pop(key, None)
-        return seen
+    async def _look(self, key: ObjectKey) -> Result:
+        raise NotImplementedError
 
-    def forget(self, key: ObjectKey) -> None:
-        self._sent.pop(key, None)
+    def _pause(self, tenant: str, size: int) -> float:
+        """Seconds until so many bytes may be written: the API server stores all of the object again. 0 for now."""
+        pause = self._caches.storing.pause(tenant, size)
+        return max(pause, _THROTTLED_PAUSE) if pause else 0.0
 
-    def clear(self) -> None:
-        """The API server that took our writes may have been replaced: nothing is known of them any more."""
-        self._sent.clear()
+    async def _write(self, resource: Resource, key: ObjectKey, status: JSON, value: T) -> JSON | None:
+        """Write the status, which `seen` shows as `value` then. Returns the object; None where it is gone."""
+        (namespace, name), before = key, self._seen(key)
+        try:
+            written = await self._client.patch(
+                resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return None
+        if self._seen(key) == before:
+            self._sent.wrote(key, value)
+        return written
 
 
-class WorkloadStatuses:
+class WorkloadStatuses(_Statuses[bytes]):
     """Keeps `status.rules` of Workloads."""
 
     def __init__(
@@ -99,26 +131,19 @@ class WorkloadStatuses:
         *,
         workers: int,
     ) -> None:
-        self._client = client
-        self._caches = caches
-        self._findings = findings
-        self._quiet = quiet
-        self._replacing: dict[ObjectKey, float] = {}
-        self._sent: Sent[bytes] = Sent()
-        caches.on_renewed(self._sent.clear)
-        self.controller: Controller[ObjectKey] = Controller(
+        super().__init__(
             "workload-status",
-            self._reconcile,
-            stores=caches.stores,
+            client,
+            caches,
+            findings,
+            quiet,
+            seen=lambda key: None if (stored := caches.workloads.get(*key)) is None else stored.status,
             workers=workers,
-            resync=None,
-            queue=WorkQueue(turn=by_tenant, each=max(1, workers - 1)),
+            each=max(1, workers - 1),
         )
+        self._replacing: dict[ObjectKey, float] = {}
 
-    async def _reconcile(self, key: ObjectKey) -> Result:
-        await self._quiet.come(key[0])
-        if self._caches.in_doubt:
-            return RequeueAfter(_DOUBT_PAUSE)
+    async def _look(self, key: ObjectKey) -> Result:
         stored = self._caches.workloads.get(*key)
         if stored is None:
             self._replacing.pop(key, None)
@@ -133,16 +158,13 @@ class WorkloadStatuses:
             self._replacing.pop(key, None)
         rules = self._rules(key, stored, findings)
         digest = status_digest(rules)
-        latest = self._sent.latest(key, stored.status)
-        if digest != latest:
-            # The API server stores all of the object again.
+        if digest != self._sent.get(key):
             size = len(stored.workload.document) if stored.workload is not None else _UNKNOWN
-            if pause := self._caches.storing.pause(key[0], size):
-                return RequeueAfter(max(pause, _THROTTLED_PAUSE))
-            await _patch(self._client, WORKLOADS, key, {"rules": rules})
-            self._sent.note(key, seen=stored.status, written=digest)
+            if pause := self._pause(key[0], size):
+                return RequeueAfter(pause)
+            await self._write(WORKLOADS, key, {"rules": rules}, digest)
         # Check again until the watch confirms the write: another client may have restored the former status.
-        return RequeueAfter(_LAG) if digest != stored.status else Done()
+        return RequeueAfter(LAG) if digest != stored.status else Done()
 
     def _rules(self, key: ObjectKey, stored: StoredWorkload, findings: Mapping[ObjectKey, Finding]) -> JSON:
         companions = list(self._caches.observed(key).values())
@@ -162,7 +184,7 @@ class WorkloadStatuses:
         return workload_rules(matching, companions, known)
 
 
-class RuleStatuses:
+class RuleStatuses(_Statuses[JSON]):
     """Keeps the status of rules, and tells of its changes by `events`.
 
     Each is written at most once in `interval` seconds, however many workloads the rule matches.
@@ -178,24 +200,21 @@ class RuleStatuses:
         interval: float,
         events: Events | None = None,
     ) -> None:
-        self._client = client
-        self._caches = caches
-        self._findings = findings
-        self._quiet = quiet
+        super().__init__(
+            "rule-status",
+            client,
+            caches,
+            findings,
+            quiet,
+            seen=lambda key: None if (stored := caches.stored_rule(key)) is None else stored.status,
+            workers=2,
+            each=1,
+        )
         self._interval = interval
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
-        self._sent: Sent[JSON] = Sent()
-        caches.on_renewed(self._renewed)
         self._events = ReadyEvents(events)
-        self.controller: Controller[ObjectKey] = Controller(
-            "rule-status",
-            self._reconcile,
-            stores=caches.stores,
-            workers=2,
-            resync=None,
-            queue=WorkQueue(turn=by_tenant, each=1),
-        )
+        caches.on_renewed(self._renewed)
 
     def changed(self, rule: ObjectKey) -> None:
         """The state of a rule may have changed; cheap, however often it is called."""
@@ -205,17 +224,14 @@ class RuleStatuses:
             self.controller.enqueue(rule)
 
     def _renewed(self) -> None:
-        self._sent.clear()
         for rule in self._caches.rule_keys():
             self.changed(rule)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
         wait = self._due.get(key, 0.0) - time.monotonic()
-        if wait > 0:
-            return RequeueAfter(wait)
-        await self._quiet.come(key[0])
-        if self._caches.in_doubt:
-            return RequeueAfter(_DOUBT_PAUSE)
+        return RequeueAfter(wait) if wait > 0 else await super()._reconcile(key)
+
+    async def _look(self, key: ObjectKey) -> Result:
         # From here on every change asks for another look.
         self._due.pop(key, None)
         stored = self._caches.stored_rule(key)
@@ -225,39 +241,26 @@ class RuleStatuses:
             return Done()
         if key in self._caches.warming:
             return Done()  # we are told once it is known whom it matches
+        removing = self._caches.removing(key)
         status = rule_status(
             stored.kind,
             generation=stored.generation,
             matched=len(self._caches.matcher.workloads_of(key)),
-            created=self._caches.created[key],
+            created=self._caches.created[key] - removing,
+            removing=removing,
             broken=stored.problems,
             findings=self._findings.of_rule(key).values(),
         )
-        now = stamp(datetime.now(UTC))
-        latest = self._sent.latest(key, stored.status)
-        complete = timed(status, latest, now=now)
-        size = len(stored.rule.template) if stored.rule is not None else _UNKNOWN
-        if complete is not None and (pause := self._caches.storing.pause(key[0], size)):
-            return RequeueAfter(max(pause, _THROTTLED_PAUSE))
-        if complete is not None:
-            self._written[key] = time.monotonic()
-            resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
-            written = await _patch(self._client, resource, key, complete)
-            self._sent.note(key, seen=stored.status, written=complete)
-            if written is not None:
-                regarding = Regarding(resource.api_version, resource.kind, key[1], key[0], written["metadata"]["uid"])
-                self._events.changed(regarding, before=latest, after=complete)
+        latest = self._sent.get(key) or {}
+        complete = timed(status, latest, now=stamp())
+        if complete is None:
+            return Done()
+        if pause := self._pause(key[0], len(stored.rule.template) if stored.rule is not None else _UNKNOWN):
+            return RequeueAfter(pause)
+        self._written[key] = time.monotonic()
+        resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
+        written = await self._write(resource, key, complete, complete)
+        if written is not None:
+            regarding = Regarding(resource.api_version, resource.kind, key[1], key[0], written["metadata"]["uid"])
+            self._events.changed(regarding, before=latest, after=complete)
         return Done()
-
-
-async def _patch(client: KubeClient, resource: Resource, key: ObjectKey, status: JSON) -> JSON | None:
-    """The object as it is then; None where it is gone."""
-    namespace, name = key
-    try:
-        return await client.patch(
-            resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
-        )
-    except ApiError as error:
-        if not error.not_found:
-            raise
-        return None

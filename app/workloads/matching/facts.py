@@ -19,10 +19,10 @@ _UNREAD = object()
 class Facts:
     """The values of one document under keys; it is read, and each key evaluated once, when first asked for."""
 
-    __slots__ = ("_document", "_found", "_source")
+    __slots__ = ("_document", "_found", "source")
 
     def __init__(self, document: bytes) -> None:
-        self._source = document
+        self.source = document
         self._document: Any = _UNREAD
         self._found: dict[str, Found] = {}
 
@@ -32,12 +32,16 @@ class Facts:
             return self._found[key]
         except KeyError:
             if self._document is _UNREAD:
-                self._document = decode_json(self._source)
+                self._document = decode_json(self.source)
             value = compile_key(key).evaluate(self._document)
             text = comparable(value)
             found: Found = False if text is None and value is not None else text
             self._found[key] = found
             return found
+
+    def shrink(self) -> None:
+        """Keep what was found, without the decoded document."""
+        self._document = _UNREAD
 
 
 def holds(terms: Iterable[Term], facts: Facts) -> bool:

@@ -14,6 +14,8 @@ from app.workloads.rules.keys import compile_key
 
 Posting = tuple[str, frozenset[str]]
 """(key, values): where a term is found."""
+Postings = tuple[Posting | None, ...]
+"""Those of the terms of a rule; a term without one is always a candidate."""
 
 _Buckets = dict[str, dict[str, set[ObjectKey]]]
 """By key, by value."""
@@ -36,7 +38,7 @@ class RuleIndex:
     def __init__(self) -> None:
         self._buckets: _Buckets = {}
         self._always: set[ObjectKey] = set()
-        self._postings: dict[ObjectKey, tuple[Posting | None, ...]] = {}
+        self._postings: dict[ObjectKey, Postings] = {}
 
     def __bool__(self) -> bool:
         return bool(self._postings)
@@ -46,11 +48,11 @@ class RuleIndex:
         """The keys under which rules are found; an event evaluates no other for finding them."""
         return self._buckets.keys()
 
-    def choose(self, rule: Rule) -> tuple[Posting | None, ...]:
-        """Where the terms of a rule are best found, as things are; None: the term is a candidate always."""
+    def choose(self, rule: Rule) -> Postings:
+        """Where the terms of a rule are best found, as things are."""
         return tuple(map(self._choose, rule.terms))
 
-    def add(self, rule: Rule, postings: tuple[Posting | None, ...]) -> None:
+    def add(self, rule: Rule, postings: Postings) -> None:
         """The rule must not be here yet; `postings` are its terms', chosen here, now or before."""
         for posting in postings:
             if posting is None:

@@ -9,12 +9,12 @@ workloads of its tenants and no others.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from app.workloads.matching.facts import Facts, Found, holds
-from app.workloads.matching.index import RuleIndex, WorkloadIndex
-from app.workloads.matching.preparing import Postings, Preparation
+from app.workloads.matching.facts import Facts, holds
+from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
+from app.workloads.matching.preparing import Preparation
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
 from app.workloads.rules.keys import compile_key
 
@@ -50,6 +50,10 @@ class Matcher:
         """The workloads that a rule matches; none for an unknown rule."""
         kept = self._rules.get(key)
         return frozenset() if kept is None else frozenset(kept.matched)
+
+    def matches(self, rule: ObjectKey, workload: ObjectKey) -> bool:
+        kept = self._rules.get(rule)
+        return kept is not None and workload in kept.matched
 
     def put_workload(self, workload: Workload) -> set[ObjectKey]:
         """Add or replace; the keys of the rules that began or ceased to match it.
@@ -130,17 +134,13 @@ class Matcher:
 
     def _attach(self, rule: Rule, preparation: Preparation | None) -> _Kept:
         kept = self._rules[rule.key] = _Kept(rule)
+        read = preparation.facts if preparation is not None else lambda workload: Facts(workload.document)
         for namespace in _namespaces(rule):
             scope = self._scopes.setdefault(namespace, RuleIndex())
             postings = scope.choose(rule) if preparation is None else preparation.postings[namespace]
             scope.add(rule, postings)
             for name in self._spaces_of(namespace):
-                space = self._spaces[name]
-                kept.matched |= (
-                    self._search(rule, postings, space)
-                    if preparation is None
-                    else self._take(preparation, postings, space)
-                )
+                kept.matched |= self._search(rule, postings, self._spaces[name], read)
         order = self._order(rule.key)
         for workload in kept.matched:
             others = self._matches.get(workload, ())
@@ -167,23 +167,17 @@ class Matcher:
                 used = {key for scope in self._scopes_of(space_namespace) for key in scope.keys}
                 self._spaces[space_namespace].track_only(used)
 
-    def _search(self, rule: Rule, postings: Postings, space: WorkloadIndex) -> set[ObjectKey]:
+    def _search(
+        self, rule: Rule, postings: Postings, space: WorkloadIndex, read: Callable[[Workload], Facts]
+    ) -> set[ObjectKey]:
         """The workloads of a namespace that a rule matches, found by its terms."""
         found: set[ObjectKey] = set()
         for posting in postings:
             if posting is not None:
-                space.track(posting[0], self._values(space, posting[0]))
+                members, key = (self._workloads[member] for member in space.members), posting[0]
+                space.track(key, ((one.key, read(one).find(key)) for one in members))
             found.update(space.candidates(posting))
-        return {key for key in found if holds(rule.terms, Facts(self._workloads[key].document))}
-
-    def _take(self, preparation: Preparation, postings: Postings, space: WorkloadIndex) -> set[ObjectKey]:
-        """The workloads of a namespace that a rule matches, as was found before."""
-        members = [self._workloads[key] for key in space.members]
-        for posting in postings:
-            if posting is not None:
-                key = posting[0]
-                space.track(key, ((one.key, preparation.value(key, one)) for one in members))
-        return {one.key for one in members if preparation.holds(one)}
+        return {key for key in found if holds(rule.terms, read(self._workloads[key]))}
 
     def _space(self, namespace: str) -> WorkloadIndex:
         space = self._spaces.get(namespace)
@@ -209,9 +203,6 @@ class Matcher:
             for name in self._spaces_of(scope):
                 yield from (self._workloads[key] for key in self._spaces[name].members)
 
-    def _values(self, space: WorkloadIndex, key: str) -> Iterator[tuple[ObjectKey, Found]]:
-        return ((member, Facts(self._workloads[member].document).find(key)) for member in space.members)
-
     def _match(self, workload: ObjectKey, rules: set[ObjectKey]) -> set[ObjectKey]:
         """Make `rules` what the workload matches; the rules for which that is a change."""
         before = set(self._matches.get(workload, ()))
@@ -223,7 +214,7 @@ class Matcher:
             else:
                 matched.discard(workload)
         if changed:
-            self._keep(workload, self._sorted(rules))
+            self._keep(workload, tuple(sorted(rules, key=self._order)))
         return changed
 
     def _keep(self, workload: ObjectKey, rules: tuple[ObjectKey, ...]) -> None:
@@ -231,9 +222,6 @@ class Matcher:
             self._matches[workload] = rules
         else:
             self._matches.pop(workload, None)
-
-    def _sorted(self, rules: set[ObjectKey]) -> tuple[ObjectKey, ...]:
-        return tuple(sorted(rules, key=self._order))
 
     def _order(self, key: ObjectKey) -> tuple[str, str]:
         rule = self._rules[key].rule

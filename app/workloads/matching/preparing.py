@@ -7,23 +7,13 @@ document; a workload that changes meanwhile is evaluated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-from app.workloads.matching.facts import Facts, Found, holds
-from app.workloads.matching.index import Posting
+from app.workloads.matching.facts import Facts, holds
+from app.workloads.matching.index import Postings
 from app.workloads.model import ObjectKey, Rule, Workload
 
 _LEFT = 4
 """Workloads that may be left to `put_rule`: where they change all the time there is always one."""
-
-Postings = tuple[Posting | None, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    document: bytes
-    holds: bool
-    values: tuple[Found, ...]
 
 
 class Preparation:
@@ -32,35 +22,28 @@ class Preparation:
     def __init__(
         self, rule: Rule, postings: Mapping[str, Postings], in_sight: Callable[[], Iterable[Workload]]
     ) -> None:
-        self.rule = rule
         self.postings = postings
-        self._keys = tuple(sorted({one[0] for found in postings.values() for one in found if one is not None}))
+        self._rule = rule
         self._in_sight = in_sight
-        self._known: dict[ObjectKey, _Known] = {}
+        self._known: dict[ObjectKey, Facts] = {}
 
     def steps(self) -> Iterator[None]:
         """Each step evaluates the rule for one workload; it ends once all that it sees are known, but for a few."""
         while len(waiting := [one for one in self._in_sight() if not self._knows(one)]) > _LEFT:
             for workload in waiting:
-                self._look(workload)
+                self.facts(workload)
                 yield
 
-    def holds(self, workload: Workload) -> bool:
-        return self._look(workload).holds
-
-    def value(self, key: str, workload: Workload) -> Found:
-        """What the workload has under a key of `postings`."""
-        return self._look(workload).values[self._keys.index(key)]
+    def facts(self, workload: Workload) -> Facts:
+        """What the rule and the index ask of the workload has been evaluated."""
+        if not self._knows(workload):
+            facts = self._known[workload.key] = Facts(workload.document)
+            holds(self._rule.terms, facts)
+            for posting in {one for found in self.postings.values() for one in found if one is not None}:
+                facts.find(posting[0])
+            facts.shrink()
+        return self._known[workload.key]
 
     def _knows(self, workload: Workload) -> bool:
         known = self._known.get(workload.key)
-        return known is not None and known.document == workload.document
-
-    def _look(self, workload: Workload) -> _Known:
-        known = self._known.get(workload.key)
-        if known is None or known.document != workload.document:
-            facts = Facts(workload.document)
-            found = holds(self.rule.terms, facts)
-            known = _Known(workload.document, found, tuple(map(facts.find, self._keys)))
-            self._known[workload.key] = known
-        return known
+        return known is not None and known.source == workload.document

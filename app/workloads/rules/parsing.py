@@ -8,10 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from app.errors import Terminal
-from app.wire import JSON
+from app.wire import JSON, encode_sorted
 from app.workloads.model import (
     ALL_TENANTS,
     TENANT_NAMESPACE_PREFIX,
@@ -20,10 +18,9 @@ from app.workloads.model import (
     Rule,
     RuleKind,
     Term,
+    tenant_name,
 )
 from app.workloads.rules.problems import rule_problems
-
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class RuleError(Terminal):
@@ -51,27 +48,35 @@ def parse_rule(obj: JSON, *, kind: RuleKind) -> Rule:
         name=metadata["name"],
         generation=metadata.get("generation") or 0,
         tenants=_tenants(spec, namespace, kind),
-        terms=tuple(_term(term) for term in spec["workloadTerms"]),
+        terms=tuple(
+            Term(
+                tuple(
+                    Expression(found["key"], found["operator"], frozenset(found.get("values") or ()))
+                    for found in term["matchExpressions"]
+                )
+            )
+            for term in spec["workloadTerms"]
+        ),
         injections=tuple(
             Injection(entry["workloadKey"], entry["asAnnotation"]["name"])
             for entry in spec.get("workloadInfoInject") or ()
         ),
         policy=spec.get("dpuSelectionPolicy") or "Any",
-        template=_encode_sorted(spec["template"]),
+        template=encode_sorted(spec["template"]),
     )
 
 
 def _own_problems(obj: JSON, kind: RuleKind) -> list[str]:
     """What the object around the spec must have; the API server sees to it, hand-made objects may not."""
-    problems: list[str] = []
     metadata = obj.get("metadata")
     if not isinstance(metadata, dict):
         return ["metadata: must be an object"]
-    for name in ("namespace", "name"):
-        value = metadata.get(name)
-        if not isinstance(value, str) or not value:
-            problems.append(f"metadata.{name}: must not be empty")
-    namespace = metadata.get("namespace")
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    problems = [
+        f"metadata.{field}: must not be empty"
+        for field, value in (("namespace", namespace), ("name", name))
+        if not isinstance(value, str) or not value
+    ]
     if kind == "tenant" and isinstance(namespace, str) and not namespace.startswith(TENANT_NAMESPACE_PREFIX):
         problems.append(f"metadata.namespace: must be that of a tenant: {TENANT_NAMESPACE_PREFIX}<name>")
     generation = metadata.get("generation")
@@ -85,14 +90,5 @@ def _own_problems(obj: JSON, kind: RuleKind) -> list[str]:
 
 def _tenants(spec: JSON, namespace: str, kind: RuleKind) -> frozenset[str] | None:
     if kind == "tenant":
-        return frozenset({namespace.removeprefix(TENANT_NAMESPACE_PREFIX)})
+        return frozenset({tenant_name(namespace)})
     return None if spec["tenantMatch"] == [ALL_TENANTS] else frozenset(spec["tenantMatch"])
-
-
-def _term(term: JSON) -> Term:
-    return Term(
-        tuple(
-            Expression(found["key"], found["operator"], frozenset(found.get("values") or ()))
-            for found in term["matchExpressions"]
-        )
-    )

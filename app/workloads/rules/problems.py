@@ -7,10 +7,12 @@ project's domain, can be injected: a companion may use the networks of its workl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from app.kube.names import check_annotation_key, check_dns_label, domain_above
+from app.text import cut
+from app.wire import JSON
 from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
 from app.workloads.rules.keys import compile_key
 
@@ -31,108 +33,71 @@ MAX_TENANT_NAME = 63 - len(TENANT_NAMESPACE_PREFIX)
 _FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _POLICIES = ("Any", "SameNode")
-_SHOWN = 80
+
+
+class _Problems(list[str]):
+    """One line for each problem, in the order of the fields."""
+
+    def entries(self, value: Any, path: str, limit: int, *, empty: str = "") -> Iterator[tuple[str, Any]]:
+        """The entries of a list within its limit, with their paths: a longer list costs and says no more.
+
+        `empty` is what is wrong with a list that has none.
+        """
+        if value is not None and not isinstance(value, list):
+            self.append(f"{path}: must be a list")
+            return
+        if not value and empty:
+            self.append(f"{path}: {empty}")
+        elif value is not None and len(value) > limit:
+            self.append(f"{path}: has {len(value)} entries: at most {limit}")
+        for at, entry in enumerate((value or ())[:limit]):
+            yield f"{path}[{at}]", entry
+
+    def objects(self, value: Any, path: str, limit: int, *, empty: str = "") -> Iterator[tuple[str, JSON]]:
+        for here, entry in self.entries(value, path, limit, empty=empty):
+            if isinstance(entry, dict):
+                yield here, entry
+            else:
+                self.append(f"{here}: must be an object")
+
+    def check(self, value: Any, path: str, check: Callable[[str], object]) -> bool:
+        """Whether the value is a string for which `check` raises no ValueError."""
+        if not isinstance(value, str):
+            self.append(f"{path}: must be a string")
+            return False
+        try:
+            check(value)
+        except ValueError as error:
+            self.append(f"{path}: {error}")
+            return False
+        return True
 
 
 def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]:
     """What is wrong with the spec of a WorkloadRule, TenantWorkloadRule (`tenant`) or AdminWorkloadRule (`admin`)."""
     if not isinstance(spec, dict):
         return [f"{path}: must be an object"]
-    return [
-        *_resource_type(spec.get("resourceType"), f"{path}.resourceType"),
-        *_terms(spec.get("workloadTerms"), f"{path}.workloadTerms"),
-        *_injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject"),
-        *_computed(spec, path),
-        *_policy(spec.get("dpuSelectionPolicy"), f"{path}.dpuSelectionPolicy"),
-        *(_tenant_match(spec.get("tenantMatch"), f"{path}.tenantMatch") if kind == "admin" else ()),
-        *(_no_tenant_match(spec, f"{path}.tenantMatch") if kind == "tenant" else ()),
-    ]
-
-
-def _resource_type(value: Any, path: str) -> Iterator[str]:
-    if value != RESOURCE_TYPE:
-        yield f"{path}: must be {RESOURCE_TYPE}, not {_shown(value)}" if value else f"{path}: must be {RESOURCE_TYPE}"
-
-
-def _terms(terms: Any, path: str) -> Iterator[str]:
-    yield from _list_problems(terms, path, MAX_TERMS, "a rule without terms would match nothing: give at least one")
-    for at, term in _entries(terms, MAX_TERMS):
-        here = f"{path}[{at}]"
-        if not isinstance(term, dict):
-            yield f"{here}: must be an object"
-            continue
-        expressions = term.get("matchExpressions")
-        here = f"{here}.matchExpressions"
-        empty = "an empty term would match nothing: give at least one expression"
-        yield from _list_problems(expressions, here, MAX_EXPRESSIONS, empty)
-        for index, expression in _entries(expressions, MAX_EXPRESSIONS):
-            yield from _expression(expression, f"{here}[{index}]")
-
-
-def _expression(expression: Any, path: str) -> Iterator[str]:
-    if not isinstance(expression, dict):
-        yield f"{path}: must be an object"
-        return
-    yield from _key(expression.get("key"), f"{path}.key")
-    operator, values = expression.get("operator"), expression.get("values")
-    if operator not in _OPERATORS:
-        yield f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {_shown(operator)}"
-    elif operator in ("In", "NotIn"):
-        yield from _list_problems(values, f"{path}.values", MAX_VALUES, f"{operator} needs at least one value")
-    elif values:
-        yield f"{path}.values: {operator} takes no values"
-    elif values is not None and not isinstance(values, list):
-        yield f"{path}.values: must be a list"
-    for at, value in _entries(values, MAX_VALUES):
-        if not isinstance(value, str):
-            yield f'{path}.values[{at}]: must be a string, not {_shown(value)}: write "true", "1" in quotes'
-        elif len(value) > MAX_VALUE_LENGTH:
-            yield f"{path}.values[{at}]: has {len(value)} characters: at most {MAX_VALUE_LENGTH}"
-
-
-def _injections(injections: Any, path: str) -> Iterator[str]:
-    if injections is None:
-        return
-    yield from _list_problems(injections, path, MAX_INJECTIONS, None)
-    seen: dict[str, int] = {}
-    for at, injection in _entries(injections, MAX_INJECTIONS):
-        here = f"{path}[{at}]"
-        if not isinstance(injection, dict):
-            yield f"{here}: must be an object"
-            continue
-        yield from _key(injection.get("workloadKey"), f"{here}.workloadKey")
-        target = injection.get("asAnnotation")
-        if not isinstance(target, dict):
-            yield f"{here}.asAnnotation: must be an object with a name"
-            continue
-        name = target.get("name")
-        yield from _annotation(name, f"{here}.asAnnotation.name")
-        if isinstance(name, str) and seen.setdefault(name, at) != at:
-            yield f"{here}.asAnnotation.name: {_shown(name)} is also what {path}[{seen[name]}] writes"
-
-
-def _annotation(name: Any, path: str) -> Iterator[str]:
-    if not isinstance(name, str):
-        yield f"{path}: must be a string"
-        return
-    try:
-        check_annotation_key(name)
-    except ValueError as error:
-        yield f"{path}: {error}"
-        return
-    domain = domain_above(name, (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS))
-    if domain is not None:
-        yield f"{path}: {_shown(name)} is reserved: annotations below {domain} cannot be injected"
-
-
-def _computed(spec: Any, path: str) -> Iterator[str]:
+    found = _Problems()
+    if (resource := spec.get("resourceType")) != RESOURCE_TYPE:
+        found.append(
+            f"{path}.resourceType: must be {RESOURCE_TYPE}" + (f", not {cut(repr(resource))}" if resource else "")
+        )
+    _terms(spec.get("workloadTerms"), f"{path}.workloadTerms", found)
+    _injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject", found)
     for name, keys in (("workloadTerms", match_keys(spec)), ("workloadInfoInject", _inject_keys(spec))):
-        count = len(computed_keys(keys))
-        if count > MAX_COMPUTED:
-            yield (
+        if (count := len(computed_keys(keys))) > MAX_COMPUTED:
+            found.append(
                 f"{path}.{name}: has {count} different keys that are more than a path of names: at most "
                 f"{MAX_COMPUTED}, for every workload has to be searched with each of them"
             )
+    policy = spec.get("dpuSelectionPolicy")
+    if policy not in (None, "", *_POLICIES):
+        found.append(f"{path}.dpuSelectionPolicy: must be one of {', '.join(_POLICIES)}, not {cut(repr(policy))}")
+    if kind == "admin":
+        _tenant_match(spec.get("tenantMatch"), f"{path}.tenantMatch", found)
+    elif spec.get("tenantMatch") is not None:
+        found.append(f"{path}.tenantMatch: only a rule of the admin names tenants")
+    return found
 
 
 def computed_keys(texts: Iterable[str]) -> frozenset[str]:
@@ -142,17 +107,17 @@ def computed_keys(texts: Iterable[str]) -> frozenset[str]:
 
 def match_keys(spec: Any) -> Iterator[str]:
     """The keys of the terms, as they come."""
-    for _, term in _entries(spec.get("workloadTerms"), MAX_TERMS):
-        expressions = term.get("matchExpressions") if isinstance(term, dict) else None
-        for _, expression in _entries(expressions, MAX_EXPRESSIONS):
-            if isinstance(expression, dict) and isinstance(expression.get("key"), str):
-                yield expression["key"]
+    ignored = _Problems()
+    for _, term in ignored.objects(spec.get("workloadTerms"), "", MAX_TERMS):
+        for _, expression in ignored.objects(term.get("matchExpressions"), "", MAX_EXPRESSIONS):
+            if isinstance(key := expression.get("key"), str):
+                yield key
 
 
 def _inject_keys(spec: Any) -> Iterator[str]:
-    for _, injection in _entries(spec.get("workloadInfoInject"), MAX_INJECTIONS):
-        if isinstance(injection, dict) and isinstance(injection.get("workloadKey"), str):
-            yield injection["workloadKey"]
+    for _, injection in _Problems().objects(spec.get("workloadInfoInject"), "", MAX_INJECTIONS):
+        if isinstance(key := injection.get("workloadKey"), str):
+            yield key
 
 
 def _computes(text: str) -> bool:
@@ -162,61 +127,59 @@ def _computes(text: str) -> bool:
         return False
 
 
-def _policy(value: Any, path: str) -> Iterator[str]:
-    if value not in (None, "", *_POLICIES):
-        yield f"{path}: must be one of {', '.join(_POLICIES)}, not {_shown(value)}"
+def _terms(terms: Any, path: str, found: _Problems) -> None:
+    empty = "a rule without terms would match nothing: give at least one"
+    for here, term in found.objects(terms, path, MAX_TERMS, empty=empty):
+        empty, where = "an empty term would match nothing: give at least one expression", f"{here}.matchExpressions"
+        for at, expression in found.objects(term.get("matchExpressions"), where, MAX_EXPRESSIONS, empty=empty):
+            _expression(expression, at, found)
 
 
-def _tenant_match(tenants: Any, path: str) -> Iterator[str]:
-    yield from _list_problems(tenants, path, MAX_TENANTS, f'name at least one tenant, or "{ALL_TENANTS}" for all')
-    if tenants == [ALL_TENANTS]:
-        return
-    for at, tenant in _entries(tenants, MAX_TENANTS):
-        here = f"{path}[{at}]"
-        if not isinstance(tenant, str):
-            yield f"{here}: must be a string"
-        elif tenant == ALL_TENANTS:
-            yield f'{here}: "{ALL_TENANTS}" must stand alone'
-        elif len(tenant) > MAX_TENANT_NAME:
+def _expression(expression: JSON, path: str, found: _Problems) -> None:
+    found.check(expression.get("key"), f"{path}.key", compile_key)
+    operator, values = expression.get("operator"), expression.get("values")
+    of_list, empty = _Problems(), ""
+    if operator not in _OPERATORS:
+        found.append(f"{path}.operator: must be one of {', '.join(_OPERATORS)}, not {cut(repr(operator))}")
+    elif operator in ("In", "NotIn"):
+        of_list, empty = found, f"{operator} needs at least one value"
+    elif values:
+        found.append(f"{path}.values: {operator} takes no values")
+    else:
+        of_list = found
+    for here, value in of_list.entries(values, f"{path}.values", MAX_VALUES, empty=empty):
+        if not isinstance(value, str):
+            found.append(f'{here}: must be a string, not {cut(repr(value))}: write "true", "1" in quotes')
+        elif len(value) > MAX_VALUE_LENGTH:
+            found.append(f"{here}: has {len(value)} characters: at most {MAX_VALUE_LENGTH}")
+
+
+def _injections(injections: Any, path: str, found: _Problems) -> None:
+    seen: dict[str, str] = {}
+    for here, injection in found.objects(injections, path, MAX_INJECTIONS):
+        found.check(injection.get("workloadKey"), f"{here}.workloadKey", compile_key)
+        target = injection.get("asAnnotation")
+        if not isinstance(target, dict):
+            found.append(f"{here}.asAnnotation: must be an object with a name")
+            continue
+        name: Any = target.get("name")
+        where = f"{here}.asAnnotation.name"
+        if found.check(name, where, check_annotation_key):
+            domain = domain_above(name, (*RESERVED_DOMAINS, *_FOREIGN_DOMAINS))
+            if domain is not None:
+                found.append(f"{where}: {cut(repr(name))} is reserved: annotations below {domain} cannot be injected")
+        if isinstance(name, str) and seen.setdefault(name, here) != here:
+            found.append(f"{where}: {cut(repr(name))} is also what {seen[name]} writes")
+
+
+def _tenant_match(tenants: Any, path: str, found: _Problems) -> None:
+    empty = f'name at least one tenant, or "{ALL_TENANTS}" for all'
+    for here, tenant in found.entries(tenants, path, MAX_TENANTS, empty=empty):
+        if tenant == ALL_TENANTS:
+            if tenants != [ALL_TENANTS]:
+                found.append(f'{here}: "{ALL_TENANTS}" must stand alone')
+        elif isinstance(tenant, str) and len(tenant) > MAX_TENANT_NAME:
             most = f"the name of a tenant has at most {MAX_TENANT_NAME}"
-            yield f"{here}: {_shown(tenant)} has {len(tenant)} characters: {most}"
+            found.append(f"{here}: {cut(repr(tenant))} has {len(tenant)} characters: {most}")
         else:
-            try:
-                check_dns_label(tenant)
-            except ValueError as error:
-                yield f"{here}: {error}"
-
-
-def _no_tenant_match(spec: Any, path: str) -> Iterator[str]:
-    if spec.get("tenantMatch") is not None:
-        yield f"{path}: only a rule of the admin names tenants"
-
-
-def _key(value: Any, path: str) -> Iterator[str]:
-    if not isinstance(value, str):
-        yield f"{path}: must be a string"
-        return
-    try:
-        compile_key(value)
-    except ValueError as error:
-        yield f"{path}: {error}"
-
-
-def _list_problems(value: Any, path: str, limit: int, empty: str | None) -> Iterator[str]:
-    if value is not None and not isinstance(value, list):
-        yield f"{path}: must be a list"
-    elif not value and empty is not None:
-        yield f"{path}: {empty}"
-    elif value is not None and len(value) > limit:
-        yield f"{path}: has {len(value)} entries: at most {limit}"
-
-
-def _entries(value: Any, limit: int) -> Iterator[tuple[int, Any]]:
-    """The entries that are looked at: those within the limit, so that a huge list costs and says no more."""
-    if isinstance(value, list):
-        yield from enumerate(value[:limit])
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+            found.check(tenant, here, check_dns_label)

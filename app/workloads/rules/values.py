@@ -9,12 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
+from app.wire import encode_sorted
 
 _EXACT = 2**53
 """Above this a float no longer tells every integer apart; it keeps its own form."""
-
-_encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 def comparable(value: Any) -> str | None:
@@ -37,7 +35,7 @@ def rendered(value: Any) -> str | None:
     need none. The same value always gives the same text.
     """
     if isinstance(value, dict | list):
-        return _encode_sorted(value).decode()
+        return encode_sorted(value).decode()
     return comparable(value)
 
 
@@ -46,4 +44,4 @@ def _number(value: float) -> str | None:
         return None  # JSON has no word for it
     if value.is_integer() and abs(value) < _EXACT:
         return str(int(value))
-    return _encode_sorted(value).decode()
+    return encode_sorted(value).decode()
