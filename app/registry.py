@@ -9,9 +9,10 @@ from dataclasses import replace
 
 from app.certs.wing import WING as CERTS
 from app.networks.wing import WING as NETWORKS
+from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
 from app.placement.wing import WING as PLACEMENT
 from app.tenancy.wing import WING as TENANCY
-from app.wiring import Permission, Role, Wing
+from app.wiring import TLS_FILES, Argument, Chart, Permission, Port, Role, Wing
 from app.workloads.wing import WING as WORKLOADS
 
 WINGS: tuple[Wing, ...] = (NETWORKS, PLACEMENT, WORKLOADS, TENANCY, CERTS)
@@ -42,6 +43,29 @@ WEBHOOK = Role(
         "--logbuflevel",
     ),
     needs="app.networks.permissions:NEEDS",
+    chart=Chart(
+        ports=(Port("https", 8443, 443),),
+        arguments=(
+            Argument("port", text="8443"),
+            *TLS_FILES,
+            Argument("network_resource_name_keys"),
+            Argument("existing_resources"),
+            Argument("node_selector_conflict"),
+            Argument("default_network_namespace"),
+            Argument("workers"),
+            Argument("drain_seconds"),
+            Argument("deadline_seconds"),
+            *PLACEMENT_ARGUMENTS,
+            Argument("inject_hugepage_down_api"),
+            Argument("confine_tenants"),
+            Argument("events"),
+            Argument("client_ca", "berth.clientCAFile"),
+            Argument("insecure", "berth.withoutClientCA"),
+        ),
+        secret="berth.webhookSecret",  # noqa: S106 - where its name comes from
+        volumes={"client-ca": "berth.clientCAVolume"},
+        grace=("drain_seconds", "deadline_seconds"),
+    ),
     when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
     when_refused={
         "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
@@ -59,6 +83,16 @@ CONTROLLER = Role(
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
     needs="app.definitions:INFRA",
     lease=CONTROLLER_LEASE,
+    chart=Chart(
+        arguments=(
+            Argument("max_concurrent_reconciles"),
+            Argument("resync_seconds"),
+            Argument("namespace_grant", "berth.controllerGrant"),
+            *PLACEMENT_ARGUMENTS,
+            Argument("namespace_grant", "berth.gatewayGrant", when="gateway.enabled"),
+            Argument("tenant_quota"),
+        )
+    ),
     when_down="no companion is created or removed",
     when_idle="companions are neither created nor removed",
     when_refused={

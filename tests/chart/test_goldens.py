@@ -13,62 +13,13 @@ import helm_python
 import pytest
 import yaml
 
+from app.registry import BY_NAME
 from tests.chart.combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render, rendering
 
 ROOT = Path(__file__).parents[2]
 GOLDENS = Path(__file__).parent / "goldens"
 MONITORED: JSON = {part: {"enabled": True, "labels": {"of": part}} for part in ("serviceMonitor", "prometheusRule")}
-GIVEN_ARGS: JSON = {
-    "webhook": {
-        "args": {
-            "networkResourceNameKeys": ["a/x", "b/y"],
-            "existingResources": "skip",
-            "nodeSelectorConflict": "deny",
-            "injectHugepageDownApi": True,
-            "defaultNetworkNamespace": "multus",
-            "confineTenants": True,
-            "workers": 3,
-            "drainSeconds": 7.5,
-            "deadlineSeconds": 2.5,
-            "clientCA": {"secret": "ca", "key": "api.crt"},
-            "events": False,
-        },
-    },
-    "controller": {
-        "enabled": True,
-        "args": {
-            "maxConcurrentReconciles": 32,
-            "resyncSeconds": 90.5,
-            "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},
-        },
-    },
-    "gateway": {
-        "enabled": True,
-        "args": {
-            "drainSeconds": 9,
-            "maxMessageBytes": 8388608,
-            "streamsPerTenant": 9,
-            "callsPerSecond": 0.5,
-            "callsBurst": 1000000,
-            "workloadsPerTenant": 2000000,
-            "writesPerTenant": 8,
-        },
-    },
-    "agent": {
-        "enabled": True,
-        "gateway": "[fd00::1]:30001",
-        "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
-    },
-    "certificates": {"days": 30, "authorityDays": 90},
-    "placement": {
-        "hostLabel": "h/host",
-        "tenantNodeLabel": "t/tenant",
-        "adminNames": ["a", "b"],
-        "tenantAllow": {"volumeType": ["nfs", "rbd"], "priorityClass": ["gold", "silver"], "csiDriver": ["x.example"]},
-    },
-    "logLevel": "debug",
-}
 GIVEN_PODS: JSON = {
     role: {
         "replicas": 3,
@@ -81,7 +32,7 @@ GIVEN_PODS: JSON = {
         "extraArgs": ["--log-level=error"],
         "extraEnv": [{"name": "BERTH_LOG_LEVEL", "value": "debug"}],
     }
-    for role in ("webhook", "controller", "gateway", "agent", "certificates")
+    for role in BY_NAME
 }
 
 
@@ -109,7 +60,6 @@ SETS: dict[str, JSON] = {
         ALL, {"certificates": {"mode": "cert-manager"}, "gateway": {"certificate": {"secretName": "g"}}}
     ),
     "all with provided": _together(ALL, COMBINATIONS["provided"]),
-    "args": GIVEN_ARGS,
     "pods": _together(ALL, GIVEN_PODS),
     "on the host": _together(INFRA, {"webhook": {"hostNetwork": True}}),
     "load balancer": _together(
