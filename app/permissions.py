@@ -1,6 +1,6 @@
 """What each role may do at an API server, and nothing more: the least that its wings need, put together.
 
-The Roles of the chart say the same (`tests/chart` compares verb by verb); `berth doctor` asks the API server for it.
+The Roles of the chart are made of it (`charts/berth/files/roles.json`); `berth doctor` asks the API server for it.
 No role has `*`, and none but those that keep them reads Secrets: those of its own release, or of tenants' namespaces.
 """
 

@@ -9,7 +9,19 @@ from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
-from app.wiring import Cluster, Permission, ReviewRule, Role, Wing, resolve
+from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
+from app.wiring import (
+    TLS_FILES,
+    Argument,
+    Chart,
+    Cluster,
+    Permission,
+    Port,
+    ReviewRule,
+    Role,
+    Wing,
+    resolve,
+)
 
 if TYPE_CHECKING:
     from app.admission.parts import Context, Parts
@@ -53,6 +65,29 @@ WEBHOOK = Role(
         "--logbuflevel",
     ),
     needs="webhook",
+    chart=Chart(
+        ports=(Port("https", 8443, 443),),
+        arguments=(
+            Argument("port", text="8443"),
+            *TLS_FILES,
+            Argument("network_resource_name_keys"),
+            Argument("existing_resources"),
+            Argument("node_selector_conflict"),
+            Argument("default_network_namespace"),
+            Argument("workers"),
+            Argument("drain_seconds"),
+            Argument("deadline_seconds"),
+            *PLACEMENT_ARGUMENTS,
+            Argument("inject_hugepage_down_api"),
+            Argument("confine_tenants"),
+            Argument("events"),
+            Argument("client_ca", "berth.clientCAFile"),
+            Argument("insecure", "berth.withoutClientCA"),
+        ),
+        secret="berth.webhookSecret",  # noqa: S106 - where its name comes from
+        volumes={"client-ca": "berth.clientCAVolume"},
+        grace=("drain_seconds", "deadline_seconds"),
+    ),
     when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
     when_refused={
         "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
@@ -70,6 +105,16 @@ CONTROLLER = Role(
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
     needs="infra",
     lease=CONTROLLER_LEASE,
+    chart=Chart(
+        arguments=(
+            Argument("max_concurrent_reconciles"),
+            Argument("resync_seconds"),
+            Argument("namespace_grant", "berth.controllerGrant"),
+            *PLACEMENT_ARGUMENTS,
+            Argument("namespace_grant", "berth.gatewayGrant", when="gateway.enabled"),
+            Argument("tenant_quota"),
+        )
+    ),
     when_down="no companion is created or removed",
     when_idle="companions are neither created nor removed",
     when_refused={
@@ -93,7 +138,21 @@ def settings_of(role: str) -> type[RoleSettings]:
     """The class of a role's settings, with what each wing adds to it."""
     base = resolve(BY_NAME[role].settings)
     added = [resolve(wing.settings[role]) for wing in WINGS if role in wing.settings]
-    return cast("type[RoleSettings]", type(base.__name__, (*added, base), {"__doc__": base.__doc__}))
+    namespace = {"__doc__": base.__doc__, "__module__": __name__}
+    return cast("type[RoleSettings]", type(base.__name__, (*added, base), namespace))
+
+
+def __getattr__(name: str) -> type[RoleSettings]:
+    """The class of a role's settings by its name: so it is found when settings are sent to a worker."""
+    for role in BY_NAME.values():
+        if role.settings.endswith(f":{name}"):
+            return settings_of(role.name)
+    raise AttributeError(name)
+
+
+def arguments_of(role: Role) -> tuple[Argument, ...]:
+    """What the chart writes on the command line of a role."""
+    return (*role.chart.arguments, *(one for wing in WINGS for one in wing.arguments.get(role.name, ())))
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:

@@ -70,11 +70,13 @@ class Controller:
 class Wing:
     """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
 
-    `kinds`, `reviews`, `parts` and `permissions` are references: to its kinds (a tuple of `Resource`) by the cluster
-    that defines them, to a tuple of `ReviewRule`, to the function that makes its parts of reviews
-    (`app.admission.parts.Composer`), to its `Permissions`. `settings` are references to what it adds to the
-    settings of roles, by role, `checks` to classes of checks of `berth doctor`. `metrics` are modules with metrics,
-    each with the roles that set them. `roles` are those that exist for this wing alone.
+    References: `kinds` to its kinds (a tuple of `Resource`), by the cluster that defines them; `reviews` to a tuple of
+    `ReviewRule`; `parts` to the function that makes its parts of reviews (`app.admission.parts.Composer`);
+    `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
+    classes of checks of the doctor.
+
+    `arguments` are what the chart writes on the command lines of roles for it. `metrics` are modules with metrics, each
+    with the roles that set them. `roles` are those that exist for this wing alone.
     """
 
     name: str
@@ -84,9 +86,60 @@ class Wing:
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """A port that a role listens on, and the port of its Service that leads to it."""
+
+    name: str
+    number: int
+    service: int
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """A flag that the chart writes for a field of the settings: with `text`, or with what `source` says.
+
+    A source is a path in the chart's values, or a template of the chart, whose name begins with `berth.`. Without one
+    the value is the one with the name of the field below `<role>.args`. The flag is left out where the source `when` is
+    off, and where the value is empty, unless it is written `always`.
+    """
+
+    field: str
+    source: str = ""
+    text: str = ""
+    when: str = ""
+    always: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """How the chart runs a role: `kind` is the kind of its workload, `enabled` the source that turns it on.
+
+    `secret` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
+    templates of further volumes, by directory below /etc/berth. `grace` are the seconds from SIGTERM to the end, or
+    fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server.
+    """
+
+    kind: Literal["Deployment", "DaemonSet"] = "Deployment"
+    enabled: str = ""
+    ports: tuple[Port, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    secret: str = ""
+    volumes: Mapping[str, str] = field(default_factory=dict, compare=False)
+    grace: tuple[int | str, ...] = (10,)
+    egress: tuple[str, ...] = ()
+
+
+TLS_FILES = (
+    Argument("tls_cert_file", text="/etc/berth/tls/tls.crt"),
+    Argument("tls_private_key_file", text="/etc/berth/tls/tls.key"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +150,7 @@ class Role:
     its settings; the function that makes its work of a client and such settings; for a role that is started in its own
     way, the function that runs it with such settings and returns the exit status. `ignored` are flags of
     a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be defined where it runs,
-    `lease` the Lease that it works by.
+    `lease` the Lease that it works by, `chart` how the chart runs it.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
     has expired, and, by resource ("" for any other), when a right is missing.
@@ -114,6 +167,7 @@ class Role:
     ignored: tuple[str, ...] = ()
     needs: Cluster | None = None
     lease: str = ""
+    chart: Chart = Chart()
     when_down: str = ""
     when_idle: str = ""
     when_expired: str = ""

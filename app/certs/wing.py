@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.wiring import Role, Wing
+from app.wiring import Argument, Chart, Role, Wing
 
 CERTIFICATES = Role(
     name="certificates",
@@ -17,6 +17,22 @@ CERTIFICATES = Role(
     notes="""Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call
 the Service, and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The
 annotation berth.dev/renew on the webhook's Secret (certificate, ca, or revoke after a theft) renews it at once.""",
+    chart=Chart(
+        enabled="berth.keepsCertificates",
+        arguments=(
+            Argument("namespace", "berth.namespace"),
+            Argument("days", "certificates.days"),
+            Argument("ca_days", "certificates.authorityDays"),
+            Argument("webhook_service", "berth.webhookService", always=True),
+            Argument("webhook_secret", "berth.webhookSecret", when="webhook.enabled"),
+            Argument("configuration", "berth.fullname", when="webhook.enabled"),
+            Argument("gateway", "gateway.enabled", always=True),
+            Argument("gateway_service", "berth.gatewayService", when="gateway.enabled"),
+            Argument("gateway_dns", "gateway.certificate.dnsNames", when="gateway.enabled"),
+            Argument("gateway_address", "gateway.certificate.addresses", when="gateway.enabled"),
+        ),
+        grace=(5,),
+    ),
     when_down="certificates are not renewed",
     when_refused={
         "secrets": "certificates are not renewed: when they expire, every call of the webhook or to the gateway fails",

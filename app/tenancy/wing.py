@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from app.wiring import Controller, Role, Wing
+from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
+from app.wiring import TLS_FILES, Argument, Chart, Controller, Port, Role, Wing
 
 AGENT_LEASE = "berth-agent"
 
@@ -17,6 +18,24 @@ GATEWAY = Role(
         "berth gateway --kubeconfig infra.kubeconfig --port 30001",
     ),
     needs="infra",
+    chart=Chart(
+        ports=(Port("grpc", 9090, 9090),),
+        arguments=(
+            Argument("port", text="9090"),
+            *TLS_FILES,
+            Argument("client_ca", text="/etc/berth/tls/ca.crt"),
+            Argument("drain_seconds"),
+            Argument("max_message_bytes"),
+            Argument("streams_per_tenant"),
+            Argument("calls_per_second"),
+            Argument("calls_burst"),
+            Argument("workloads_per_tenant"),
+            Argument("writes_per_tenant"),
+            *PLACEMENT_ARGUMENTS,
+        ),
+        secret="berth.gatewaySecret",  # noqa: S106 - where its name comes from
+        grace=("drain_seconds",),
+    ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
     when_refused={
@@ -36,6 +55,21 @@ AGENT = Role(
     ),
     needs="tenant",
     lease=AGENT_LEASE,
+    chart=Chart(
+        arguments=(
+            Argument("gateway", "agent.gateway"),
+            Argument("gateway_name"),
+            Argument("gateway_ca", text="/etc/berth/tls/ca.crt"),
+            *TLS_FILES,
+            Argument("namespace", "berth.systemNamespace"),
+            Argument("configmap_namespace", "berth.systemNamespace"),
+            Argument("resync_seconds"),
+            Argument("tenant"),
+            Argument("keep_finished"),
+        ),
+        secret="agent.secretName",  # noqa: S106 - where its name comes from
+        egress=("agent.gateway",),
+    ),
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",
     when_idle="workloads and mirrors stand still",
     when_expired="the gateway refuses the agent: this tenant's workloads get no companions",

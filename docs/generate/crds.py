@@ -23,13 +23,13 @@ _LIMITS = {
     "maxProperties": "members at most",
     "default": "default",
 }
-_GROUPS = (("Infra cluster", "infra", INFRA), ("Tenant cluster", "tenant", TENANT))
+GROUPS = (("Infra cluster", "infra", INFRA), ("Tenant cluster", "tenant", TENANT))
 
 
 def crds_page() -> Page:
     intro = "`berth crds` prints the definitions; the chart brings those that its roles need."
     blocks = [intro]
-    for title, _, kinds in _GROUPS:
+    for title, _, kinds in GROUPS:
         blocks.append(f"## {title}")
         blocks += [_kind(definition) for definition in read_definitions(kinds)]
     return page("docs/reference/crds.md", "Custom resources", *blocks)
@@ -39,7 +39,7 @@ def chart_definitions() -> list[Page]:
     """The files of the chart: what `berth crds` prints, byte for byte."""
     return [
         Page(f"charts/berth/files/crds/{name}.yaml", "\n---\n".join(t.strip() for t in read_texts(kinds)) + "\n")
-        for _, name, kinds in _GROUPS
+        for _, name, kinds in GROUPS
     ]
 
 

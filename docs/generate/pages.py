@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from docs.generate.annotations import annotations_page
+from docs.generate.chart import chart_pages
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
@@ -17,7 +18,7 @@ from docs.generate.texts import Page
 from docs.generate.values import values_page
 
 FOLDERS = ("docs/reference", "charts/berth/files/crds")
-"""Nothing else is in them."""
+"""Nothing but generated files is in them."""
 
 
 def build_pages(root: Path) -> list[Page]:
@@ -31,6 +32,7 @@ def build_pages(root: Path) -> list[Page]:
         metrics_page(),
         permissions_page(),
         *chart_definitions(),
+        *chart_pages(root),
     ]
 
 
@@ -50,10 +52,8 @@ def write_pages(root: Path, pages: Sequence[Page]) -> list[str]:
 def stale_pages(root: Path, pages: Sequence[Page]) -> list[str]:
     """The paths of files that are missing, differ, or should not be there."""
     wanted = {page.path: page.text for page in pages}
+    in_folders = [str(path.relative_to(root)) for folder in FOLDERS for path in (root / folder).glob("*")]
     there = {
-        str(path.relative_to(root)): path.read_text(encoding="utf-8")
-        for folder in FOLDERS
-        for path in (root / folder).glob("*")
-        if path.is_file()
+        path: (root / path).read_text(encoding="utf-8") for path in {*wanted, *in_folders} if (root / path).is_file()
     }
     return sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))

@@ -15,12 +15,65 @@ INFRA: dict[str, Any] = {
 AGENT: dict[str, Any] = {"agent": {"enabled": True, "gateway": "gateway.example:30001"}}
 ALL: dict[str, Any] = INFRA | AGENT
 
+ARGS: dict[str, Any] = {
+    "webhook": {
+        "args": {
+            "networkResourceNameKeys": ["a/x", "b/y"],
+            "existingResources": "skip",
+            "nodeSelectorConflict": "deny",
+            "injectHugepageDownApi": True,
+            "defaultNetworkNamespace": "multus",
+            "confineTenants": True,
+            "workers": 3,
+            "drainSeconds": 7.5,
+            "deadlineSeconds": 2.5,
+            "clientCA": {"secret": "ca", "key": "api.crt"},
+            "events": False,
+        },
+    },
+    "controller": {
+        "enabled": True,
+        "args": {
+            "maxConcurrentReconciles": 32,
+            "resyncSeconds": 90.5,
+            "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},
+        },
+    },
+    "gateway": {
+        "enabled": True,
+        "args": {
+            "drainSeconds": 9,
+            "maxMessageBytes": 8388608,
+            "streamsPerTenant": 9,
+            "callsPerSecond": 0.5,
+            "callsBurst": 1000000,
+            "workloadsPerTenant": 2000000,
+            "writesPerTenant": 8,
+        },
+    },
+    "agent": {
+        "enabled": True,
+        "gateway": "[fd00::1]:30001",
+        "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
+    },
+    "certificates": {"days": 30, "authorityDays": 90},
+    "placement": {
+        "hostLabel": "h/host",
+        "tenantNodeLabel": "t/tenant",
+        "adminNames": ["a", "b"],
+        "tenantAllow": {"volumeType": ["nfs", "rbd"], "priorityClass": ["gold", "silver"], "csiDriver": ["x.example"]},
+    },
+    "logLevel": "debug",
+}
+"""Every flag of a role with another value than its default."""
+
 COMBINATIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "infra": INFRA,
     "tenant": NOTHING | AGENT,
     "tenant with webhook": AGENT,
     "all": ALL,
+    "args": ARGS,
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},
     "cert-manager": {"certificates": {"mode": "cert-manager"}},

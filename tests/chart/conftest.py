@@ -66,6 +66,10 @@ def chart() -> helm_python.Chart:
 
 @pytest.fixture(scope="session")
 def render(chart: helm_python.Chart) -> Render:
+    return rendering(chart)
+
+
+def rendering(chart: helm_python.Chart) -> Render:
     """Renders values into objects, as `helm template` does."""
 
     @functools.cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-import helm_python
 import pytest
 
 from app.certs.permissions import unregistering
@@ -17,6 +16,7 @@ from app.permissions import permissions_of
 from app.tenancy.controller.grants import NamespaceGrant, ensure_grants, parse_grant
 from app.tenancy.permissions import TENANT_GRANTS, tenants_role
 from app.wiring import Permission
+from tests.chart.arguments import settings_of
 from tests.chart.combinations import ALL, COMBINATIONS, INFRA
 from tests.chart.conftest import JSON, NAMESPACE, Render, Rendered, Server
 from tests.patience import PATIENCE
@@ -34,20 +34,16 @@ Right = tuple[str, str, str, str, str]
 each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
-def _wanted(values: JSON) -> dict[str, set[Right]]:
-    """What the table says for the roles that these (whole) values enable."""
-    on = {role: values[role]["enabled"] for role in ("webhook", "controller", "gateway", "agent")}
-    table: dict[str, tuple[Permission, ...]] = {}
-    if on["webhook"]:
-        args = values["webhook"]["args"]
-        table["webhook"] = permissions_of("webhook", confine_tenants=args["confineTenants"], events=args["events"])
-        if values["preDeleteHook"]["enabled"]:
-            table["unregister"] = unregistering()
-    for role in ("controller", "gateway", "agent"):
-        if on[role]:
-            table[role] = permissions_of(role)
-    if values["certificates"]["mode"] == "self-managed" and (on["webhook"] or on["gateway"]):
-        table["certificates"] = permissions_of("certificates", webhook_service=on["webhook"], gateway=on["gateway"])
+def _wanted(rendered: Rendered) -> dict[str, set[Right]]:
+    """What the code says that the roles need, each with the settings of its container; and the job before an end."""
+    table = {}
+    for deployment in rendered.of("Deployment"):
+        role = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
+        (container,) = deployment["spec"]["template"]["spec"]["containers"]
+        table[role] = permissions_of(role, **dict(settings_of(role, container)))
+    if rendered.of("Job"):
+        name = rendered.one("MutatingWebhookConfiguration")["metadata"]["name"]
+        table["unregister"] = unregistering(configurations=(name,))
     return {role: {right for one in said for right in _rights(one)} for role, said in table.items()}
 
 
@@ -74,7 +70,7 @@ def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
             for obj in rendered.of(binding["roleRef"]["kind"])
             if obj["metadata"]["name"] == binding["roleRef"]["name"] and obj["metadata"].get("namespace") == place
         )
-        granted.setdefault(subject["name"].removeprefix("berth-"), set()).update(_ruled(role, scopes[place]))
+        granted.setdefault(subject["name"].rpartition("-")[2], set()).update(_ruled(role, scopes[place]))
     for role in TENANT_GRANTS:
         for cluster_role in rendered.of("ClusterRole"):
             if cluster_role["metadata"]["name"] == tenants_role(role):
@@ -94,16 +90,16 @@ def _ruled(role: JSON, scope: str) -> set[Right]:
 
 
 @each_combination
-def test_each_role_has_what_the_table_says_and_no_verb_more(
-    chart: helm_python.Chart, render: Render, values: JSON
-) -> None:
-    assert _granted(render(values), NAMESPACE) == _wanted(chart.merge_values(values))
+def test_each_role_has_what_the_table_says_and_no_verb_more(render: Render, values: JSON) -> None:
+    rendered = render(values)
+    assert _granted(rendered, NAMESPACE) == _wanted(rendered)
 
 
-def test_another_release_keeps_a_secret_of_its_own_name(render: Render) -> None:
-    (role,) = (obj for obj in render({}, name="other").of("Role") if obj["metadata"]["name"].endswith("certificates"))
-    said = permissions_of("certificates", webhook_secret="other-berth-webhook-tls")
-    assert _ruled(role, "release") == {right for one in said for right in _rights(one) if right[0] == "release"}
+def test_the_rights_of_another_release_are_for_objects_of_its_own_names(render: Render) -> None:
+    rendered = render(ALL, name="other")
+    assert _granted(rendered, NAMESPACE) == _wanted(rendered)
+    (role,) = (obj for obj in rendered.of("Role") if obj["metadata"]["name"] == "other-berth-certificates")
+    assert "other-berth-webhook-tls" in {right[4] for right in _ruled(role, "release")}
 
 
 @each_combination

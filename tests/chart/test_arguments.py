@@ -9,9 +9,12 @@ import pytest
 
 from app.certs.settings import CertificatesSettings
 from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
+from app.registry import ROLES
+from app.registry import settings_of as role_settings
 from app.settings.source import RoleSettings
+from docs.generate.chart import camel
 from tests.chart.arguments import parsed, settings_of
-from tests.chart.combinations import ALL, COMBINATIONS
+from tests.chart.combinations import ALL, ARGS, COMBINATIONS
 from tests.chart.conftest import JSON, NAMESPACE, Render
 
 each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=COMBINATIONS)
@@ -27,7 +30,7 @@ def _roles(render: Render, values: JSON) -> dict[str, RoleSettings]:
 def test_every_roles_arguments_are_valid_settings(render: Render, values: JSON) -> None:
     for settings in _roles(render, values).values():
         assert settings.health_check_port == 8444
-        assert settings.log_level == "info"
+        assert settings.log_level == values.get("logLevel", "info")
 
 
 def test_the_defaults_of_the_chart_are_those_of_the_flags(render: Render) -> None:
@@ -46,122 +49,14 @@ def test_the_defaults_of_the_chart_are_those_of_the_flags(render: Render) -> Non
 
 
 def test_values_reach_the_settings(render: Render) -> None:
-    values = {
-        "logLevel": "debug",
-        "placement": {
-            "hostLabel": "h/host",
-            "tenantNodeLabel": "t/tenant",
-            "adminNames": ["a", "b"],
-            "tenantAllow": {"volumeType": ["nfs"], "priorityClass": ["gold", "silver"]},
-        },
-        "webhook": {
-            "args": {
-                "networkResourceNameKeys": ["a/x", "b/y"],
-                "existingResources": "skip",
-                "nodeSelectorConflict": "deny",
-                "injectHugepageDownApi": True,
-                "defaultNetworkNamespace": "multus",
-                "confineTenants": True,
-                "workers": 3,
-                "drainSeconds": 7.5,
-                "deadlineSeconds": 2.5,
-                "clientCA": {"secret": "ca", "key": "api.crt"},
-                "events": False,
-            }
-        },
-        "controller": {
-            "enabled": True,
-            "args": {
-                "maxConcurrentReconciles": 32,
-                "resyncSeconds": 90,
-                "tenantQuota": {
-                    "secrets": 20000000,
-                    "count/daemonsets.apps": "2k",
-                    "configmaps": "",
-                    "companions/Any": 500,
-                },
-            },
-        },
-        "gateway": {
-            "enabled": True,
-            "args": {
-                "drainSeconds": 9,
-                "maxMessageBytes": 8388608,
-                "streamsPerTenant": 9,
-                "callsPerSecond": 0.5,
-                "callsBurst": 1000000,
-                "workloadsPerTenant": 2000000,
-                "writesPerTenant": 8,
-            },
-        },
-        "agent": {
-            "enabled": True,
-            "gateway": "[fd00::1]:30001",
-            "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
-        },
-        "certificates": {"days": 30, "authorityDays": 90},
-    }
-    roles = _roles(render, values)
-    expected: dict[str, JSON] = {
-        "webhook": {
-            "log_level": "debug",
-            "host_label": "h/host",
-            "tenant_node_label": "t/tenant",
-            "admin_names": ("a", "b"),
-            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
-            "network_resource_name_keys": "a/x,b/y",
-            "existing_resources": "skip",
-            "node_selector_conflict": "deny",
-            "inject_hugepage_down_api": True,
-            "default_network_namespace": "multus",
-            "confine_tenants": True,
-            "workers": 3,
-            "drain_seconds": 7.5,
-            "deadline_seconds": 2.5,
-            "insecure": False,
-            "client_ca": ("/etc/berth/client-ca/api.crt",),
-            "events": False,
-        },
-        "controller": {
-            "host_label": "h/host",
-            "tenant_node_label": "t/tenant",
-            "admin_names": ("a", "b"),
-            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
-            "max_concurrent_reconciles": 32,
-            "resync_seconds": 90,
-            "tenant_quota": ("companions/Any=500", "configmaps=", "count/daemonsets.apps=2k", "secrets=20000000"),
-        },
-        "gateway": {
-            "admin_names": ("a", "b"),
-            "tenant_allow": ("priorityClass=gold", "priorityClass=silver", "volumeType=nfs"),
-            "drain_seconds": 9,
-            "max_message_bytes": 8388608,
-            "streams_per_tenant": 9,
-            "calls_per_second": 0.5,
-            "calls_burst": 1000000,
-            "workloads_per_tenant": 2000000,
-            "writes_per_tenant": 8,
-        },
-        "agent": {
-            "gateway": "[fd00::1]:30001",
-            "gateway_name": "gw.example",
-            "tenant": "one",
-            "keep_finished": True,
-            "resync_seconds": 300,
-            "namespace": "universe",
-        },
-        "certificates": {
-            "namespace": NAMESPACE,
-            "webhook_service": "berth-webhook",
-            "configuration": ("berth",),
-            "gateway": True,
-            "gateway_service": "berth-gateway",
-            "days": 30,
-            "ca_days": 90,
-        },
-    }
-    for role, fields in expected.items():
-        assert {name: getattr(roles[role], name) for name in fields} == fields
+    """Lists and maps as the golden `args` has them."""
+    found = _roles(render, ARGS)
+    for role in ROLES:
+        for field in (one.field for one in role.chart.arguments if not (one.source or one.text)):
+            value = ARGS[role.name]["args"][camel(field)]
+            assert value != role_settings(role.name).model_fields[field].default
+            if not isinstance(value, list | dict):
+                assert getattr(found[role.name], field) == value
 
 
 def test_without_a_webhook_no_certificate_is_kept_for_one(render: Render) -> None:

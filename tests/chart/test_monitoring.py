@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from app.registry import BY_NAME
 from docs.generate.catalog import catalog
 from tests.chart.conftest import CHART, Render
 from tests.chart.promql import Matcher, PromQLError, Reader, Selector, Value
@@ -22,7 +23,6 @@ ALERTS = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
 DASHBOARD = json.loads((CHART / "files" / "dashboard.json").read_text())
 RULES = [rule for group in ALERTS["groups"] for rule in group["rules"]]
 NAMES = [rule["alert"] for rule in RULES]
-ROLES = ("webhook", "controller", "gateway", "agent", "certificates")
 OF_THE_TARGET = {"namespace": "berth-system", "pod": "berth-0", "instance": "10.0.0.1:8444"}
 """Labels that Prometheus adds; the job is the role's."""
 UNUSED: set[str] = set()
@@ -113,7 +113,7 @@ def test_an_alert_says_what_it_means_and_what_to_do(rule: dict[str, Any]) -> Non
     assert set(rule) <= {"alert", "expr", "for", "labels", "annotations"}
     assert re.fullmatch(r"Berth[A-Z][A-Za-z]+", rule["alert"])
     assert rule["labels"]["severity"] in ("critical", "warning", "info")
-    assert rule["labels"].get("role") in (None, *ROLES)
+    assert rule["labels"].get("role") in (None, *BY_NAME)
     assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
     assert rule["annotations"]["runbook_url"] == f"docs/troubleshooting.md#{rule['alert'].lower()}"
     assert len(rule["annotations"]["summary"]) < 120

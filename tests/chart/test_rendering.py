@@ -9,12 +9,12 @@ from typing import Any
 import helm_python
 import pytest
 
+from app.registry import BY_NAME, ROLES
 from app.runtime.events import FLUSH_SECONDS
 from app.tracing.spans import CLOSE_SECONDS
 from tests.chart.combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE, Render
 
-ROLES = ("webhook", "controller", "gateway", "agent", "certificates")
 each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=COMBINATIONS)
 
 
@@ -58,7 +58,7 @@ def test_every_pod_runs_under_an_account_of_its_own(render: Render, values: JSON
 def test_every_role_survives_a_node_a_drain_and_an_upgrade(render: Render) -> None:
     rendered = render(ALL)
     deployments = {obj["metadata"]["name"]: obj["spec"] for obj in rendered.of("Deployment")}
-    assert set(deployments) == {f"berth-{role}" for role in ROLES}
+    assert set(deployments) == {f"berth-{role}" for role in BY_NAME}
     for name, spec in deployments.items():
         pod = spec["template"]["spec"]
         labels = spec["template"]["metadata"]["labels"]
@@ -145,7 +145,8 @@ def test_the_collectors_port_is_open(render: Render, endpoint: str, port: int) -
 def test_every_service_finds_the_pods_of_its_role_by_the_name_of_a_port(render: Render) -> None:
     rendered = render(ALL)
     services = {obj["metadata"]["name"]: obj["spec"] for obj in rendered.of("Service")}
-    assert set(services) == {*(f"berth-{role}-metrics" for role in ROLES), "berth-webhook", "berth-gateway"}
+    serving = {f"berth-{role.name}" for role in ROLES if role.chart.ports}
+    assert set(services) == {*(f"berth-{role}-metrics" for role in BY_NAME), *serving}
     for name, spec in services.items():
         role = name.removeprefix("berth-").removesuffix("-metrics")
         deployment = rendered.one("Deployment", f"berth-{role}")["spec"]
@@ -226,7 +227,7 @@ def test_keys_come_as_files_that_others_cannot_read(render: Render) -> None:
 
 def test_the_collector_is_told_to_every_role(render: Render) -> None:
     rendered = render(ALL | {"tracing": {"endpoint": "http://collector:4318"}})
-    for role in ROLES:
+    for role in BY_NAME:
         variable = {"name": "OTEL_EXPORTER_OTLP_ENDPOINT", "value": "http://collector:4318"}
         assert variable in rendered.container(role)["env"]
 

@@ -26,7 +26,7 @@ from docs.generate.values import read_values, values_page
 WebhookSettings = settings_of("webhook")
 
 ROOT = Path(__file__).parents[2]
-VALUES = "charts/berth/values.yaml"
+VALUES, SCHEMA = "charts/berth/values.yaml", "charts/berth/values.schema.json"
 COMMANDS = {" ".join(path): command for path, command in commands()}
 WORDS = {
     "the service account's CA": ("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt",),
@@ -57,8 +57,9 @@ def tree(tmp_path: Path, built: list[Page]) -> Path:
     """A project's directory with everything generated."""
     (tmp_path / "app").symlink_to(ROOT / "app")
     (tmp_path / VALUES).parent.mkdir(parents=True)
-    shutil.copy(ROOT / VALUES, tmp_path / VALUES)
-    assert write_pages(tmp_path, built) == sorted(page.path for page in built)
+    for path in (VALUES, SCHEMA):
+        shutil.copy(ROOT / path, tmp_path / path)
+    assert write_pages(tmp_path, built) == sorted(page.path for page in built if page.path != SCHEMA)
     return tmp_path
 
 
@@ -85,6 +86,8 @@ def test_what_was_generated_is_not_stale_until_it_is_changed(tree, capfd):
         *(f"docs/reference/{name}.md" for name in ("flags", "values", "annotations", "crds", "metrics", "permissions")),
         "charts/berth/files/crds/infra.yaml",
         "charts/berth/files/crds/tenant.yaml",
+        "charts/berth/files/roles.json",
+        SCHEMA,
     ],
 )
 def test_a_page_that_differs_or_is_missing_is_stale_until_it_is_generated(path, tree, built):

@@ -14,9 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import helm_python
 import kubernetes
 import pytest
 
+from tests.chart.conftest import rendering
 from tests.e2e.processes import Background
 from tests.patience import PATIENCE
 
@@ -95,6 +97,29 @@ def test_the_reference_has_its_flags_rights_metrics_and_kinds(berth: Berth, proj
     assert "`echoes_total`" in pages["metrics.md"]
     assert "### Echo" in pages["crds.md"]
     assert "kind: Echo" in (project / "charts/berth/files/crds/infra.yaml").read_text()
+
+
+def test_the_chart_runs_its_role_and_has_its_values(berth: Berth, project: Path) -> None:
+    berth("docs.generate")
+    render = rendering(helm_python.Chart.load(project / "charts/berth"))
+    values = {
+        "echoer": {"enabled": True, "args": {"echoDistance": 34}},
+        "controller": {"enabled": True, "args": {"echoSuffix": "?"}},
+        "webhook": {"args": {"echoAnnotation": "example.com/echo"}},
+    }
+    rendered = render(values)
+    arguments = {
+        role: rendered.one("Deployment", f"berth-{role}")["spec"]["template"]["spec"]["containers"][0]["args"]
+        for role in values
+    }
+    assert "--echo-distance=34" in arguments["echoer"]
+    assert "--echo-suffix=?" in arguments["controller"]
+    assert "--echo-annotation=example.com/echo" in arguments["webhook"]
+    rights = {rule["resources"][0] for rule in rendered.one("ClusterRole", "berth-echoer")["rules"]}
+    assert "echoes" in rights
+    checked = rendered.one("ValidatingWebhookConfiguration", "berth")["webhooks"]
+    assert any("echoes" in rule["resources"] for webhook in checked for rule in webhook["rules"])
+    assert rendered.one("CustomResourceDefinition", "echoes.echo.example.com")
 
 
 def test_pods_are_explained_with_it(berth: Berth) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.wiring import Controller, Role, Wing
+from app.wiring import Argument, Chart, Controller, Role, Wing
 
 ECHOER = Role(
     name="echoer",
@@ -11,6 +11,7 @@ ECHOER = Role(
     build="app.echo.build:echoer",
     summary="Listen for echoes in the infra cluster.",
     examples=("berth echoer",),
+    chart=Chart(arguments=(Argument("echo_distance"),)),
     needs="infra",
     lease="berth-echoer",
     when_down="nothing listens",
@@ -26,6 +27,7 @@ WING = Wing(
     controllers=(Controller("echoes", "app.echo.build:controller", reconcilers=("echoes",), watches=("Echo",)),),
     permissions="app.echo.needs:PERMISSIONS",
     settings={"webhook": "app.echo.settings:EchoWebhookSettings", "controller": "app.echo.settings:EchoSettings"},
+    arguments={"webhook": (Argument("echo_annotation"),), "controller": (Argument("echo_suffix"),)},
     checks=("app.echo.check:Echoes",),
     metrics={"app.echo.metrics": ("controller",)},
     roles=(ECHOER,),

@@ -1,21 +1,12 @@
 {{- /* What is on, and which certificates are used: "true" or "". */ -}}
 
-{{- /* The roles that this release runs, one a line. */ -}}
-{{- define "berth.roles" -}}
-{{- $roles := list -}}
-{{- range list "webhook" "controller" "gateway" "agent" -}}
-{{- if (index $.Values .).enabled -}}{{- $roles = append $roles . -}}{{- end -}}
-{{- end -}}
-{{- if include "berth.keepsCertificates" . -}}{{- $roles = append $roles "certificates" -}}{{- end -}}
-{{- $roles | toJson -}}
-{{- end -}}
-
 {{- define "berth.keepsCertificates" -}}
 {{- if and (eq .Values.certificates.mode "self-managed") (or .Values.webhook.enabled .Values.gateway.enabled) -}}true{{- end -}}
 {{- end -}}
 
+{{- /* Whether a role has rights in `universe`. */ -}}
 {{- define "berth.usesSystemNamespace" -}}
-{{- if or .Values.controller.enabled .Values.gateway.enabled .Values.agent.enabled -}}true{{- end -}}
+{{- range fromJsonArray (include "berth.running" .) -}}{{- if .rules.system -}}true{{- end -}}{{- end -}}
 {{- end -}}
 
 {{- define "berth.webhookSecret" -}}
@@ -32,6 +23,31 @@
 
 {{- define "berth.gatewaySecret" -}}
 {{- if eq .Values.certificates.mode "self-managed" -}}berth-gateway-tls{{- else -}}{{ .Values.gateway.certificate.secretName }}{{- end -}}
+{{- end -}}
+
+{{- /* The CA of the API server's client certificate: its file, its volume as JSON, and whether there is none. */ -}}
+{{- define "berth.clientCAFile" -}}
+{{- with .Values.webhook.args.clientCA -}}{{- if or .secret .configMap -}}/etc/berth/client-ca/{{ .key }}{{- end -}}{{- end -}}
+{{- end -}}
+
+{{- define "berth.clientCAVolume" -}}
+{{- with .Values.webhook.args.clientCA -}}
+{{- $items := dict "items" (list (dict "key" .key "path" .key)) "defaultMode" 288 -}}
+{{- if .secret -}}{{- dict "secret" (set $items "secretName" .secret) | toJson -}}
+{{- else if .configMap -}}{{- dict "configMap" (set $items "name" .configMap) | toJson -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.withoutClientCA" -}}{{- if not (include "berth.clientCAFile" .) -}}true{{- end -}}{{- end -}}
+
+{{- /* What the controller binds in tenants' namespaces. */ -}}
+{{- define "berth.controllerGrant" -}}
+berth-controller-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-controller
+{{- end -}}
+
+{{- define "berth.gatewayGrant" -}}
+berth-gateway-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-gateway
 {{- end -}}
 
 {{- /* The port of the OTLP endpoint, as the NetworkPolicies need it. */ -}}

@@ -63,6 +63,12 @@ labels:
 {{- /* The namespace of rules, their companions and the agent's Lease; fixed in the code. */ -}}
 {{- define "berth.systemNamespace" -}}universe{{- end -}}
 
+{{- define "berth.namespace" -}}{{ .Release.Namespace }}{{- end -}}
+
+{{- define "berth.webhookService" -}}{{- if .Values.webhook.enabled -}}{{ include "berth.fullname" . }}-webhook{{- end -}}{{- end -}}
+
+{{- define "berth.gatewayService" -}}{{ include "berth.fullname" . }}-gateway{{- end -}}
+
 {{- define "berth.priorityClassName" -}}
 {{- if .Values.priorityClass.create -}}
 {{- .Values.priorityClass.name | default (include "berth.fullname" .) -}}

@@ -1,28 +1,29 @@
 {{- /* Parts of the webhook configurations. */ -}}
 
-{{- /* Where we are called: (dict "root" $ "path" "/mutate"). Without caBundle, who keeps it is left alone. */ -}}
-{{- define "berth.clientConfig" -}}
+{{- /*
+Where and for what we are called: (dict "root" $ "path" "/mutate" "kind" "pods"). Its terms are from values. Without
+caBundle, who keeps it is left alone.
+*/ -}}
+{{- define "berth.review" -}}
 {{- $certificates := .root.Values.certificates -}}
+{{- $terms := index .root.Values.webhook.webhooks .kind -}}
 clientConfig:
   {{- if eq $certificates.mode "provided" }}
   caBundle: {{ $certificates.provided.caBundle | trim | printf "%s\n" | b64enc }}
   {{- end }}
   service:
-    name: {{ include "berth.fullname" .root }}-webhook
+    name: {{ include "berth.webhookService" .root }}
     namespace: {{ .root.Release.Namespace | quote }}
     path: {{ .path }}
     port: 443
-{{- end -}}
-
-{{- /* (dict "root" $ "kind" "pods"): the terms of a call, from values. */ -}}
-{{- define "berth.terms" -}}
-{{- $terms := index .root.Values.webhook.webhooks .kind -}}
 admissionReviewVersions: [v1]
 failurePolicy: {{ $terms.failurePolicy }}
 matchPolicy: Equivalent
 # Events on owners of what is denied are side effects; there are none in a dry run.
 sideEffects: NoneOnDryRun
 timeoutSeconds: {{ $terms.timeoutSeconds }}
+rules:
+  {{- index (include "berth.reviews" .root | fromJson) .kind | toYaml | nindent 2 }}
 {{- end -}}
 
 {{- define "berth.registrationMetadata" -}}
@@ -47,36 +48,19 @@ annotations:
 
 {{- /*
 (dict "root" $ "label" "Exists"): a webhook for whatever holds the spec of a Pod, and for claims of devices, in namespaces
-with the label berth.dev/tenant, or without (DoesNotExist). The kinds are those of app/workloads/tenant_pods.py.
+with the label berth.dev/tenant, or without (DoesNotExist).
 */ -}}
 {{- define "berth.tenantIsolation" -}}
-{{ include "berth.clientConfig" (dict "root" .root "path" "/validate") }}
-{{ include "berth.terms" (dict "root" .root "kind" "tenantIsolation") }}
-rules:
-  - operations: [CREATE, UPDATE]
-    apiGroups: [""]
-    apiVersions: [v1]
-    resources: [pods, podtemplates, replicationcontrollers, pods/ephemeralcontainers]
-    scope: Namespaced
-  - operations: [CREATE, UPDATE]
-    apiGroups: [apps]
-    apiVersions: [v1]
-    resources: [daemonsets, deployments, replicasets, statefulsets]
-    scope: Namespaced
-  - operations: [CREATE, UPDATE]
-    apiGroups: [batch]
-    apiVersions: [v1]
-    resources: [cronjobs, jobs]
-    scope: Namespaced
-  - operations: [CREATE, UPDATE]
-    apiGroups: [resource.k8s.io]
-    apiVersions: ["*"]
-    resources: [resourceclaims, resourceclaimtemplates]
-    scope: Namespaced
+{{ include "berth.review" (dict "root" .root "path" "/validate" "kind" "tenantIsolation") }}
 namespaceSelector:
   matchExpressions:
     - {key: berth.dev/tenant, operator: {{ .label }}}
     - {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "berth.neverAsked" .root }}}
+{{- end -}}
+
+{{- /* What files/roles.json says of reviews, as JSON. */ -}}
+{{- define "berth.reviews" -}}
+{{- (.Files.Get "files/roles.json" | fromJson).reviews | toJson -}}
 {{- end -}}
 
 {{- /* CEL: whether a Pod's opt-out is missing, or does not count. */ -}}
@@ -88,7 +72,7 @@ namespaceSelector:
 {{- define "berth.asksForSomething" -}}
 {{- $labels := concat (keys .Values.webhook.controlSwitches.userDefinedInjections | sortAlpha) .Values.webhook.injectionLabels | uniq -}}
 has(object.metadata.annotations) && [
-{{- range $index, $key := list "k8s.v1.cni.cncf.io/networks" "v1.multus-cni.io/default-network" "berth.dev/dpu-of-host" -}}
+{{- range $index, $key := (include "berth.reviews" . | fromJson).asking -}}
 {{ if $index }}, {{ end }}{{ $key | squote }}
 {{- end -}}
 ].exists(key, key in object.metadata.annotations)

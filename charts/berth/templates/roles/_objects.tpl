@@ -1,4 +1,4 @@
-{{- /* What every role has beside its Deployment: (dict "root" $ "role" "webhook"). */ -}}
+{{- /* What every role has beside its Pods: (dict "root" $ "role" "webhook" "entry" ENTRY-OF-roles.json). */ -}}
 
 {{- define "berth.serviceAccount" -}}
 apiVersion: v1
@@ -37,12 +37,47 @@ spec:
     {{- include "berth.selectorLabels" . | nindent 4 }}
 {{- end -}}
 
+{{- /* The Service of a role that has ports; `<role>.service` in the values says how it is reached, if anything does. */ -}}
+{{- define "berth.service" -}}
+{{- $service := (index .root.Values .role | default dict).service | default dict -}}
+{{- $type := $service.type | default "ClusterIP" -}}
+apiVersion: v1
+kind: Service
+metadata:
+  {{- include "berth.metadata" . | nindent 2 }}
+  {{- with $service.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+spec:
+  type: {{ $type }}
+  ports:
+    {{- range .entry.ports }}
+    - name: {{ .name }}
+      port: {{ $service.port | default .service }}
+      targetPort: {{ .name }}
+      protocol: TCP
+      {{- if and $service.nodePort (ne $type "ClusterIP") }}
+      nodePort: {{ $service.nodePort }}
+      {{- end }}
+    {{- end }}
+  selector:
+    {{- include "berth.selectorLabels" . | nindent 4 }}
+{{- end -}}
+
 {{- /*
-With "ports" (what is served beside health), "silent" for what serves nothing at all, and "egress" (ports beside DNS and the API server). Who connects is not
-confined: API servers and kubelets have addresses of nodes.
+Without "entry", for what serves nothing at all. Who connects is not confined: API servers and kubelets have addresses of
+nodes.
 */ -}}
 {{- define "berth.networkPolicy" -}}
 {{- $root := .root -}}
+{{- $entry := .entry | default dict -}}
+{{- $others := list -}}
+{{- range $entry.egress -}}
+{{- $address := (include "berth.read" (dict "root" $root "source" .) | fromJson).value -}}
+{{- $others = append $others (regexFind "[0-9]+$" $address | int) -}}
+{{- end -}}
+{{- with $root.Values.tracing.endpoint -}}{{- $others = append $others (include "berth.tracingPort" $root | int) -}}{{- end -}}
 apiVersion: networking.k8s.io/v1
 kind: NetworkPolicy
 metadata:
@@ -52,13 +87,13 @@ spec:
     matchLabels:
       {{- include "berth.selectorLabels" . | nindent 6 }}
   policyTypes: [Ingress, Egress]
-  {{- if .silent }}
+  {{- if not .entry }}
   ingress: []
   {{- else }}
   ingress:
     - ports:
-        {{- range .ports }}
-        - {port: {{ . }}, protocol: TCP}
+        {{- range $entry.ports }}
+        - {port: {{ .port }}, protocol: TCP}
         {{- end }}
         - {port: 8444, protocol: TCP}
   {{- end }}
@@ -70,8 +105,6 @@ spec:
         - {port: 5353, protocol: UDP}
         - {port: 5353, protocol: TCP}
     - ports:
-        {{- $tracing := ternary (list (include "berth.tracingPort" $root | int)) list (ne $root.Values.tracing.endpoint "") }}
-        {{- $others := concat (.egress | default list) $tracing }}
         {{- $blocks := $root.Values.networkPolicy.apiServerCIDRs }}
         {{- range concat $root.Values.networkPolicy.apiServerPorts (ternary list $others (not (empty $blocks))) | uniq }}
         - {port: {{ . }}, protocol: TCP}
@@ -89,19 +122,4 @@ spec:
         - {port: {{ . }}, protocol: TCP}
         {{- end }}
     {{- end }}
-{{- end -}}
-
-{{- /* A list of documents for a role, as all roles have them. */ -}}
-{{- define "berth.companions" -}}
-{{ include "berth.serviceAccount" . }}
----
-{{ include "berth.metricsService" . }}
-{{- if .root.Values.podDisruptionBudget.enabled }}
----
-{{ include "berth.disruptionBudget" . }}
-{{- end }}
-{{- if .root.Values.networkPolicy.enabled }}
----
-{{ include "berth.networkPolicy" . }}
-{{- end }}
 {{- end -}}

@@ -1,0 +1,170 @@
+{{- /* Selector and template of the Pods of a role: (dict "root" $ "role" "webhook" "entry" ENTRY-OF-roles.json). */ -}}
+{{- define "berth.pods" -}}
+{{- $root := .root -}}
+{{- $entry := .entry -}}
+{{- $values := index $root.Values .role | default dict -}}
+{{- $volumes := fromJsonArray (include "berth.volumes" .) -}}
+selector:
+  matchLabels:
+    {{- include "berth.selectorLabels" . | nindent 4 }}
+template:
+  metadata:
+    labels:
+      {{- include "berth.podLabels" . | nindent 6 }}
+      {{- with $values.podLabels }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    {{- with $values.podAnnotations }}
+    annotations:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+  spec:
+    serviceAccountName: {{ include "berth.fullname" $root }}-{{ .role }}
+    automountServiceAccountToken: true
+    enableServiceLinks: false
+    {{- if $values.hostNetwork }}
+    hostNetwork: true
+    dnsPolicy: ClusterFirstWithHostNet
+    {{- end }}
+    {{- with $root.Values.imagePullSecrets }}
+    imagePullSecrets:
+      {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with include "berth.priorityClassName" $root }}
+    priorityClassName: {{ . | quote }}
+    {{- end }}
+    # preStop, then what the role takes to drain, and ten seconds for connections, the last Events and spans.
+    terminationGracePeriodSeconds: {{ add $root.Values.preStopSeconds (include "berth.grace" (dict "root" $root "grace" $entry.grace)) 10 }}
+    securityContext:
+      {{- include "berth.podSecurityContext" $root | nindent 6 }}
+    containers:
+      - name: berth
+        image: {{ include "berth.image" $root | quote }}
+        imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+        args:
+          {{- $arguments := fromJsonArray (include "berth.arguments" (dict "root" $root "arguments" $entry.arguments)) }}
+          {{- $common := list "--health-check-port=8444" (printf "--log-level=%s" $root.Values.logLevel) }}
+          {{- range concat $entry.command $arguments $common ($values.extraArgs | default list) }}
+          - {{ . | quote }}
+          {{- end }}
+        {{- with include "berth.env" . }}
+        {{- . | nindent 8 }}
+        {{- end }}
+        ports:
+          {{- range $entry.ports }}
+          - {name: {{ .name }}, containerPort: {{ .port }}, protocol: TCP}
+          {{- end }}
+          - {name: health, containerPort: 8444, protocol: TCP}
+        # A minute to start; then three misses restart it. What it waits for makes it unready, not restarted.
+        startupProbe:
+          httpGet: {path: /healthz, port: health}
+          periodSeconds: 2
+          failureThreshold: 30
+        livenessProbe:
+          httpGet: {path: /healthz, port: health}
+          periodSeconds: 10
+          timeoutSeconds: 5
+          failureThreshold: 3
+        readinessProbe:
+          httpGet: {path: /readyz, port: health}
+          periodSeconds: 5
+          timeoutSeconds: 3
+          failureThreshold: 2
+        {{- with $root.Values.preStopSeconds }}
+        lifecycle:
+          preStop:
+            exec:
+              command: [sleep, {{ . | quote }}]
+        {{- end }}
+        resources:
+          {{- toYaml ($values.resources | default dict) | nindent 10 }}
+        securityContext:
+          {{- include "berth.containerSecurityContext" $root | nindent 10 }}
+        volumeMounts:
+          - {name: tmp, mountPath: /tmp}
+          {{- range $volumes }}
+          - {name: {{ .name }}, mountPath: /etc/berth/{{ .name }}, readOnly: true}
+          {{- end }}
+    volumes:
+      - name: tmp
+        emptyDir: {sizeLimit: 64Mi}
+      {{- range $volumes }}
+      - {{ toJson . }}
+      {{- end }}
+    {{- include "berth.scheduling" . | nindent 4 }}
+{{- end -}}
+
+{{- /* The volumes of a role, as JSON; each is mounted at /etc/berth/NAME. */ -}}
+{{- define "berth.volumes" -}}
+{{- $root := .root -}}
+{{- $volumes := list -}}
+{{- with .entry.secret -}}
+{{- $secret := (include "berth.read" (dict "root" $root "source" .) | fromJson).value -}}
+{{- $volumes = append $volumes (dict "name" "tls" "secret" (dict "secretName" $secret "defaultMode" 288)) -}}
+{{- end -}}
+{{- range $name, $template := .entry.volumes -}}
+{{- with include $template $root -}}{{- $volumes = append $volumes (fromJson . | merge (dict "name" $name)) -}}{{- end -}}
+{{- end -}}
+{{- $volumes | toJson -}}
+{{- end -}}
+
+{{- define "berth.env" -}}
+{{- $root := .root -}}
+{{- $env := list -}}
+{{- if .entry.namespaceVariable -}}
+{{- $env = append $env (dict "name" "NAMESPACE" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.namespace"))) -}}
+{{- end -}}
+{{- with $root.Values.tracing.endpoint -}}
+{{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" .) -}}
+{{- end -}}
+{{- with concat $env ((index $root.Values .role | default dict).extraEnv | default list) -}}
+env:
+  {{- toYaml . | nindent 2 }}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.podSecurityContext" -}}
+runAsNonRoot: true
+runAsUser: 10000
+runAsGroup: 10000
+fsGroup: 10000
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "berth.containerSecurityContext" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}
+
+{{- define "berth.scheduling" -}}
+{{- $values := index .root.Values .role | default dict -}}
+affinity:
+  {{- with $values.affinity }}
+  {{- toYaml . | nindent 2 }}
+  {{- else }}
+  podAntiAffinity:
+    preferredDuringSchedulingIgnoredDuringExecution:
+      - weight: 100
+        podAffinityTerm:
+          topologyKey: kubernetes.io/hostname
+          labelSelector:
+            matchLabels:
+              {{- include "berth.selectorLabels" . | nindent 14 }}
+  {{- end }}
+topologySpreadConstraints:
+  - topologyKey: topology.kubernetes.io/zone
+    maxSkew: 1
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "berth.selectorLabels" . | nindent 8 }}
+{{- with $values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

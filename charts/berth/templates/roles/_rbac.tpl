@@ -1,0 +1,66 @@
+{{- /* Bindings: (dict "root" $ "role" "webhook" "scope" "cluster" | "release" | "system" | "tenants"). */ -}}
+
+{{- define "berth.roleHead" -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ has .scope (list "cluster" "tenants") | ternary "ClusterRole" "Role" }}
+metadata:
+  {{- include "berth.accessMetadata" . | nindent 2 }}
+{{- end -}}
+
+{{- define "berth.binding" -}}
+{{- $root := .root -}}
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .scope | eq "cluster" | ternary "ClusterRoleBinding" "RoleBinding" }}
+metadata:
+  {{- include "berth.accessMetadata" . | nindent 2 }}
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: {{ .scope | eq "cluster" | ternary "ClusterRole" "Role" }}
+  name: {{ include "berth.accessName" . }}
+subjects:
+  - kind: ServiceAccount
+    name: {{ include "berth.fullname" $root }}-{{ .role }}
+    namespace: {{ $root.Release.Namespace | quote }}
+{{- end -}}
+
+{{- /* (dict "root" $ "rules" (list …)): those of the rules, and of their names, whose sources are on; as JSON. */ -}}
+{{- define "berth.rules" -}}
+{{- $root := .root -}}
+{{- $rules := list -}}
+{{- range .rules -}}
+{{- $names := list -}}
+{{- range .names -}}
+{{- if include "berth.isOn" (dict "root" $root "when" .when) -}}
+{{- $name := .text -}}
+{{- if .source -}}{{- $name = (include "berth.read" (dict "root" $root "source" .source) | fromJson).value -}}{{- end -}}
+{{- $names = append $names $name -}}
+{{- end -}}
+{{- end -}}
+{{- if and (include "berth.isOn" (dict "root" $root "when" .when)) (or $names (not .names)) -}}
+{{- $rule := pick . "apiGroups" "resources" "verbs" -}}
+{{- if $names -}}{{- $_ := set $rule "resourceNames" $names -}}{{- end -}}
+{{- $rules = append $rules $rule -}}
+{{- end -}}
+{{- end -}}
+{{- $rules | toJson -}}
+{{- end -}}
+
+{{- /* Of a role's two Roles the one in `universe` says so in its name; what is for tenants has the name that the code knows. */ -}}
+{{- define "berth.accessName" -}}
+{{- if eq .scope "tenants" -}}
+{{ .tenantsRole }}
+{{- else -}}
+{{ include "berth.fullname" .root }}-{{ .role }}{{ eq .scope "system" | ternary "-system" "" }}
+{{- end -}}
+{{- end -}}
+
+{{- define "berth.accessMetadata" -}}
+name: {{ include "berth.accessName" . }}
+{{- if eq .scope "release" }}
+namespace: {{ .root.Release.Namespace | quote }}
+{{- else if eq .scope "system" }}
+namespace: {{ include "berth.systemNamespace" .root }}
+{{- end }}
+labels:
+  {{- include "berth.labels" . | nindent 2 }}
+{{- end -}}

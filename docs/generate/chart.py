@@ -1,0 +1,193 @@
+"""files/roles.json, over which the templates of the chart loop, and what values.schema.json says of roles."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.permissions import declared
+from app.placement.model import DPU_OF_HOST
+from app.registration.isolation import isolation_webhooks
+from app.registration.objects import rules_of
+from app.registry import ROLES, arguments_of, settings_of
+from app.settings.flags import Flag, flag_names, flags_of, parsed_type
+from app.tenancy.permissions import tenants_role
+from app.wire import JSON
+from app.wiring import Argument, Permission, Role, Scope
+from docs.generate.crds import GROUPS
+from docs.generate.texts import Page
+
+FILES = "charts/berth/files"
+SCHEMA = "charts/berth/values.schema.json"
+_WIDTH = 110
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+_OF_PODS = {
+    "replicas": "replicas",
+    "resources": "resources",
+    "nodeSelector": "texts",
+    "tolerations": "objects",
+    "affinity": "free",
+    "podAnnotations": "texts",
+    "podLabels": "texts",
+    "extraArgs": "flags",
+    "extraEnv": "environment",
+}
+"""The values that every role has, and their definitions in the schema."""
+
+
+def chart_pages(root: Path) -> list[Page]:
+    schema = json.loads((root / SCHEMA).read_text(encoding="utf-8"))
+    return [
+        Page(f"{FILES}/roles.json", _text(roles_file(ROLES)) + "\n"),
+        Page(SCHEMA, _text(with_roles(schema, ROLES)) + "\n"),
+    ]
+
+
+def roles_file(roles: Iterable[Role]) -> JSON:
+    return {"roles": [_role(role) for role in roles], "reviews": _reviews()}
+
+
+def with_roles(schema: JSON, roles: Iterable[Role]) -> JSON:
+    """The schema of the values with what follows from the roles; all else stays as it is written."""
+    for role in roles:
+        written = schema["properties"].setdefault(role.name, {"type": "object", "additionalProperties": False})
+        properties = written.setdefault("properties", {} if role.chart.enabled else {"enabled": {"type": "boolean"}})
+        properties |= {name: {"$ref": f"#/definitions/{definition}"} for name, definition in _OF_PODS.items()}
+        types = settings_of(role.name).model_json_schema()["properties"]
+        args = {camel(one.field): types[one.field] for one in arguments_of(role) if not (one.source or one.text)}
+        if args:
+            above = properties.setdefault("args", {"type": "object", "additionalProperties": False, "properties": {}})
+            above["properties"] |= {name: _schema(said, above["properties"].get(name)) for name, said in args.items()}
+    return schema
+
+
+def _schema(said: JSON, written: JSON | None) -> JSON:
+    """The type of a setting, if that is all there is to it; texts and lists may have a narrower schema by hand."""
+    if "enum" in said:
+        return {"enum": said["enum"]}
+    if said["type"] in {"integer", "number", "boolean"}:
+        return {"type": said["type"]} | {bound: said[bound] for bound in _BOUNDS if bound in said}
+    return written or {key: said[key] for key in ("type", "items") if key in said}
+
+
+def _role(role: Role) -> JSON:
+    chart, settings = role.chart, settings_of(role.name)
+    flags = flags_of(settings)
+    namespaces = {one.field: one.source for one in arguments_of(role)}
+    rules = {scope: _rules(role, scope) for scope in get_args(Scope)}
+    return _without_empty(
+        {
+            "name": role.name,
+            "kind": chart.kind,
+            "enabled": chart.enabled or f"{role.name}.enabled",
+            "command": role.command,
+            "arguments": [_argument(role, one, flags[one.field]) for one in arguments_of(role)],
+            # The variable holds the namespace of the Pod.
+            "namespaceVariable": "namespace" in flags
+            and namespaces.get("namespace", "berth.namespace") == "berth.namespace",
+            "ports": [{"name": port.name, "port": port.number, "service": port.service} for port in chart.ports],
+            "secret": chart.secret,
+            "volumes": chart.volumes,
+            "grace": [str(one) if isinstance(one, int) else _source(role, one) for one in chart.grace],
+            "egress": chart.egress,
+            "definitions": [name for _, name, _ in GROUPS if name == role.needs],
+            "rules": _without_empty(rules),
+            "tenantsRole": tenants_role(role.name) if rules["tenants"] else "",
+        }
+    )
+
+
+def _argument(role: Role, one: Argument, flag: Flag) -> JSON:
+    settings = settings_of(role.name)
+    field, name = settings.model_fields[one.field], flag_names(one.field, flag)[0]
+    switch = parsed_type(field, flag) is bool
+    return _without_empty(
+        {
+            "flag": name,
+            "text": one.text,
+            "source": "" if one.text else _source(role, one.field, one),
+            "when": one.when,
+            "repeat": flag.repeatable,
+            "switch": switch,
+            # A switch that is off says so where the default is on.
+            "off": f"--no-{name.removeprefix('--')}" if switch and (one.always or field.default) else "",
+            "always": one.always and not switch,
+        }
+    )
+
+
+def _source(role: Role, field: str, given: Argument | None = None) -> str:
+    """Where the chart takes the value of a setting from."""
+    given = given or next(one for one in arguments_of(role) if one.field == field)
+    return given.source or f"{role.name}.args.{camel(field)}"
+
+
+def _rules(role: Role, scope: Scope) -> list[JSON]:
+    """The rules of a Role or ClusterRole, one for permissions that differ in their resources alone, or in names alone.
+
+    A rule, or a name, with `when` is there where that source is on. A name is a text or has a source.
+    """
+    by_verbs: dict[tuple[object, ...], list[Permission]] = {}
+    for one in declared(role.name):
+        if one.scope == scope:
+            by_verbs.setdefault((one.group, one.verbs, one.names, one.when), []).append(one)
+    by_resources: dict[str, JSON] = {}
+    for alike in by_verbs.values():
+        first = alike[0]
+        rule: JSON = {
+            "apiGroups": [first.group],
+            "resources": [resource for one in alike for resource in one.resources],
+            "verbs": list(first.verbs),
+        }
+        when = _source(role, first.when) if first.when else ""
+        if first.names:
+            names = [_without_empty(_name(role, name) | {"when": when}) for name in first.names]
+            by_resources.setdefault(repr(rule), rule | {"names": []})["names"] += names
+        else:
+            by_resources[repr((rule, when))] = rule | ({"when": when} if when else {})
+    return list(by_resources.values())
+
+
+def _name(role: Role, name: str) -> JSON:
+    return {"source": _source(role, name.strip("{}"))} if name.startswith("{") else {"text": name}
+
+
+def _reviews() -> JSON:
+    """What an API server sends to the webhook: rules by the names that the values have, and what conditions look at."""
+    created = [rule | {"scope": "Namespaced"} for rule in rules_of("mutate")]
+    attachments, *others = rules_of("validate")
+    isolation, by_name = isolation_webhooks({}, exempt=())
+    (condition,) = by_name["matchConditions"]
+    return {
+        "pods": created,
+        "tenantPods": created,
+        "attachments": [attachments | {"scope": "Namespaced"}],
+        "rules": [rule | {"scope": "*"} for rule in others],
+        "tenantIsolation": isolation["rules"],
+        "asking": [NETWORKS, DEFAULT_NETWORK, DPU_OF_HOST],
+        "ofTenantByName": condition,
+    }
+
+
+def camel(field: str) -> str:
+    first, *others = field.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def _without_empty(found: JSON) -> JSON:
+    return {key: value for key, value in found.items() if value}
+
+
+def _text(content: Any, margin: str = "") -> str:
+    """JSON; what fits on a line stands on one."""
+    line = json.dumps(content)
+    if len(margin) + len(line) <= _WIDTH or not isinstance(content, dict | list | tuple):
+        return line
+    below = margin + "  "
+    if isinstance(content, dict):
+        items = [f"{json.dumps(key)}: {_text(value, below)}" for key, value in content.items()]
+        return "{\n" + ",\n".join(below + item for item in items) + f"\n{margin}}}"
+    return "[\n" + ",\n".join(below + _text(value, below) for value in content) + f"\n{margin}]"
