@@ -5,7 +5,7 @@ Runs the injectors that answer `/mutate`, over attachments, switches and namespa
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import lru_cache
@@ -18,13 +18,12 @@ from app.admission.pods import pod_from
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.doctor.objects import plain
 from app.errors import Denied
-from app.networks.attachments import Attachments
 from app.networks.model import Attachment
 from app.networks.switches import Switches
-from app.networks.webhook import NetworksInjector, NetworksOptions
+from app.networks.webhook import NetworksOptions
 from app.placement.model import DPU_OF_HOST, PlacementOptions
-from app.placement.namespaces import tenant_of
-from app.placement.webhook import PlacementInjector
+from app.placement.namespaces import KnownNamespaces
+from app.reviews import ReviewContext, injectors
 from app.wire import JSON, encode_json
 
 Want = Literal["resources", "information", "attachment", "refused", "placement"]
@@ -67,35 +66,22 @@ class Known:
         return next((f"{where}/{found}" for where, found in self._attachments if found == name), "")
 
 
-class Tenants:
-    """Whose the namespaces are, in the shape of the webhook's cache."""
-
-    def __init__(self, namespaces: Mapping[str, JSON]) -> None:
-        self._namespaces = namespaces
-
-    def cached(self, namespace: str) -> str:
-        return tenant_of(self._namespaces.get(namespace) or {"metadata": {"name": namespace}})
-
-    async def find(self, namespace: str) -> str:
-        return self.cached(namespace)
-
-
 class Planner:
     """`lacks` is what one Pod lacks, by each injector for itself: an opt-out of one is none of the other."""
 
     def __init__(
         self,
         known: Known,
-        tenants: Tenants,
+        tenants: KnownNamespaces,
         *,
         switches: Switches,
         options: NetworksOptions,
         placement: PlacementOptions,
     ) -> None:
-        lookup = Attachments(known, client=lambda: None, resource_name_keys=options.resource_name_keys)
         self._known, self._tenants = known, tenants
-        self._networks = NetworksInjector(lookup, switches=lambda: switches, options=options)
-        self._placement = PlacementInjector(tenants, options=placement)
+        self._networks, self._placement = injectors(
+            ReviewContext(options, placement, attachments=known, switches=lambda: switches, tenants=tenants)
+        )
 
     async def networks(self, pod: JSON) -> list[Lack]:
         """What the Pod's networks need and it has not."""

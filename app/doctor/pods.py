@@ -14,7 +14,7 @@ from app.doctor.grouping import Group, finding_of
 from app.doctor.model import Finding, Severity
 from app.doctor.objects import created, labels, namespace_labels, several
 from app.doctor.owners import Owner, edit, owner_of
-from app.doctor.planning import Known, Lack, Planner, Tenants
+from app.doctor.planning import Known, Lack, Planner
 from app.doctor.running import unchecked
 from app.doctor.switches import switches_of
 from app.doctor.templates import denied
@@ -23,6 +23,7 @@ from app.errors import ApiError
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, NETWORK_ATTACHMENTS, PODS
 from app.kube.selectors import label_selector_from_json
 from app.networks.model import project
+from app.placement.namespaces import KnownNamespaces
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
@@ -87,7 +88,7 @@ class Pods:
         namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.listed(NAMESPACES) or ()}
         planner = Planner(
             known,
-            Tenants(namespaces),
+            KnownNamespaces(namespaces.values()),
             switches=await switches_of(cluster),
             options=settings.networks_options,
             placement=settings.placement,

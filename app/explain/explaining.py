@@ -18,14 +18,13 @@ from app.explain.rendering import Explained
 from app.kube.client import KubeClient
 from app.kube.resources import CONFIG_MAPS
 from app.kube.retry import get_or_none
-from app.networks.attachments import Attachments
 from app.networks.checking import attachment_problems
 from app.networks.model import Attachment, project
 from app.networks.switches import CONFIG_MAP_KEY, CONFIG_MAP_NAME, Switches, parse_switches
-from app.networks.webhook import NetworksInjector, NetworksOptions
+from app.networks.webhook import NetworksOptions
 from app.placement.model import PlacementOptions
-from app.placement.namespaces import tenant_of
-from app.placement.webhook import PlacementInjector
+from app.placement.namespaces import KnownNamespaces
+from app.reviews import ReviewContext, chains
 from app.wire import JSON, decode_json, encode_json
 
 
@@ -65,18 +64,15 @@ async def explain(manifests: Manifests, surroundings: Surroundings) -> Explanati
             f"NetworkAttachmentDefinition {attachment['metadata']['namespace']}/{attachment['metadata'].get('name')}"
         )
         explanation.notes += [f"{title} would be refused: {problem}" for problem in problems]
-    lookup = Attachments(
-        _Known(manifests.attachments, surroundings.options.resource_name_keys),
+    context = ReviewContext(
+        options=surroundings.options,
+        placement=surroundings.placement,
+        attachments=_Known(manifests.attachments, surroundings.options.resource_name_keys),
+        switches=lambda: switches,
+        tenants=KnownNamespaces(manifests.namespaces),
         client=lambda: surroundings.client,
-        resource_name_keys=surroundings.options.resource_name_keys,
     )
-    chain = Chain(
-        injectors=[
-            NetworksInjector(lookup, switches=lambda: switches, options=surroundings.options),
-            PlacementInjector(_Tenants(manifests.namespaces), options=surroundings.placement),
-        ],
-        exempt_namespaces=frozenset({"kube-system", surroundings.namespace}),
-    )
+    chain = chains(context, namespace=surroundings.namespace)["mutate"]
     for manifest in manifests.pods:
         explanation.results.append(await _explain(chain, manifest))
     return explanation
@@ -91,20 +87,6 @@ class _Known:
 
     def get(self, namespace: str, name: str) -> Attachment | None:
         return self._attachments.get((namespace, name))
-
-
-class _Tenants:
-    """The tenants of the namespaces among the manifests; one that is not among them is known by its name alone."""
-
-    def __init__(self, objects: Iterable[JSON]) -> None:
-        self._tenants = {str(obj["metadata"].get("name") or ""): tenant_of(obj) for obj in objects}
-
-    def cached(self, namespace: str) -> str:
-        found = self._tenants.get(namespace)
-        return tenant_of({"metadata": {"name": namespace}}) if found is None else found
-
-    async def find(self, namespace: str) -> str:
-        return self.cached(namespace)
 
 
 async def _explain(chain: Chain, manifest: PodManifest) -> Explained:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from app.errors import Transient
 from app.kube.client import KubeClient
@@ -48,3 +48,17 @@ class Namespaces:
             why = "it was not found" if self._client() else "there is no connection to the cluster yet"
             raise Transient(f"could not read namespace {namespace}: {why}")
         return tenant
+
+
+class KnownNamespaces:
+    """The tenants of namespaces that were read before; the name alone decides about one that is not among them."""
+
+    def __init__(self, namespaces: Iterable[JSON]) -> None:
+        self._tenants = {str(obj["metadata"].get("name") or ""): tenant_of(obj) for obj in namespaces}
+
+    def cached(self, namespace: str) -> str:
+        found = self._tenants.get(namespace)
+        return tenant_of({"metadata": {"name": namespace}}) if found is None else found
+
+    async def find(self, namespace: str) -> str:
+        return self.cached(namespace)

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import structlog
 import uvicorn
 
-from app.admission.chain import Chain
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.metrics import create_series
 from app.admission.server import ReviewApp, health_app, make_server
@@ -26,11 +25,8 @@ from app.certs.metrics import refresh
 from app.errors import BerthError
 from app.kube.metrics import create_watch_series
 from app.metrics import describe, exposition, publish
-from app.networks.attachments import Attachments
-from app.networks.checking import AttachmentCheck
-from app.networks.webhook import NetworksInjector
 from app.placement.namespaces import Namespaces
-from app.placement.webhook import PlacementInjector
+from app.reviews import WEBHOOKS, ReviewContext, chains
 from app.runtime.events import Denials, finish, recorder
 from app.runtime.failures import first_of
 from app.runtime.review_log import ReviewLog, measure_lag
@@ -38,16 +34,12 @@ from app.runtime.sources import Sources
 from app.serving.tls import ServingCertificate
 from app.serving.tls_options import server_context
 from app.settings.webhook import WebhookSettings
-from app.tenancy.webhook import TenantCheck
-from app.workloads.tenant_pods import TenantPodCheck
-from app.workloads.webhook import RuleCheck
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
     from app.tracing.spans import Spans
 
 _log = structlog.get_logger(__name__)
 
-WEBHOOKS = ("mutate", "validate")
 _QUEUE_SECONDS = 5.0
 """A longer time has no effect: an API server waits for at most ten seconds, unless timeoutSeconds says otherwise."""
 _LOOK_SECONDS = 0.05
@@ -169,33 +161,19 @@ class Serving:
         return exposition()
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
-        settings = self._settings
-        options = settings.networks_options
-        lookup = Attachments(
-            self._sources.attachments,
-            client=lambda: self._sources.client,
-            resource_name_keys=settings.resource_name_keys,
+        settings, sources = self._settings, self._sources
+        tenants = None
+        if sources.namespaces is not None:
+            tenants = Namespaces(sources.namespaces, client=lambda: sources.client)
+        context = ReviewContext(
+            options=settings.networks_options,
+            placement=settings.placement,
+            attachments=sources.attachments,
+            switches=sources.switches,
+            tenants=tenants,
+            client=lambda: sources.client,
+            admin_names=settings.admin_names,
         )
-        exempt = frozenset({"kube-system", settings.namespace})
-        namespaces = self._sources.namespaces
-        tenants = Namespaces(namespaces, client=lambda: self._sources.client) if namespaces is not None else None
-        chains = {
-            "mutate": Chain(
-                injectors=[
-                    NetworksInjector(lookup, switches=self._sources.switches, options=options),
-                    PlacementInjector(tenants, options=settings.placement),
-                ],
-                exempt_namespaces=exempt,
-            ),
-            "validate": Chain(
-                checks=[
-                    AttachmentCheck(settings.resource_name_keys),
-                    RuleCheck(settings.placement.policy),
-                    TenantPodCheck(tenants, settings.placement.policy),
-                    TenantCheck(admin_names=settings.admin_names),
-                ]
-            ),
-        }
         return {
             f"/{name}": ReviewEndpoint(
                 name,
@@ -204,7 +182,7 @@ class Serving:
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,
             )
-            for name, chain in chains.items()
+            for name, chain in chains(context, namespace=settings.namespace).items()
         }
 
 
