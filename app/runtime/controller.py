@@ -8,7 +8,7 @@ from app.kube.client import KubeClient
 from app.kube.events import Events
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import NAMESPACES, NODES, PODS
-from app.kube.transport import connect
+from app.kube.transport import AioKubeClient, connect
 from app.registry import CONTROLLER_LEASE as LEASE
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
@@ -31,7 +31,7 @@ def controller_part(settings: ControllerSettings) -> Runnable:
     create_controller_series(tuple(chain(*names)), lease=LEASE if settings.leader_elect else "")
     create_watch_series(tuple(resource.kind for resource in chain(*watched)))
 
-    def build(client: KubeClient) -> Runnable:
+    def build(client: AioKubeClient) -> Runnable:
         events = recorder("controller", lambda: client)
 
         def chosen(client: KubeClient) -> Runnable:
