@@ -16,6 +16,7 @@ from app.admission.review import Request
 from app.admission.written import decode_object, written_object
 from app.errors import Denied
 from app.placement.policy import TenantPolicy
+from app.text import cut
 from app.wire import JSON
 from app.workloads.model import (
     ADMIN_RULES,
@@ -31,7 +32,7 @@ from app.workloads.model import (
     RuleKind,
 )
 from app.workloads.rules.problems import rule_problems
-from app.workloads.templates.marks import cut, joined, member, shown
+from app.workloads.templates.marks import joined, member, shown
 from app.workloads.templates.problems import manifest_problems, name_problems, template_problems, unknown_fields
 
 _RULES: dict[tuple[str, str], RuleKind] = {

@@ -7,11 +7,12 @@ import time
 
 import pytest
 
+from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.findings import Finding, Findings
-from app.workloads.controller.statuses import MESSAGE_LIMIT, rule_status, timed, workload_rules
+from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, Sent, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
 from tests.patience import PATIENCE
@@ -55,7 +56,7 @@ def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
     assert status["result"] == "error"
     assert status["message"].startswith("QuotaExceeded: xxx")
     assert status["message"].endswith("(1 of 2 workloads with problems)")
-    assert len(status["message"]) == MESSAGE_LIMIT
+    assert len(status["message"]) == MESSAGE
     assert status["conditions"][0]["reason"] == "QuotaExceeded"
 
 
@@ -80,7 +81,7 @@ def test_workloads_do_not_decide_the_result_of_an_admin_rule() -> None:
     assert status["message"] == "Denied: y (1 of 2 workloads with problems)"
     long = Problem("AnnotationTooLarge", "x" * 5000, of_workload=True)
     status = rule_status("admin", generation=1, matched=1, created=0, broken=(), findings=[long])
-    assert len(status["message"]) == MESSAGE_LIMIT
+    assert len(status["message"]) == MESSAGE
     assert rule_status("tenant", generation=1, matched=1, created=0, broken=(), findings=[ITS_OWN])["result"] == "error"
 
 

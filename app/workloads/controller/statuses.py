@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from app.kube.conditions import since
 from app.kube.resources import PODS
+from app.text import MESSAGE, cut
 from app.wire import JSON
 from app.workloads.companions.marks import Companion
 from app.workloads.companions.plan import Problem
 from app.workloads.controller.findings import Finding
 from app.workloads.model import ObjectKey, RuleKind
 
-MESSAGE_LIMIT = 1024
 _MESSAGES = 4096
 """Characters of the messages of all rules in the status of a Workload, of which there may be very many."""
 _SHORTEST = 64
@@ -28,7 +29,7 @@ def workload_rules(
     """`status.rules` of a Workload: an entry for each rule in `matching`, sorted by id; null for a kind without any."""
     present = {companion.rule: companion for companion in companions if not companion.ending}
     matching = sorted(matching)
-    limit = min(MESSAGE_LIMIT, max(_SHORTEST, _MESSAGES // max(1, len(matching))))
+    limit = min(MESSAGE, max(_SHORTEST, _MESSAGES // max(1, len(matching))))
     rules: JSON = {"tenant": [], "admin": []}
     for kind, key in matching:
         status = _entry_status(present.get(key), findings.get(key), limit=limit)
@@ -43,7 +44,7 @@ def _entry_status(companion: Companion | None, finding: Finding | None, *, limit
         status["objRef"] = {"apiVersion": PODS.api_version, "kind": PODS.kind, **place}
     if finding is not None:
         result = "error" if isinstance(finding, Problem) else ""
-        return {**status, "result": result, "message": cut(finding.message, limit=limit), "reason": finding.reason}
+        return {**status, "result": result, "message": cut(finding.message, limit), "reason": finding.reason}
     return {**status, "result": "success" if companion is not None else "", "message": ""}
 
 
@@ -61,18 +62,18 @@ def rule_status(
     result, message = "success", ""
     ready, reason, explanation = "True", "AsDesired", f"{created} of {matched} companions exist"
     if broken:
-        result, message = "error", cut("; ".join(broken))
+        result, message = "error", cut("; ".join(broken), MESSAGE)
         ready, reason, explanation = "False", "InvalidRule", message
     elif decisive:
         count = len(decisive) + len(excluded)
         more = f" (1 of {count} workloads with problems)" if count > 1 else ""
-        first = cut(f"{decisive[0].reason}: {decisive[0].message}", limit=MESSAGE_LIMIT - len(more))
+        first = cut(f"{decisive[0].reason}: {decisive[0].message}", limit=MESSAGE - len(more))
         result, message = "error", first + more
         ready, reason, explanation = "False", decisive[0].reason, message
     else:
         if excluded:
             counted = f"{len(excluded)} of {matched} workloads cannot have a companion"
-            message = cut(f"{counted}: {excluded[0].reason}: {excluded[0].message}")
+            message = cut(f"{counted}: {excluded[0].reason}: {excluded[0].message}", MESSAGE)
             explanation = f"{explanation}; {message}"
         if created + len(excluded) < matched:
             ready, reason = "False", "Waiting"
@@ -96,12 +97,6 @@ def rule_status(
 def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
     """The status with the time of its condition's last transition; None if `before` says the same already."""
     (condition,) = status["conditions"]
-    old: JSON = next((one for one in before.get("conditions") or () if one.get("type") == condition["type"]), {})
-    since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
-    complete = {**status, "conditions": [{**condition, "lastTransitionTime": since or now}]}
+    transition = since(before, condition["type"], condition["status"], now=now)
+    complete = {**status, "conditions": [{**condition, "lastTransitionTime": transition}]}
     return None if complete == before else complete
-
-
-def cut(text: str, *, limit: int = MESSAGE_LIMIT) -> str:
-    """At most so many characters."""
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 from app.errors import ApiError
@@ -19,6 +18,7 @@ from app.kube.events import Events, Regarding
 from app.kube.queue import WorkQueue
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
+from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import Caches, StoredWorkload, status_digest
 from app.workloads.controller.findings import REPLACING, Finding, Findings
@@ -233,7 +233,7 @@ class RuleStatuses:
             broken=stored.problems,
             findings=self._findings.of_rule(key).values(),
         )
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = stamp()
         latest = self._sent.latest(key, stored.status)
         complete = timed(status, latest, now=now)
         size = len(stored.rule.template) if stored.rule is not None else _UNKNOWN

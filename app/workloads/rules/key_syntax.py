@@ -16,13 +16,14 @@ from jmespath.functions import Functions
 from jmespath.lexer import Lexer
 from jmespath.parser import Parser
 
+from app.text import SHOWN, quoted
+
 MAX_LENGTH = 1024
 """Characters; the longest possible annotation name takes a third of it."""
 MAX_TOKENS = 128
 """Identifiers, dots, brackets … together; it bounds the recursion of the parser."""
 MAX_DEPTH = 32
 """Levels of the tree and of literals in it; it bounds the recursion of the interpreter."""
-_SHOWN = 80
 
 _QUOTING = "names with anything but letters, digits and _ stand in double quotes"
 _MISPLACED = "& can only stand before an argument that a function evaluates by itself"
@@ -34,23 +35,23 @@ def parse(text: str) -> dict[str, Any]:
     if not text.strip(" \t\r\n"):
         raise ValueError("a key must not be empty: name a field, for instance metadata.resourceName, or @ for all")
     if len(text) > MAX_LENGTH:
-        raise ValueError(f"key {_shown(text)} has {len(text)} characters: at most {MAX_LENGTH}")
+        raise ValueError(f"key {quoted(text)} has {len(text)} characters: at most {MAX_LENGTH}")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", PendingDeprecationWarning)
             count = sum(1 for _ in Lexer().tokenize(text)) - 1
             if count > MAX_TOKENS:
-                raise ValueError(f"key {_shown(text)} has {count} parts: at most {MAX_TOKENS}")
+                raise ValueError(f"key {quoted(text)} has {count} parts: at most {MAX_TOKENS}")
             tree = cast("dict[str, Any]", Parser().parse(text).parsed)
     except PendingDeprecationWarning:
-        raise ValueError(f"key {_shown(text)}: a literal in backquotes must be JSON; write text as 'text'") from None
+        raise ValueError(f"key {quoted(text)}: a literal in backquotes must be JSON; write text as 'text'") from None
     except JMESPathError as error:
-        raise ValueError(f"key {_shown(text)} is no JMESPath expression: {_reason(error, text)}") from None
+        raise ValueError(f"key {quoted(text)} is no JMESPath expression: {_reason(error, text)}") from None
     except RecursionError:
-        raise ValueError(f"key {_shown(text)} is nested too deeply: at most {MAX_DEPTH} levels") from None
+        raise ValueError(f"key {quoted(text)} is nested too deeply: at most {MAX_DEPTH} levels") from None
     problem = _problem(tree)
     if problem:
-        raise ValueError(f"key {_shown(text)}: {problem}")
+        raise ValueError(f"key {quoted(text)}: {problem}")
     return tree
 
 
@@ -72,7 +73,7 @@ def _reason(error: JMESPathError, text: str) -> str:
     position = error.lex_position
     if error.token_value is None or position >= len(text):
         return "it ends too early"
-    message = str(getattr(error, "message", None) or error.msg)[: 2 * _SHOWN]
+    message = str(getattr(error, "message", None) or error.msg)[: 2 * SHOWN]
     rest = text[position : position + 20]
     hint = f" ({_QUOTING})" if message.startswith("Unknown token") else ""
     return f"{message[:1].lower()}{message[1:]} at character {position + 1}, before {rest!r}{hint}"
@@ -156,7 +157,3 @@ def _depth(tree: dict[str, Any]) -> int:
         depth += 1
         level = [child for node in level for child in node.get("children", ()) if _is_node(child)]
     return depth
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from app.kube.names import check_annotation_key, check_dns_label, domain_above
+from app.text import cut
 from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
 from app.workloads.rules.keys import compile_key
 
@@ -31,7 +32,6 @@ MAX_TENANT_NAME = 63 - len(TENANT_NAMESPACE_PREFIX)
 _FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io")
 _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _POLICIES = ("Any", "SameNode")
-_SHOWN = 80
 
 
 def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]:
@@ -218,5 +218,4 @@ def _entries(value: Any, limit: int) -> Iterator[tuple[int, Any]]:
 
 
 def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+    return cut(repr(value))

@@ -13,8 +13,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app.placement.policy import DEFAULT_SCHEDULER, SYSTEM_PRIORITY, Allowance, TenantPolicy
+from app.text import cut
 from app.wire import JSON
-from app.workloads.templates.marks import CONTAINERS, PROBES, cut, each, member, shown
+from app.workloads.templates.marks import CONTAINERS, PROBES, each, member, shown
 from app.workloads.templates.terms import PREFERRED, REQUIRED, crowded
 
 HOSTNAME: Final = "kubernetes.io/hostname"

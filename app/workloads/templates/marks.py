@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from app.kube.names import domain_above
+from app.text import cut
 from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
 CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
 PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
-_SHOWN = 80
 _LISTED = 50
 _STATIC_POD = re.compile(r"kubernetes\.io/config\.(?:mirror|source|hash|seen)", re.ASCII | re.IGNORECASE)
 _APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
@@ -103,11 +103,6 @@ def joined(problems: Sequence[str]) -> str:
     """Problems as one message: the first fifty, and how many more there are."""
     rest = len(problems) - _LISTED
     return "; ".join([*problems[:_LISTED], *([f"and {rest} more problems"] if rest > 0 else [])])
-
-
-def cut(text: str) -> str:
-    """A text for a message, cut where it is long."""
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
 def _keys(value: Any) -> list[str]:

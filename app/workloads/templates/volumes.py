@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from app.placement.policy import OWN_VOLUMES, TenantPolicy
+from app.text import cut
 from app.wire import JSON
-from app.workloads.templates.marks import cut, each, member, shown
+from app.workloads.templates.marks import each, member, shown
 
 OWN_SOURCES: Final = frozenset({"clusterTrustBundle", "configMap", "downwardAPI", "secret"})
 """Sources of a projected volume that give the Pod no identity in the infra cluster."""
