@@ -16,10 +16,20 @@ JSON = dict[str, Any]
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
-_YAML_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+FAST_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
+_NESTING = 10_000
+
+
+def may_be_deep(text: str | bytes) -> bool:
+    """Whether a YAML text may nest so deeply that libyaml, which has no bound, would exhaust the stack."""
+    text = text if isinstance(text, str) else text.decode(errors="replace")
+    return sum(map(text.count, ("[", "{", "- ", "-\t", "? ", "?\t"))) > _NESTING
 
 
 def load_yaml(text: str | bytes) -> Any:
-    """The document of this text, None where there is none. Raises `yaml.YAMLError`, or ValueError for odd values."""
-    return yaml.load(text, Loader=_YAML_LOADER)  # noqa: S506  a safe one
+    """The document of this text, None where there is none.
+
+    Raises `yaml.YAMLError`, ValueError for odd values, or RecursionError for a text that is nested too deeply.
+    """
+    return yaml.load(text, Loader=yaml.SafeLoader if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones

@@ -16,9 +16,7 @@ from typing import Any, NamedTuple, Protocol
 from app.admission.patch import Patch
 from app.admission.review import Decision, Request
 from app.errors import Denied
-
-AUDIT_LIMIT = 1024
-"""Characters of one audit annotation."""
+from app.text import MESSAGE, cut
 
 
 @dataclass(slots=True)
@@ -152,5 +150,4 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
 
 def audit_text(parts: Iterable[str]) -> str:
     """The value of an audit annotation: short, for the log of an API server is dear."""
-    text = "; ".join(parts)
-    return text if len(text) <= AUDIT_LIMIT else text[: AUDIT_LIMIT - 1] + "…"
+    return cut("; ".join(parts), MESSAGE)

@@ -10,9 +10,9 @@ from app.certs.issuing import CLOCK_SKEW
 from app.doctor.cluster import Cluster
 from app.doctor.installed import installed
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import moment
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
+from app.text import moment
 
 _CHECK = "clock"
 _NODE_LEASES = "kube-node-lease"

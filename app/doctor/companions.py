@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from app.doctor.cluster import Cluster
 from app.doctor.deployed_settings import webhook_settings
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import age, condition, kubectl, labels, listed, moment, plain, several, status, subject
+from app.doctor.objects import age, condition, kubectl, labels, listed, plain, several, status, subject
 from app.errors import ApiError
 from app.kube.resources import NODES, PODS
 from app.placement.model import PlacementOptions
 from app.placement.plan import view_of
 from app.placement.settings import PlacementSettings
+from app.text import moment
 from app.wire import JSON
 from app.workloads.companions.marks import companion_of
 from app.workloads.model import COMPANION

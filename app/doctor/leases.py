@@ -10,10 +10,11 @@ from app.doctor.cluster import Cluster
 from app.doctor.commands import restart
 from app.doctor.installed import Installed, installed
 from app.doctor.model import Finding, Severity
-from app.doctor.objects import kubectl, moment, plain
+from app.doctor.objects import kubectl, plain
 from app.errors import ApiError
 from app.kube.resources import LEASES, PODS
 from app.registry import BY_NAME
+from app.text import moment
 
 _CHECK = "leases"
 

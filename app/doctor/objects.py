@@ -6,7 +6,9 @@ import shlex
 from datetime import datetime
 from typing import Any
 
+from app.kube import conditions
 from app.kube.resources import Resource
+from app.text import cut, moment
 from app.wire import JSON
 
 NAME_LABEL = "kubernetes.io/metadata.name"
@@ -15,8 +17,7 @@ _SHOWN = 400
 
 def plain(text: object, limit: int = _SHOWN) -> str:
     """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
-    line = printable(" ".join(str(text).split())[: limit + 1])
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
 
 
 def printable(text: str) -> str:
@@ -39,15 +40,6 @@ def plural(resource: Resource) -> str:
 def kubectl(*words: str, namespace: str = "") -> str:
     """A command line of kubectl, each word quoted where the shell wants it."""
     return shlex.join(["kubectl", *(["--namespace", namespace] if namespace else []), *words])
-
-
-def moment(text: object) -> datetime | None:
-    """A timestamp of the API, None where there is none that can be read."""
-    try:
-        found = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        return None
-    return found if found is not None and found.tzinfo is not None else None
 
 
 def created(obj: JSON) -> datetime | None:
@@ -74,9 +66,7 @@ def status(obj: JSON) -> JSON:
 
 def condition(obj: JSON, kind: str) -> dict[str, Any]:
     """The condition of this type, {} where there is none."""
-    conditions = status(obj).get("conditions")
-    found = (one for one in conditions or () if isinstance(one, dict) and one.get("type") == kind)
-    return next(found, {})
+    return conditions.condition(status(obj), kind)
 
 
 def labels(obj: JSON) -> dict[str, str]:

@@ -18,7 +18,6 @@ from app.doctor.objects import (
     condition,
     kubectl,
     labels,
-    moment,
     plain,
     plural,
     several,
@@ -30,6 +29,7 @@ from app.doctor.objects import (
 from app.doctor.running import unchecked
 from app.errors import ApiError
 from app.kube.resources import Resource
+from app.text import moment
 from app.wire import JSON
 from app.workloads.model import (
     ADMIN_RULES,

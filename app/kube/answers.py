@@ -14,18 +14,13 @@ from typing import Any
 import msgspec
 
 from app.errors import EXCEEDED_QUOTA, ApiError
+from app.text import one_line
 from app.wire import JSON, decode_json
 
 MESSAGE_LIMIT = 300
 QUOTA_LIMIT = 1000
 """Of what names a quota with its bounds: the API server puts the longest names before and between them."""
 MAX_RETRY_AFTER = 300.0
-
-
-def cut(message: str, limit: int = MESSAGE_LIMIT) -> str:
-    """The message on one line, at most `limit` characters long."""
-    line = " ".join(message.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def error_of_answer(what: str, status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
@@ -47,7 +42,7 @@ def error_of_status(
         delay = min(float(seconds), MAX_RETRY_AFTER)
     limit = QUOTA_LIMIT if code == 403 and EXCEEDED_QUOTA in text else MESSAGE_LIMIT
     return ApiError(
-        cut(f"{what}: HTTP {code}: {text}", limit),
+        one_line(f"{what}: HTTP {code}: {text}", limit),
         status=code,
         reason=reason if isinstance(reason, str) else "",
         delay=delay,
@@ -57,7 +52,7 @@ def error_of_status(
 def error_of_transport(what: str, error: BaseException) -> ApiError:
     """No answer: refused, cut, timed out, not trusted. The status is 0."""
     detail = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-    return ApiError(cut(f"{what}: {detail}"), status=0, reason=type(error).__name__)
+    return ApiError(one_line(f"{what}: {detail}", MESSAGE_LIMIT), status=0, reason=type(error).__name__)
 
 
 def delay_of(retry_after: str | None, *, clock: Callable[[], float] = time.time) -> float | None:

@@ -26,9 +26,10 @@ from kubernetes.aio.config import (
 )
 
 from app.errors import UsageError
-from app.kube.answers import cut
+from app.kube.answers import MESSAGE_LIMIT
 from app.kube.impersonation import Impersonation
 from app.kube.oidc import verify_identity_providers
+from app.text import one_line
 
 verify_identity_providers()
 
@@ -109,7 +110,7 @@ class ServiceAccount:
         try:
             load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
         except _LOAD_FAULTS as error:
-            raise UsageError(cut(f"service account: {error}")) from error
+            raise UsageError(one_line(f"service account: {error}", MESSAGE_LIMIT)) from error
         self.configuration = configuration
 
 
@@ -134,7 +135,7 @@ class KubeConfig:
         try:
             await self._loader.load_and_set(self.configuration)
         except _LOAD_FAULTS as error:
-            raise UsageError(cut(f"kubeconfig {self._path}: {_text(error)}")) from error
+            raise UsageError(one_line(f"kubeconfig {self._path}: {_text(error)}", MESSAGE_LIMIT)) from error
         finally:
             self._schedule()
 
@@ -155,12 +156,12 @@ class KubeConfig:
                     persist_config=False,
                 )
         except _LOAD_FAULTS as error:
-            raise UsageError(cut(f"kubeconfig {self._path}: {_text(error)}")) from error
+            raise UsageError(one_line(f"kubeconfig {self._path}: {_text(error)}", MESSAGE_LIMIT)) from error
         try:
             _check_server(configuration.host)
             impersonation = Impersonation.of_kubeconfig(_user(self._loader))
         except ValueError as error:
-            raise UsageError(cut(f"kubeconfig {self._path}: {error}")) from error
+            raise UsageError(one_line(f"kubeconfig {self._path}: {error}", MESSAGE_LIMIT)) from error
         if not configuration.api_key and not configuration.cert_file:
             # The official loader logs a failed exec plugin and goes on without credentials.
             log.warning("kubeconfig gives no credentials", kubeconfig=self._path)

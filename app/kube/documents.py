@@ -6,6 +6,7 @@ and keeps nothing.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import Any
 import yaml
 
 from app.errors import UsageError
-from app.wire import JSON
+from app.wire import FAST_YAML, JSON, may_be_deep
 
 SUFFIXES = (".yaml", ".yml", ".json")
 
@@ -91,34 +92,36 @@ def unfold(obj: JSON, place: str) -> Iterator[tuple[str, JSON]]:
         yield from unfold(item, where)
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML as the API server's libraries read it: no dates, no base-60 numbers, `1e3` is a number."""
-
-
-_REPLACED = {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag not in _REPLACED]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int",
-    re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$"),
-    list("-+0123456789"),
-)
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float",
-    re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$"),
-    list("-+.0123456789"),
+_TAG = "tag:yaml.org,2002:"
+_NUMBERS = (
+    ("int", r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$", "-+0123456789"),
+    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
 )
 
 
-def _parse_yaml(text: str, *, source: str) -> Iterator[tuple[int, object]]:
+def _kubernetes(base: Any) -> Any:
+    """A loader of YAML as the API server's libraries read it: no dates, no base-60 numbers, `1e3` is a number."""
+    replaced = {_TAG + name for name in ("timestamp", "int", "float")}
+    kept = {
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in replaced]
+        for first, resolvers in base.yaml_implicit_resolvers.items()
+    }
+    loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": kept})
+    for name, pattern, first in _NUMBERS:
+        loader.add_implicit_resolver(_TAG + name, re.compile(pattern), list(first))
+    return loader
+
+
+_FAST, _EXACT = _kubernetes(FAST_YAML), _kubernetes(yaml.SafeLoader)
+
+
+def _parse_yaml(text: str, *, source: str) -> list[tuple[int, object]]:
+    """The documents, each with its line. What cannot be read is read again by the loader that knows the place."""
+    if not may_be_deep(text):
+        with contextlib.suppress(yaml.YAMLError, ValueError):
+            return list(_documents(_FAST(text)))
     try:
-        loader = _Loader(text)
-        while loader.check_node():
-            node = loader.get_node()
-            if node is not None:
-                yield node.start_mark.line + 1, loader.construct_document(node)
+        return list(_documents(_EXACT(text)))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
@@ -128,6 +131,13 @@ def _parse_yaml(text: str, *, source: str) -> Iterator[tuple[int, object]]:
         raise DocumentError(f"{source}:{line}: not valid YAML: a character that it does not allow") from error
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise DocumentError(f"{source}: not valid YAML: {' '.join(str(error).split())}") from error
+
+
+def _documents(loader: Any) -> Iterator[tuple[int, object]]:
+    while loader.check_node():
+        node = loader.get_node()
+        if node is not None:
+            yield node.start_mark.line + 1, loader.construct_document(node)
 
 
 def _parse_json(text: str) -> list[tuple[int, object]] | None:

@@ -10,7 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Protocol
 
 import structlog
@@ -19,7 +18,6 @@ from app.errors import ApiError
 from app.kube.backoff import Backoff
 from app.kube.client import KubeClient
 from app.kube.eventwriting import (
-    MESSAGE_LIMIT,
     WORD_LIMIT,
     EventType,
     EventWriter,
@@ -30,7 +28,7 @@ from app.kube.eventwriting import (
 )
 from app.kube.metrics import EVENT_OUTCOMES, EVENTS
 from app.kube.rate import Rate
-from app.text import stamp
+from app.text import MESSAGE, cut, stamp
 
 __all__ = ["EventLimits", "EventRecorder", "EventType", "Events", "Regarding"]
 
@@ -101,8 +99,8 @@ class EventRecorder:
 
     def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
         """See `Events`."""
-        told = Told(regarding, event, reason[:WORD_LIMIT], _cut(message))
-        now = stamp(datetime.now(UTC))
+        told = Told(regarding, event, reason[:WORD_LIMIT], cut(message, MESSAGE))
+        now = stamp()
         waiting = self._waiting.get(told)
         if waiting is not None:
             waiting.count += 1
@@ -199,7 +197,3 @@ class EventRecorder:
         for told in [told for told, happened in self._waiting.items() if now - happened.at >= _PATIENCE]:
             del self._waiting[told]
             self._outcomes["failed"].inc()
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MESSAGE_LIMIT else text[: MESSAGE_LIMIT - 1] + "…"

@@ -20,8 +20,6 @@ EventType = Literal["Normal", "Warning"]
 
 WINDOW = 600.0
 """Seconds after its last occurrence in which the same thing is counted and not told anew."""
-MESSAGE_LIMIT = 1024
-"""Characters; the API server takes no more."""
 WORD_LIMIT = 128
 """Characters of a reason, and of who reports."""
 _NAME_LIMIT = 253

@@ -1,7 +1,7 @@
 """Keeps writes inside a term of leadership: none begins after it, none is waited for after it.
 
-Owns the check and the places where it is made: before a write is begun, and again in the step of the event loop that
-hands its bytes to the connection. Knows no Lease; what a term is, the elector says.
+Owns the check and the places where it is made: before a write is begun (`AioKubeClient.within`), and again in the step
+of the event loop that hands its bytes to the connection. Knows no Lease; what a term is, the elector says.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ from typing import Any
 import aiohttp
 
 from app.errors import ApiError
-from app.kube.client import KubeClient, Page, PatchType
-from app.kube.resources import Resource
-from app.wire import JSON
 
 
 class LeaseLost(ApiError):
@@ -134,116 +131,3 @@ class FencedRequest(aiohttp.ClientRequest):
                 write.cut()
                 return
         await super().write_bytes(*arguments, **options)
-
-
-class FencedClient(KubeClient):
-    """A client whose writes stay inside a fence; reads and watches do no harm and pass."""
-
-    def __init__(self, client: KubeClient, fence: Fence) -> None:
-        self._client, self._fence = client, fence
-
-    async def list_page(
-        self,
-        resource: Resource,
-        *,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        limit: int = 500,
-        continue_token: str = "",
-    ) -> Page:
-        return await self._client.list_page(
-            resource,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            limit=limit,
-            continue_token=continue_token,
-        )
-
-    def watch(
-        self,
-        resource: Resource,
-        *,
-        resource_version: str,
-        namespace: str | None = None,
-        label_selector: str = "",
-        field_selector: str = "",
-        timeout_seconds: int = 270,
-    ) -> AsyncIterator[bytes]:
-        return self._client.watch(
-            resource,
-            resource_version=resource_version,
-            namespace=namespace,
-            label_selector=label_selector,
-            field_selector=field_selector,
-            timeout_seconds=timeout_seconds,
-        )
-
-    async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
-        return await self._client.get(resource, name, namespace=namespace)
-
-    async def create(self, resource: Resource, body: JSON, *, namespace: str | None = None) -> JSON:
-        async with self._fence.passing():
-            return await self._client.create(resource, body, namespace=namespace)
-
-    async def replace(
-        self, resource: Resource, name: str, body: JSON, *, namespace: str | None = None, subresource: str | None = None
-    ) -> JSON:
-        async with self._fence.passing():
-            return await self._client.replace(resource, name, body, namespace=namespace, subresource=subresource)
-
-    async def apply(
-        self,
-        resource: Resource,
-        name: str,
-        body: JSON,
-        *,
-        namespace: str | None = None,
-        field_manager: str = "berth",
-        force: bool = True,
-        subresource: str | None = None,
-    ) -> JSON:
-        async with self._fence.passing():
-            return await self._client.apply(
-                resource,
-                name,
-                body,
-                namespace=namespace,
-                field_manager=field_manager,
-                force=force,
-                subresource=subresource,
-            )
-
-    async def patch(
-        self,
-        resource: Resource,
-        name: str,
-        body: JSON | list[JSON],
-        *,
-        patch_type: PatchType,
-        namespace: str | None = None,
-        subresource: str | None = None,
-    ) -> JSON:
-        async with self._fence.passing():
-            return await self._client.patch(
-                resource, name, body, patch_type=patch_type, namespace=namespace, subresource=subresource
-            )
-
-    async def delete(
-        self,
-        resource: Resource,
-        name: str,
-        *,
-        namespace: str | None = None,
-        uid: str | None = None,
-        grace_period_seconds: int | None = None,
-    ) -> None:
-        async with self._fence.passing():
-            await self._client.delete(
-                resource, name, namespace=namespace, uid=uid, grace_period_seconds=grace_period_seconds
-            )
-
-    async def post(self, path: str, body: JSON) -> JSON:
-        async with self._fence.passing():
-            return await self._client.post(path, body)

@@ -9,9 +9,10 @@ import hashlib
 import re
 from collections.abc import Iterable
 
+from app.text import quoted
+
 DNS_LABEL_LIMIT = 63
 DNS_SUBDOMAIN_LIMIT = 253
-_SHOWN = 80
 _HASH_LENGTH = 8
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -25,9 +26,9 @@ def check_dns_label(text: str) -> str:
     if not text:
         raise ValueError(f"an empty name is not allowed: use {rule}")
     if len(text) > DNS_LABEL_LIMIT:
-        raise ValueError(f"{_shown(text)} has {len(text)} characters: use {rule}")
+        raise ValueError(f"{quoted(text)} has {len(text)} characters: use {rule}")
     if not _DNS_LABEL.fullmatch(text):
-        raise ValueError(f"{_shown(text)} is not a valid name: use {rule}")
+        raise ValueError(f"{quoted(text)} is not a valid name: use {rule}")
     return text
 
 
@@ -40,9 +41,9 @@ def check_dns_subdomain(text: str) -> str:
     if not text:
         raise ValueError(f"an empty name is not allowed: use {rule}")
     if len(text) > DNS_SUBDOMAIN_LIMIT:
-        raise ValueError(f"{_shown(text)} has {len(text)} characters: use {rule}")
+        raise ValueError(f"{quoted(text)} has {len(text)} characters: use {rule}")
     if not all(_DNS_LABEL.fullmatch(part) for part in text.split(".")):
-        raise ValueError(f"{_shown(text)} is not a valid name: use {rule}")
+        raise ValueError(f"{quoted(text)} is not a valid name: use {rule}")
     return text
 
 
@@ -57,9 +58,9 @@ def check_qualified_name(text: str) -> str:
         try:
             check_dns_subdomain(prefix)
         except ValueError as error:
-            raise ValueError(f"{_shown(text)} has a bad prefix: {error}") from None
+            raise ValueError(f"{quoted(text)} has a bad prefix: {error}") from None
     if not name or len(name) > DNS_LABEL_LIMIT or not _QUALIFIED.fullmatch(name):
-        raise ValueError(f"{_shown(text)} is not a qualified name: use {rule}")
+        raise ValueError(f"{quoted(text)} is not a qualified name: use {rule}")
     return text
 
 
@@ -83,7 +84,7 @@ def domain_above(key: str, domains: Iterable[str]) -> str | None:
 def check_label_value(text: str) -> str:
     if text and (len(text) > DNS_LABEL_LIMIT or not _QUALIFIED.fullmatch(text)):
         raise ValueError(
-            f"{_shown(text)} is not a label value: use letters, digits, '-', '_' and '.', beginning and ending with "
+            f"{quoted(text)} is not a label value: use letters, digits, '-', '_' and '.', beginning and ending with "
             "a letter or digit, at most 63 characters, or nothing"
         )
     return text
@@ -103,7 +104,3 @@ def shorten(text: str, limit: int = DNS_LABEL_LIMIT) -> str:
     digest = hashlib.sha256(text.encode()).hexdigest()[:_HASH_LENGTH]
     stem = _NOT_IN_NAMES.sub("-", text.lower())[: limit - _HASH_LENGTH - 1].strip("-")
     return f"{stem}-{digest}" if stem else f"x-{digest}"
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from decimal import ROUND_UP, Context, Decimal
 
+from app.text import quoted
+
 _FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,6})|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?))", re.ASCII)
 _BINARY_SUFFIXES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
 _DECIMAL_SUFFIXES = ["", "k", "M", "G", "T", "P", "E"]
@@ -40,9 +42,8 @@ def parse(text: str | float) -> Decimal:
     written = str(text)
     match = _FORM.fullmatch(written) if len(written) <= _MAX_LENGTH else None
     if match is None:
-        shown = written if len(written) <= _MAX_LENGTH else written[:_MAX_LENGTH] + "…"
         raise ValueError(
-            f"{shown!r} is not a quantity: expected a number with an optional suffix "
+            f"{quoted(written, _MAX_LENGTH)} is not a quantity: expected a number with an optional suffix "
             "(n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
         )
     sign, number, exponent, suffix = match.groups()

@@ -6,8 +6,9 @@ is not known yet gives no Event.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from app.kube.conditions import condition
 from app.kube.events import Events, Regarding
 from app.wire import JSON
 
@@ -34,12 +35,12 @@ class ReadyEvents:
         if self._events is None:
             return
         known = self._troubles.pop(regarding, None) or _trouble(before)
-        trouble, condition = _trouble(after), _ready(after)
-        message = str(condition.get("message") or "")
-        if trouble is None and condition.get("status") != "True":
+        trouble, ready = _trouble(after), condition(after, "Ready")
+        message = str(ready.get("message") or "")
+        if trouble is None and ready.get("status") != "True":
             trouble = known  # it is not known yet whether the problem is over
         elif trouble is None and known is not None:
-            reason = str(condition.get("reason") or "Ready")
+            reason = str(ready.get("reason") or "Ready")
             self._events.record(regarding, "Normal", reason=reason, message=message or _WELL)
         elif trouble is not None and trouble != known:
             message = message or str(after.get("message") or "")
@@ -54,10 +55,6 @@ def _trouble(status: JSON) -> _Trouble | None:
     if status.get("result") != "error":
         return None
     generation = status.get("observedGeneration")
-    return _Trouble(str(_ready(status).get("reason") or "Error"), int(generation) if isinstance(generation, int) else 0)
-
-
-def _ready(status: JSON) -> dict[str, Any]:
-    conditions = status.get("conditions")
-    found = (one for one in conditions or () if isinstance(one, dict) and one.get("type") == "Ready")
-    return next(found, {})
+    return _Trouble(
+        str(condition(status, "Ready").get("reason") or "Error"), int(generation) if isinstance(generation, int) else 0
+    )

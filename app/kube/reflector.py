@@ -14,9 +14,9 @@ from __future__ import annotations
 import asyncio
 import random as _random
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from contextlib import aclosing, suppress
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import msgspec
 import structlog
@@ -288,9 +288,7 @@ class Reflector:
             timeout_seconds=seconds,
         )
         loop = asyncio.get_running_loop()
-        # Every implementation is an async generator; the protocol need not say so.
-        closable = aclosing(cast("AsyncGenerator[bytes, None]", stream))
-        async with closable as lines, asyncio.timeout(self._idle_timeout) as idle:
+        async with aclosing(stream) as lines, asyncio.timeout(self._idle_timeout) as idle:
             async for line in lines:
                 idle.reschedule(loop.time() + self._idle_timeout)
                 self._store.touch()

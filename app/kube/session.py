@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,16 +24,20 @@ from kubernetes.aio.client.rest import RESTClientObject
 from kubernetes.aio.config import ConfigException
 
 from app.errors import ApiError, UsageError
-from app.kube.answers import cut, error_of_answer, error_of_transport
+from app.kube.answers import MESSAGE_LIMIT, error_of_answer, error_of_transport
 from app.kube.credentials import Credentials
 from app.kube.fencing import FencedConnector, FencedRequest
 from app.kube.impersonation import Impersonation
+from app.kube.lines import LineSplitter
+from app.text import one_line
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
 
 TRANSPORT_FAULTS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, ConfigException)
 _ERROR_BODY_LIMIT = 64 * 1024
+_RELOAD_SECONDS = 1.0
+"""Between two reloads that refused credentials force, so that an exec plugin does not run for every request."""
 _RETIRED_CLIENTS = 2
 _PROXIED = {"http", "https"}
 """Schemes; "no" alone, which names exceptions, makes no proxy."""
@@ -41,26 +45,12 @@ _TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tl
 
 
 class Session:
-    """`deadline` bounds each request in seconds, its answer's body included.
+    """`deadline` bounds each request in seconds, its answer's body included."""
 
-    `reload_interval` is the least time in seconds between two reloads that refused credentials force, so that an
-    exec plugin does not run for every request.
-    """
-
-    def __init__(
-        self,
-        credentials: Credentials,
-        *,
-        deadline: float,
-        reload_interval: float = 1.0,
-        clock: Callable[[], float] = time.monotonic,
-        impersonate: Impersonation | None = None,
-    ) -> None:
+    def __init__(self, credentials: Credentials, *, deadline: float, impersonate: Impersonation | None = None) -> None:
         self._credentials = credentials
         self._impersonate = impersonate
         self.deadline = deadline
-        self._reload_interval = reload_interval
-        self._clock = clock
         self._refreshing: asyncio.Task[None] | None = None
         self._reloaded_at = float("-inf")
         self._generation = 0
@@ -125,6 +115,24 @@ class Session:
             raise ApiError(f"{what}: the answer is not a JSON object", status=0)
         return decoded
 
+    async def lines(self, path: str, query: dict[str, str]) -> AsyncGenerator[bytes]:
+        """The lines of a stream; an empty one when it is open."""
+        what = f"WATCH {path}"
+        response = await self.open("GET", path, query=query, what=what)
+        try:
+            yield b""
+            splitter = LineSplitter()
+            async for chunk in response.content.iter_any():
+                for line in splitter.feed(chunk):
+                    yield line
+            if rest := splitter.rest().strip():
+                yield rest
+        except (*TRANSPORT_FAULTS, RuntimeError) as error:
+            # A stream whose connection went before we waited for more of it says no more than RuntimeError.
+            raise error_of_transport(what, error) from error
+        finally:
+            response.close()
+
     async def _send(
         self,
         method: str,
@@ -179,9 +187,9 @@ class Session:
         """Read the credentials again after a refusal; False if that was done just now, or failed."""
         if generation == self._generation:
             if self._refreshing is None:
-                if self._clock() - self._reloaded_at < self._reload_interval:
+                if time.monotonic() - self._reloaded_at < _RELOAD_SECONDS:
                     return False
-                self._reloaded_at = self._clock()
+                self._reloaded_at = time.monotonic()
             await self._refresh(self._credentials.reload, new_tls=new_tls)
         return generation != self._generation
 
@@ -259,5 +267,5 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
         api = ApiClient(configuration=configuration)
         api.rest_client = _Rest(configuration)
     except (OSError, ValueError) as error:  # unreadable or malformed certificates
-        raise UsageError(cut(f"TLS files of {configuration.host}: {error}")) from error
+        raise UsageError(one_line(f"TLS files of {configuration.host}: {error}", MESSAGE_LIMIT)) from error
     return api

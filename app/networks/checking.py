@@ -19,7 +19,8 @@ from app.kube.names import check_dns_subdomain
 from app.kube.resources import NETWORK_ATTACHMENTS
 from app.networks.model import NODE_SELECTOR
 from app.networks.nodeselector import parse_node_selector
-from app.networks.resource_names import resource_name, shown
+from app.networks.resource_names import resource_name
+from app.text import quoted
 from app.wire import JSON, decode_json
 
 # The name of a CNI network, as the CNI library accepts it.
@@ -120,7 +121,7 @@ def _network_problems(network: dict[str, Any]) -> Iterator[str]:
     name = network.get("name")
     if name is not None and not (isinstance(name, str) and (not name or _NETWORK_NAME.fullmatch(name))):
         yield (
-            f"spec.config.name: {shown(str(name))} is no network name: use letters, digits, '_', '.' and '-', "
+            f"spec.config.name: {quoted(str(name))} is no network name: use letters, digits, '_', '.' and '-', "
             "beginning with a letter or digit"
         )
     plugins = network.get("plugins")

@@ -22,7 +22,8 @@ from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
 from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment
-from app.networks.resource_names import resource_name, shown
+from app.networks.resource_names import resource_name
+from app.text import quoted
 from app.wire import encode_json
 
 Mode = Literal["top-up", "skip", "add"]
@@ -149,9 +150,9 @@ def _target(pod: Pod, annotations: Mapping[str, str]) -> int:
     for index, container in enumerate(containers):
         if container.name == name:
             return index
-    names = ", ".join(shown(container.name)[1:-1] for container in containers[:20])
+    names = ", ".join(quoted(container.name)[1:-1] for container in containers[:20])
     raise Denied(
-        f"annotation {RESOURCES_CONTAINER}: the Pod has no container {shown(name)}; want one of: {names}",
+        f"annotation {RESOURCES_CONTAINER}: the Pod has no container {quoted(name)}; want one of: {names}",
         reason="UnknownContainer",
     )
 
@@ -183,7 +184,7 @@ def _amount(value: Quantity, container: Container, resource: str) -> int:
         return quantity.parse_integer(value)
     except ValueError as error:
         raise Denied(
-            f"container {shown(container.name)} asks for {resource}: {error}", reason="BadResourceAmount"
+            f"container {quoted(container.name)} asks for {resource}: {error}", reason="BadResourceAmount"
         ) from error
 
 

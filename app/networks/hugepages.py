@@ -7,7 +7,7 @@ from functools import lru_cache
 from app.admission.chain import Plan, audit_text
 from app.admission.pods import Container, Pod, Quantity
 from app.kube import quantity
-from app.networks.resource_names import shown
+from app.text import quoted
 from app.wire import JSON
 
 CONTAINER_NAME = "CONTAINER_NAME"
@@ -40,15 +40,15 @@ def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
         if env.name == CONTAINER_NAME:
             if env.value != container.name:
                 plan.warnings.append(
-                    f"container {shown(container.name)} sets {CONTAINER_NAME} itself: it stays, "
+                    f"container {quoted(container.name)} sets {CONTAINER_NAME} itself: it stays, "
                     "although the names of its huge page files end in the container's name"
                 )
             return []
-    reason = f"huge pages of container {shown(container.name)}"
+    reason = f"huge pages of container {quoted(container.name)}"
     path = f"/spec/containers/{index}/env"
     plan.patch.ensure(path, [], present=bool(container.env), reason=reason)
     plan.patch.add(f"{path}/-", {"name": CONTAINER_NAME, "value": container.name}, reason=reason)
-    return [shown(container.name)]
+    return [quoted(container.name)]
 
 
 def _files(container: Container) -> list[JSON]:

@@ -11,7 +11,7 @@ from app.admission.pods import Pod
 from app.errors import Denied
 from app.kube.names import check_label_key, check_label_value
 from app.networks.model import NODE_SELECTOR, Attachment
-from app.networks.resource_names import shown
+from app.text import quoted
 
 _PATH = "/spec/nodeSelector"
 _CACHED_LENGTH = 512
@@ -34,12 +34,12 @@ def _parse(text: str) -> tuple[tuple[str, str], ...]:
     for index, item in enumerate(text.split(","), start=1):
         key, _, value = (part.strip() for part in item.partition("="))
         if not key:
-            raise ValueError(f"label {index} ({shown(item)}) has no key: use key=value[,key=value…]")
+            raise ValueError(f"label {index} ({quoted(item)}) has no key: use key=value[,key=value…]")
         try:
             check_label_key(key)
             check_label_value(value)
         except ValueError as error:
-            raise ValueError(f"label {index} ({shown(item)}): {error}") from None
+            raise ValueError(f"label {index} ({quoted(item)}): {error}") from None
         if labels.setdefault(key, value) != value:
             raise ValueError(f"label {key} has two values, {labels[key]!r} and {value!r}: use one")
     return tuple(sorted(labels.items()))
@@ -81,7 +81,7 @@ def plan_node_selector(pod: Pod, wanted: dict[str, tuple[str, Attachment]], plan
     changes = [(key, value, source) for key, (value, source) in sorted(wanted.items()) if own.get(key) != value]
     for key, value, source in changes:
         if key in own:
-            text = f"nodeSelector {key}={shown(own[key])[1:-1]} of the Pod"
+            text = f"nodeSelector {key}={quoted(own[key])[1:-1]} of the Pod"
             if conflict == "deny":
                 raise Denied(
                     f"{text} contradicts network attachment definition '{source.key}', which asks for {key}={value}",

@@ -12,7 +12,7 @@ from functools import lru_cache
 from app.admission.chain import Plan
 from app.admission.patch import Patch, Steps
 from app.admission.pods import Container, Pod, Volume
-from app.networks.resource_names import shown
+from app.text import quoted
 from app.wire import JSON
 
 VOLUME = "podnetinfo"
@@ -61,10 +61,10 @@ def _plan_mount(index: int, container: Container, plan: Plan, reason: str) -> in
             return 0
         # The API server compares paths as text; the node would also let one mount hide the other.
         if mount.mount_path.rstrip("/") == MOUNT_PATH:
-            return _warn_clash(container, f"volume {shown(mount.name)}", plan)
+            return _warn_clash(container, f"volume {quoted(mount.name)}", plan)
     for device in container.volume_devices:
         if device.device_path.rstrip("/") == MOUNT_PATH:
-            return _warn_clash(container, f"block device {shown(device.name)}", plan)
+            return _warn_clash(container, f"block device {quoted(device.name)}", plan)
     plan.patch.extend(_mount(index, present=bool(container.volume_mounts)), reason=reason)
     return 1
 
@@ -81,7 +81,7 @@ def _mount(index: int, *, present: bool) -> Steps:
 
 def _warn_clash(container: Container, what: str, plan: Plan) -> int:
     plan.warnings.append(
-        f"container {shown(container.name)} has {what} at {MOUNT_PATH}: network information is not mounted there"
+        f"container {quoted(container.name)} has {what} at {MOUNT_PATH}: network information is not mounted there"
     )
     return 0
 

@@ -1,12 +1,12 @@
-"""What a resource name may be, and how foreign text is shown in a message. Pure; other names: `app.kube.names`."""
+"""What a resource name may be. Pure; other names: `app.kube.names`."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 
 from app.kube.names import check_qualified_name
+from app.text import quoted
 
-_SHOWN = 64
 _CACHED_LENGTH = 512
 
 
@@ -25,15 +25,10 @@ def _resource_name(text: str) -> str:
     if not name:
         raise ValueError("an empty resource name is not allowed: use a name such as example.com/nic")
     if "/" not in name:
-        raise ValueError(f"{shown(name)} has no domain: use a name such as example.com/nic")
+        raise ValueError(f"{quoted(name)} has no domain: use a name such as example.com/nic")
     check_qualified_name(name)
     if "kubernetes.io/" not in name:
         if name.startswith("requests."):
-            raise ValueError(f"{shown(name)} begins with 'requests.': use a name such as example.com/nic")
+            raise ValueError(f"{quoted(name)} begins with 'requests.': use a name such as example.com/nic")
         check_qualified_name(f"requests.{name}")
     return name
-
-
-def shown(text: str) -> str:
-    """Foreign text for a message: quoted, cut to 64 characters, everything unprintable escaped."""
-    return repr(text) if len(text) <= _SHOWN else f"{text[:_SHOWN]!r}…"

@@ -15,7 +15,7 @@ import msgspec
 
 from app.errors import Denied
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.networks.resource_names import shown
+from app.text import quoted
 from app.wire import decode_json
 
 MAX_VALUE = 256 * 1024  # bytes, as the API server limits all annotations of an object together
@@ -88,9 +88,9 @@ def _decode_list(value: str, annotation: str) -> list[object]:
     try:
         decoded = decode_json(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        _deny(annotation, f'{shown(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')
+        _deny(annotation, f'{quoted(value)} is not valid JSON ({error}); want [{{"name": "…"}}, …] or a comma list')
     if not isinstance(decoded, list):
-        _deny(annotation, f'{shown(value)} is JSON, but no list; want [{{"name": "…"}}, …]')
+        _deny(annotation, f'{quoted(value)} is JSON, but no list; want [{{"name": "…"}}, …]')
     for index, element in enumerate(decoded, start=1):
         if not isinstance(element, dict):
             _deny(annotation, f'element {index} is {_brief(element)}; want an object such as {{"name": "…"}}')
@@ -99,7 +99,7 @@ def _decode_list(value: str, annotation: str) -> list[object]:
 
 def _from_text(text: str, where: str, annotation: str, default_namespace: str) -> Selection:
     want = "want [namespace/]name[@interface]"
-    where = f"{where} {shown(text)}"
+    where = f"{where} {quoted(text)}"
     if not text:
         _deny(annotation, f"{where} is empty; {want}")
     namespace, slash, rest = text.rpartition("/")
@@ -127,7 +127,9 @@ def _from_json(element: object, where: str, annotation: str, default_namespace: 
             _deny(annotation, f"{where}: {field} is {_brief(value)}; want a string")
     for field in ("mac", "infiniband-guid"):
         if fields.get(field) and not _is_mac(fields[field]):
-            _deny(annotation, f"{where}: {field} {shown(fields[field])} is no hardware address; want 02:00:00:00:00:01")
+            _deny(
+                annotation, f"{where}: {field} {quoted(fields[field])} is no hardware address; want 02:00:00:00:00:01"
+            )
     for address in _addresses(fields.get("ips"), where, annotation):
         if not _is_address(address):
             _deny(annotation, f"{where}: {_brief(address)} in ips is neither an IP address nor a CIDR block")
@@ -152,7 +154,7 @@ def _checked(
     if len(interface.encode(errors="replace")) > _INTERFACE_BYTES or not _WHITESPACE.isdisjoint(interface):
         _deny(
             annotation,
-            f"{where}: interface {shown(interface)} is no valid interface name; want at most 15 characters without "
+            f"{where}: interface {quoted(interface)} is no valid interface name; want at most 15 characters without "
             "'/' and white space",
         )
     return Selection(effective, name, interface)
@@ -193,10 +195,10 @@ def _brief(value: object) -> str:
     if value is None:
         return "null"
     if isinstance(value, str):
-        return shown(value)
+        return quoted(value)
     if isinstance(value, dict):
         name = value.get("name")
-        return f"{{name: {shown(name)}}}" if isinstance(name, str) else "{…}" if value else "{}"
+        return f"{{name: {quoted(name)}}}" if isinstance(name, str) else "{…}" if value else "{}"
     return "a list" if isinstance(value, list) else "a number or a truth value"
 
 

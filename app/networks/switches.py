@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from app.networks.resource_names import shown
 from app.networks.userdefined import Injection, parse_entries
+from app.text import quoted
 from app.wire import JSON, decode_json
 
 CONFIG_MAP_NAME = "nri-control-switches"
@@ -65,7 +65,9 @@ def _features(config: JSON) -> tuple[dict[str, bool], list[str]]:
         return {}, [f"{_FEATURES} is no object: the initial values apply"]
     for key, value in sorted(features.items()):
         if value is not None and not isinstance(value, bool):
-            return {}, [f"{_FEATURES}.{shown(key)} is neither true nor false: the initial values of all features apply"]
+            return {}, [
+                f"{_FEATURES}.{quoted(key)} is neither true nor false: the initial values of all features apply"
+            ]
     return {name: bool(features[key]) for key, name in _FEATURE_FIELDS.items() if key in features}, []
 
 

@@ -16,7 +16,7 @@ from app.errors import Denied
 from app.kube.names import check_annotation_key, check_label_key
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS
-from app.networks.resource_names import shown
+from app.text import quoted
 from app.wire import decode_json, encode_json
 
 Mode = Literal["replace", "append", "keep"]
@@ -52,7 +52,7 @@ def parse_entries(entries: Mapping[str, object]) -> tuple[tuple[Injection, ...],
         try:
             injections.append(_parse_entry(label, entries[label]))
         except (ValueError, Denied) as error:
-            problems.append(f"user-defined-injections: entry {shown(label)} is skipped: {error}")
+            problems.append(f"user-defined-injections: entry {quoted(label)} is skipped: {error}")
     return tuple(injections), problems
 
 
@@ -131,12 +131,12 @@ def _parse_entry(label: str, entry: object) -> Injection:
     if not isinstance(entry, dict):
         raise ValueError('want an object {"op": "add", "path": "/metadata/annotations", "value": {…}}')  # noqa: TRY004
     if entry.get("op") != "add":
-        raise ValueError(f'op is {shown(str(entry.get("op")))}; want "add"')
+        raise ValueError(f'op is {quoted(str(entry.get("op")))}; want "add"')
     if entry.get("path") != PATH:
-        raise ValueError(f'path is {shown(str(entry.get("path")))}; want "{PATH}"')
+        raise ValueError(f'path is {quoted(str(entry.get("path")))}; want "{PATH}"')
     mode = entry.get("mode", "replace")
     if mode not in get_args(Mode):
-        raise ValueError(f"mode is {shown(str(mode))}; want replace, append or keep")
+        raise ValueError(f"mode is {quoted(str(mode))}; want replace, append or keep")
     return Injection(label, _parse_annotations(entry.get("value")), mode)
 
 

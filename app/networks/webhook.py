@@ -6,14 +6,15 @@ Pod is the request's, which the API server vouches for.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from app.admission.chain import Plan
 from app.admission.pods import INJECT, Pod
 from app.admission.review import Request, check_namespace
 from app.errors import Denied
+from app.kube.lookup import Lookup
 from app.networks import selection
 from app.networks.device_requests import Mode
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, RESOURCE_NAME, Attachment
@@ -25,13 +26,8 @@ from app.networks.userdefined import Merged, matching, merge
 _NO_NETWORKS = ("NoNetworks", "the Pod selects no networks")
 
 
-class AttachmentLookup(Protocol):
-    """Where attachments come from; see `app.networks.attachments.Attachments`."""
-
-    @property
-    def cached(self) -> Callable[[str, str], Attachment | None]: ...
-
-    async def find(self, namespace: str, name: str) -> Attachment | None: ...
+_Search = Generator[tuple[str, str], Attachment | None, list[tuple[str, Attachment]] | None]
+"""Yields the namespace and name of an attachment, and is sent what was found: from the cache, or after a GET."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +46,7 @@ class NetworksInjector:
     name = "networks"
 
     def __init__(
-        self, lookup: AttachmentLookup, *, switches: Callable[[], Switches], options: NetworksOptions | None = None
+        self, lookup: Lookup[Attachment], *, switches: Callable[[], Switches], options: NetworksOptions | None = None
     ) -> None:
         self._lookup = lookup
         self._cached = lookup.cached
@@ -85,22 +81,34 @@ class NetworksInjector:
         if namespace:
             check_namespace(namespace)
         merged = merge(annotations, entries, namespace=namespace)
-        networks = self._known(merged, namespace)
-        if networks is None:
-            return self._find_and_plan(pod, merged, namespace, switches, plan)
-        self._plan(pod, merged, networks, switches, plan)
-        return None
+        search = self._networks(merged, namespace, plan)
+        found = None
+        try:
+            while True:
+                wanted = search.send(found)
+                found = self._cached(*wanted)
+                if found is None:
+                    return self._find_and_plan(search, wanted, pod, merged, switches, plan)
+        except StopIteration as end:
+            self._plan(pod, merged, end.value, switches, plan)
+            return None
 
-    async def _find_and_plan(self, pod: Pod, merged: Merged, namespace: str, switches: Switches, plan: Plan) -> None:
-        networks = await self._networks(merged, namespace, plan)
-        if networks is None:
-            plan.skip("NoNamespace", "the namespace of the Pod is not known: its networks cannot be looked up")
-        else:
-            self._plan(pod, merged, networks, switches, plan)
+    async def _find_and_plan(
+        self, search: _Search, wanted: tuple[str, str], pod: Pod, merged: Merged, switches: Switches, plan: Plan
+    ) -> None:
+        """The search from where the cache does not know."""
+        try:
+            while True:
+                wanted = search.send(await self._lookup.find(*wanted))
+        except StopIteration as end:
+            self._plan(pod, merged, end.value, switches, plan)
 
     def _plan(
-        self, pod: Pod, merged: Merged, networks: list[tuple[str, Attachment]], switches: Switches, plan: Plan
+        self, pod: Pod, merged: Merged, networks: list[tuple[str, Attachment]] | None, switches: Switches, plan: Plan
     ) -> None:
+        if networks is None:
+            plan.skip("NoNamespace", "the namespace of the Pod is not known: its networks cannot be looked up")
+            return
         if not networks and not merged.sources:
             plan.skip(*_NO_NETWORKS)
             return
@@ -125,64 +133,37 @@ class NetworksInjector:
             return "add"
         return "top-up" if configured == "add" else configured
 
-    def _known(self, merged: Merged, namespace: str) -> list[tuple[str, Attachment]] | None:
-        """What `_networks` gives where the cache answers everything, without waiting; else None, and nothing is done.
-
-        Parses in the same order, so that the same denial comes first. What is rare or wants a word to the user (an
-        empty default network, an unknown namespace) is left to `_networks`.
-        """
-        networks: list[tuple[str, Attachment]] = []
-        cached = self._cached
-        text = merged.annotations.get(DEFAULT_NETWORK)
-        if text is not None:
-            default = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
-            if default is None:
-                return None
-            attachment = cached(default.namespace or self._options.default_network_namespace, default.name)
-            if attachment is None:
-                return None
-            networks.append((DEFAULT_NETWORK, attachment))
-        text = merged.annotations.get(NETWORKS)
-        if text:
-            for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
-                attachment = cached(selected.namespace, selected.name) if selected.namespace else None
-                if attachment is None:
-                    return None
-                networks.append((NETWORKS, attachment))
-        return networks
-
-    async def _networks(self, merged: Merged, namespace: str, plan: Plan) -> list[tuple[str, Attachment]] | None:
+    def _networks(self, merged: Merged, namespace: str, plan: Plan) -> _Search:
         """The attachments, the default network first; None where an element needs the Pod's namespace and it is ""."""
         networks: list[tuple[str, Attachment]] = []
         text = merged.annotations.get(DEFAULT_NETWORK)
         if text is not None:
-            default = await self._default_network(text, namespace, plan)
+            default = yield from self._default_network(text, namespace, plan)
             if default is not None:
                 networks.append((DEFAULT_NETWORK, default))
         text = merged.annotations.get(NETWORKS)
         if text:
-            cached = self._cached
             for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
                 if not selected.namespace:
                     return None
-                attachment = cached(selected.namespace, selected.name)
+                attachment = yield selected.namespace, selected.name
                 if attachment is None:
-                    attachment = await self._find(selected.namespace, selected.name, NETWORKS)
+                    raise _not_found(selected.namespace, selected.name, NETWORKS)
                 networks.append((NETWORKS, attachment))
         return networks
 
-    async def _default_network(self, text: str, namespace: str, plan: Plan) -> Attachment | None:
+    def _default_network(
+        self, text: str, namespace: str, plan: Plan
+    ) -> Generator[tuple[str, str], Attachment | None, Attachment | None]:
         """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
         selected = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
         if selected is None:
             plan.warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
             return None
-        if selected.namespace:
-            return await self._find(selected.namespace, selected.name, DEFAULT_NETWORK)
-        home = self._options.default_network_namespace
-        attachment = await self._lookup.find(home, selected.name)
-        if attachment is None and namespace and namespace != home:
-            attachment = await self._lookup.find(namespace, selected.name)
+        home = selected.namespace or self._options.default_network_namespace
+        attachment = yield home, selected.name
+        if attachment is None and not selected.namespace and namespace and namespace != home:
+            attachment = yield namespace, selected.name
             if attachment is not None:
                 plan.warnings.append(
                     f"annotation {DEFAULT_NETWORK}: {selected.name} is not in namespace {home}, where Multus looks for "
@@ -190,12 +171,6 @@ class NetworksInjector:
                 )
         if attachment is None:
             raise _not_found(home, selected.name, DEFAULT_NETWORK)
-        return attachment
-
-    async def _find(self, namespace: str, name: str, annotation: str) -> Attachment:
-        attachment = await self._lookup.find(namespace, name)
-        if attachment is None:
-            raise _not_found(namespace, name, annotation)
         return attachment
 
 

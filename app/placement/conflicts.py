@@ -11,11 +11,11 @@ from collections.abc import Iterator, Sequence
 
 from app.kube.names import check_label_value
 from app.placement.model import Expression, PodSpec, Requirement
+from app.text import quoted
 
 TERMS_FIELD = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 _INTEGER = re.compile(r"[+-]?[0-9]{1,256}", re.ASCII)
 _INT64 = range(-(2**63), 2**63)
-_SHOWN = 80
 
 
 def conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
@@ -23,23 +23,24 @@ def conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterat
     for one in wanted:
         yield from _impossible(one)
     if wanted and spec.node_name:
-        labels = " and ".join(f"{one.key}={shown(one.value)[1:-1]}" for one in wanted)
+        labels = " and ".join(f"{one.key}={quoted(one.value)[1:-1]}" for one in wanted)
         yield (
-            f"{path}.nodeName: {shown(spec.node_name)} bypasses the scheduler, which chooses a node with the label "
+            f"{path}.nodeName: {quoted(spec.node_name)} bypasses the scheduler, which chooses a node with the label "
             f"{labels}: leave nodeName out"
         )
     selector = spec.node_selector or {}
     for one in wanted:
         own = selector.get(one.key, one.value) or ""
         if own != one.value:
-            yield f"{path}.nodeSelector[{one.key}]: want {shown(one.value)} or no such entry, got {shown(own)}"
+            yield f"{path}.nodeSelector[{one.key}]: want {quoted(one.value)} or no such entry, got {quoted(own)}"
     for index, term in enumerate(spec.terms):
         for position, expression in enumerate(term.match_expressions or ()):
             for one in wanted:
                 if expression.key == one.key and not can_hold(expression, one.value):
+                    at = f"{path}.{TERMS_FIELD}[{index}].matchExpressions[{position}]"
                     yield (
-                        f"{path}.{TERMS_FIELD}[{index}].matchExpressions[{position}]: {_written(expression)} never "
-                        f"holds where {one.key} is {shown(one.value)}, as it must be: remove the expression or the term"
+                        f"{at}: {_written(expression)} never holds "
+                        f"where {one.key} is {quoted(one.value)}, as it must be: remove the expression or the term"
                     )
 
 
@@ -65,11 +66,6 @@ def can_hold(expression: Expression, value: str) -> bool:
             return True
 
 
-def shown(text: str) -> str:
-    """A text from outside in quotes, printable and not too long."""
-    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "…")
-
-
 def _impossible(one: Requirement) -> Iterator[str]:
     """A value that no label can have."""
     if not one.value:
@@ -91,4 +87,4 @@ def _integer(text: str) -> int | None:
 
 def _written(expression: Expression) -> str:
     values = [one or "" for one in expression.values or ()]
-    return f"{expression.operator} {shown(', '.join(values))}" if values else str(expression.operator)
+    return f"{expression.operator} {quoted(', '.join(values))}" if values else str(expression.operator)

@@ -15,10 +15,11 @@ from app.admission.chain import Plan, audit_text
 from app.admission.pods import INJECT, MIRROR, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
 from app.errors import Denied
-from app.placement.conflicts import conflicts, shown
+from app.placement.conflicts import conflicts
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
 from app.placement.patching import plan_affinity
 from app.placement.plan import requirements
+from app.text import quoted
 
 NODES_GROUP = "system:nodes"
 _LINES = 10
@@ -91,8 +92,8 @@ class PlacementInjector:
         namespace, tenant = home or ("", "")
         if host is None and not tenant:
             return {}
-        reasons = [] if host is None else [f"annotation {DPU_OF_HOST}: {shown(host)[1:-1]}"]
-        reasons.append(f"namespace {namespace} belongs to tenant {shown(tenant)[1:-1]}")
+        reasons = [] if host is None else [f"annotation {DPU_OF_HOST}: {quoted(host)[1:-1]}"]
+        reasons.append(f"namespace {namespace} belongs to tenant {quoted(tenant)[1:-1]}")
         wanted = requirements(host=host, tenant=tenant, options=self._options)
         return dict(zip(wanted, reasons, strict=False))
 

@@ -13,7 +13,7 @@ from app.certs.metrics import refresh
 from app.kube.client import KubeClient
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import CONFIG_MAPS, PODS
-from app.kube.transport import connect
+from app.kube.transport import AioKubeClient, connect
 from app.runtime.background import identity, run_background
 from app.runtime.events import Recorded, recorder
 from app.runtime.manager import Connected, Group, LeaderElected, Runnable
@@ -44,7 +44,7 @@ def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Ru
     create_watch_series(tuple(resource.kind for resource in _WATCHED))
     options = settings.options
 
-    def build(client: KubeClient) -> Runnable:
+    def build(client: AioKubeClient) -> Runnable:
         events = recorder("agent", lambda: client)
 
         def agent(client: KubeClient) -> Runnable:

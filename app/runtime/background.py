@@ -13,8 +13,7 @@ import structlog
 import uvloop
 
 from app import logs
-from app.kube.client import KubeClient
-from app.kube.transport import connect
+from app.kube.transport import AioKubeClient, connect
 from app.metrics import describe
 from app.runtime.descriptors import raise_limit
 from app.runtime.manager import Connected, LeaderElected, Manager, Runnable
@@ -49,7 +48,7 @@ def run_role(role: Role, settings: RoleSettings) -> int:
     logs.configure(settings.log_level)
     make = resolve(role.build)
 
-    def built(client: KubeClient) -> Runnable:
+    def built(client: AioKubeClient) -> Runnable:
         if not role.lease:
             return cast("Runnable", make(client, settings))
         return LeaderElected(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.kube.client import KubeClient
 from app.kube.metrics import create_controller_series, create_watch_series
-from app.kube.transport import connect
+from app.kube.transport import AioKubeClient, connect
 from app.registry import CONTROLLER_LEASE, CONTROLLERS
 from app.runtime.background import identity, run_background
 from app.runtime.controller_settings import ControllerSettings
@@ -26,7 +26,7 @@ def controller_part(settings: ControllerSettings) -> Runnable:
     create_controller_series(names, lease=CONTROLLER_LEASE if settings.leader_elect else "")
     create_watch_series(tuple(kind for one in chosen for kind in one.watches))
 
-    def build(client: KubeClient) -> Runnable:
+    def build(client: AioKubeClient) -> Runnable:
         events = recorder("controller", lambda: client)
 
         def working(client: KubeClient) -> Runnable:

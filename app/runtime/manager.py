@@ -16,7 +16,6 @@ import structlog
 from app.admission.server import health_app, make_server
 from app.errors import BerthError
 from app.kube.client import KubeClient
-from app.kube.fencing import FencedClient
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.metrics import LEADER
 from app.kube.transport import AioKubeClient
@@ -100,7 +99,7 @@ class LeaderElected:
         self,
         build: Callable[[KubeClient], Runnable],
         *,
-        client: KubeClient,
+        client: AioKubeClient,
         namespace: str,
         lease: str,
         identity: str,
@@ -133,7 +132,7 @@ class LeaderElected:
         await self._elector.run(self._term)
 
     async def _term(self) -> None:
-        self._runnable = self._build(FencedClient(self._client, self._elector.fence))
+        self._runnable = self._build(self._client.within(self._elector.fence))
         try:
             await lasting(self._runnable)
         finally:
@@ -159,7 +158,7 @@ class Connected:
     """A runnable that needs a client: built after the connection, which is closed when it ends."""
 
     def __init__(
-        self, connect: Callable[[], Awaitable[AioKubeClient]], build: Callable[[KubeClient], Runnable]
+        self, connect: Callable[[], Awaitable[AioKubeClient]], build: Callable[[AioKubeClient], Runnable]
     ) -> None:
         self._connect, self._build = connect, build
         self._runnable: Runnable | None = None

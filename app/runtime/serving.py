@@ -20,7 +20,7 @@ import uvicorn
 
 from app.admission.endpoint import ReviewEndpoint
 from app.admission.metrics import create_series
-from app.admission.parts import Caches, Context, chains
+from app.admission.parts import WEBHOOKS, Caches, Context, chains
 from app.admission.server import ReviewApp, health_app, make_server
 from app.certs.metrics import refresh
 from app.errors import BerthError
@@ -40,7 +40,6 @@ if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
 
 _log = structlog.get_logger(__name__)
 
-WEBHOOKS = ("mutate", "validate")
 _QUEUE_SECONDS = 5.0
 """A longer time has no effect: an API server waits for at most ten seconds, unless timeoutSeconds says otherwise."""
 _LOOK_SECONDS = 0.05

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from app.devtools.sandbox.api.selection import parse_selection
 from app.kube.reflector import Reflector
-from app.kube.selectors import parse_label_selector
 from tests.faults.world import Life, Side, World
 
 
@@ -44,11 +44,12 @@ def _reflectors(part: Any) -> Iterator[Reflector]:
 
 
 def _shows(reflector: Reflector, side: Side) -> bool:
-    selector = parse_label_selector(reflector._label_selector)
+    resource: Any = reflector.resource  # it matters for fields alone
+    selection = parse_selection(resource, label_selector=reflector._label_selector, field_selector="")
     objects = {
         (obj["metadata"].get("namespace") or "", obj["metadata"]["name"]): int(obj["metadata"]["resourceVersion"])
         for obj in side.all(reflector.resource, reflector._namespace)
-        if selector.matches(obj["metadata"].get("labels"))
+        if selection.matches(obj)
     }
     if reflector.store.in_doubt:
         return False

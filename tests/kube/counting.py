@@ -21,8 +21,8 @@ class Counted:
         return Counter(
             {
                 sample.labels[self._label]: int(sample.value)
-                for family in REGISTRY.collect()
+                for family in REGISTRY.restricted_registry([self._name]).collect()
                 for sample in family.samples
-                if sample.name == self._name and self._others.items() <= sample.labels.items()
+                if self._others.items() <= sample.labels.items()
             }
         )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.kube.documents import DocumentError, parse_documents, read_objects
+from app.wire import load_yaml
 
 
 def test_documents_know_where_they_begin() -> None:
@@ -114,3 +115,13 @@ def test_aliases_are_written_out_within_reason() -> None:
         bomb += f"a{level}: &a{level} [{', '.join([f'*a{level - 1}'] * 9)}]\n"
     with pytest.raises(DocumentError, match="x:1: aliases make the document"):
         parse_documents(bomb, source="x")
+
+
+@pytest.mark.parametrize("opening", ["[", "- ", "{a: ", "? "])
+def test_a_text_that_is_nested_too_deeply_is_refused(opening: str) -> None:
+    """libyaml has no bound for it, and would end the process."""
+    text = opening * 300_000
+    with pytest.raises(DocumentError, match="not valid YAML"):
+        parse_documents(text, source="x")
+    with pytest.raises(RecursionError):
+        load_yaml(text)

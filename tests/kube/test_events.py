@@ -14,10 +14,11 @@ from aiohttp import web
 
 from app.devtools.sandbox.server import Cluster
 from app.kube.events import EventLimits, EventRecorder, Regarding
-from app.kube.eventwriting import MESSAGE_LIMIT, WINDOW
+from app.kube.eventwriting import WINDOW
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import EVENTS
 from app.kube.transport import AioKubeClient, connect
+from app.text import MESSAGE
 from tests.kube.apiserver import ApiServer, eventually, status
 from tests.kube.counting import Counted
 from tests.patience import PATIENCE
@@ -97,7 +98,7 @@ async def test_an_event_is_seen_where_kubectl_describe_looks(desk: Desk, sandbox
     page = await sandbox.list_page(EVENTS, namespace="default", field_selector=f"{selector},involvedObject.uid=u-1")
     (event,) = page.items
     assert (event["type"], event["reason"], event["count"]) == ("Warning", "Refused", 1)
-    assert len(event["message"]) == MESSAGE_LIMIT
+    assert len(event["message"]) == MESSAGE
     assert event["involvedObject"]["apiVersion"] == "apps/v1"
     assert event["firstTimestamp"] == event["lastTimestamp"]
     assert (event["source"]["component"], event["reportingComponent"], event["reportingInstance"]) == (

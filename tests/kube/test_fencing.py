@@ -11,7 +11,7 @@ import pytest
 from aiohttp import web
 
 from app.errors import ApiError
-from app.kube.fencing import Fence, FencedClient, LeaseLost, reset
+from app.kube.fencing import Fence, LeaseLost, reset
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.resources import CONFIG_MAPS, LEASES
 from app.kube.transport import AioKubeClient
@@ -29,7 +29,7 @@ def simulated() -> float:
 
 NAMESPACE = {"namespace": "default"}
 
-WRITES: list[Callable[[FencedClient], Any]] = [
+WRITES: list[Callable[[AioKubeClient], Any]] = [
     lambda client: client.create(CONFIG_MAPS, config_map("b"), **NAMESPACE),
     lambda client: client.replace(CONFIG_MAPS, "a", config_map("a"), **NAMESPACE),
     lambda client: client.apply(CONFIG_MAPS, "a", config_map("a"), **NAMESPACE),
@@ -41,11 +41,11 @@ WRITES: list[Callable[[FencedClient], Any]] = [
 
 @pytest.mark.parametrize("write", WRITES, ids=["create", "replace", "apply", "patch", "delete", "post"])
 async def test_no_write_passes_a_closed_fence_and_every_read_does(
-    server: ApiServer, client: AioKubeClient, write: Callable[[FencedClient], Any]
+    server: ApiServer, client: AioKubeClient, write: Callable[[AioKubeClient], Any]
 ) -> None:
     server.put(config_map("a"))
     fence = Fence(lambda: True)
-    fenced = FencedClient(client, fence)
+    fenced = client.within(fence)
     fence.close()
     with pytest.raises(LeaseLost, match="not held any more"):
         await write(fenced)
@@ -63,7 +63,7 @@ async def test_a_term_that_ends_while_the_connection_is_made_sends_nothing(
     server.put(config_map("a"))
     looks = iter([True, False])
     with pytest.raises(LeaseLost):
-        await FencedClient(client, Fence(lambda: next(looks))).delete(CONFIG_MAPS, "a", **NAMESPACE)
+        await client.within(Fence(lambda: next(looks))).delete(CONFIG_MAPS, "a", **NAMESPACE)
     assert next(looks, None) is None, "both looks were taken"
     assert server.requests == []
     assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the connection is as good as before"
@@ -71,13 +71,13 @@ async def test_a_term_that_ends_while_the_connection_is_made_sends_nothing(
 
 @pytest.mark.parametrize("write", WRITES, ids=["create", "replace", "apply", "patch", "delete", "post"])
 async def test_a_term_that_ends_before_the_body_is_written_sends_nothing(
-    server: ApiServer, client: AioKubeClient, write: Callable[[FencedClient], Any]
+    server: ApiServer, client: AioKubeClient, write: Callable[[AioKubeClient], Any]
 ) -> None:
     """The body is written by a task of its own: a process that was frozen before its first step must look again."""
     server.put(config_map("a"))
     looks = iter([True, True, False])
     with pytest.raises(LeaseLost):
-        await write(FencedClient(client, Fence(lambda: next(looks))))
+        await write(client.within(Fence(lambda: next(looks))))
     assert next(looks, None) is None, "all looks were taken"
     assert server.requests == []
     assert await client.get(CONFIG_MAPS, "a", **NAMESPACE), "the client is as good as before"
@@ -98,7 +98,7 @@ async def test_a_term_may_be_closed_while_a_write_ends_that_its_last_look_has_re
 
     looks = iter([True, True, False])
     fence = Fence(look)
-    writing = asyncio.create_task(FencedClient(client, fence).create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
+    writing = asyncio.create_task(client.within(fence).create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
     await refused.wait()
     for _ in range(steps):
         await asyncio.sleep(0)
@@ -123,7 +123,7 @@ async def test_what_is_under_way_is_cut_and_its_connection_is_reset(server: ApiS
 
     server.fault = slow
     fence = Fence(lambda: True)
-    fenced = FencedClient(client, fence)
+    fenced = client.within(fence)
     writing = asyncio.create_task(fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE))
     other = asyncio.create_task(client.get(CONFIG_MAPS, "a", **NAMESPACE))
     await asyncio.wait_for(came.wait(), PATIENCE)
@@ -160,7 +160,7 @@ async def test_a_fence_that_is_closed_again_while_a_write_ends() -> None:
 
 async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: AioKubeClient) -> None:
     """Also by a timeout, which is not the fence's."""
-    fenced = FencedClient(client, Fence(lambda: True))
+    fenced = client.within(Fence(lambda: True))
     with pytest.raises(TimeoutError):
         async with asyncio.timeout(0):
             await fenced.create(CONFIG_MAPS, config_map("b"), **NAMESPACE)
@@ -175,11 +175,11 @@ async def test_a_write_that_fails_by_itself_says_so(server: ApiServer, client: A
 
 async def test_each_term_has_a_fence_of_its_own(server: ApiServer, client: AioKubeClient) -> None:
     """What a former term left behind writes nothing in the next one."""
-    terms: list[FencedClient] = []
+    terms: list[AioKubeClient] = []
     elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST, clock=simulated)
 
     async def work() -> None:
-        terms.append(FencedClient(client, elector.fence))
+        terms.append(client.within(elector.fence))
         await asyncio.sleep(60)
 
     with pytest.raises(LeaseLost):
@@ -220,7 +220,7 @@ async def test_while_work_drains_after_a_stop_it_may_still_write(server: ApiServ
     elector = LeaderElector(client, namespace="berth", name="berth", identity="one", timing=FAST, clock=simulated)
 
     async def work() -> None:
-        fenced = FencedClient(client, elector.fence)
+        fenced = client.within(elector.fence)
         try:
             await asyncio.sleep(60)
         finally:

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import yaml
 
-from app.admission.chain import AUDIT_LIMIT
 from app.kube.names import check_qualified_name
 from app.networks.switches import Switches, parse_switches
 from app.networks.webhook import NetworksOptions
+from app.text import MESSAGE
 
 GOLDENS = Path(__file__).parent / "goldens"
 CASES = sorted(path.parent.name for path in GOLDENS.glob("*/input.yaml"))
@@ -99,7 +99,7 @@ async def test_the_audit_log_is_told_of_everything_that_is_injected(injection: A
     assert audit["decision"] == run.decision.reason
     for key, text in audit.items():
         assert check_qualified_name(key) == key
-        assert 0 < len(text) <= AUDIT_LIMIT
+        assert 0 < len(text) <= MESSAGE
     if not run.decision.allowed:
         assert audit["message"] == run.decision.message
         return

@@ -10,13 +10,14 @@ import jsonpatch
 import msgspec
 import pytest
 
-from app.admission.chain import AUDIT_LIMIT, Plan
+from app.admission.chain import Plan
 from app.admission.review import GroupVersionKind, GroupVersionResource, decode
 from app.errors import Denied, Transient
 from app.networks.model import NETWORKS
 from app.networks.switches import Switches
 from app.networks.userdefined import Injection
 from app.networks.webhook import NetworksInjector
+from app.text import MESSAGE
 
 from .conftest import attachment, inject, lookup_for, request_for
 
@@ -138,7 +139,7 @@ async def test_audit_stays_short(injection: Any) -> None:
     pod["metadata"]["annotations"][NETWORKS] = ",".join(names)
     run = await injection.run(pod)
     assert run.pod["spec"]["containers"][0]["resources"]["limits"] == {"example.com/foo": "100"}
-    assert len(run.decision.audit_annotations["resources"]) == AUDIT_LIMIT
+    assert len(run.decision.audit_annotations["resources"]) == MESSAGE
 
 
 @pytest.mark.parametrize(

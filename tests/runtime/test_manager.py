@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from app.metrics.controllers import LEADER
 
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.lease import LeaseTiming
+from app.kube.metrics import LEADER
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import AioKubeClient, connect
 from app.runtime.gateway import Serving

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from app.kube.conditions import since
 from app.kube.resources import PODS
 from app.text import MESSAGE, cut
 from app.wire import JSON
@@ -106,7 +107,6 @@ def rule_status(
 def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
     """The status with the time of its condition's last transition; None if `before` says the same already."""
     (condition,) = status["conditions"]
-    old: JSON = next((one for one in before.get("conditions") or () if one.get("type") == condition["type"]), {})
-    since = old.get("lastTransitionTime") if old.get("status") == condition["status"] else None
-    complete = {**status, "conditions": [{**condition, "lastTransitionTime": since or now}]}
+    transition = since(before, condition["type"], condition["status"], now=now)
+    complete = {**status, "conditions": [{**condition, "lastTransitionTime": transition}]}
     return None if complete == before else complete

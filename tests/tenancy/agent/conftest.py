@@ -57,8 +57,7 @@ def _counted() -> Counter[tuple[str, ...]]:
     return Counter(
         {
             (_COUNTED[family.name], *sample.labels.values()): int(sample.value)
-            for family in REGISTRY.collect()
-            if family.name in _COUNTED
+            for family in REGISTRY.restricted_registry([f"{name}_total" for name in _COUNTED]).collect()
             for sample in family.samples
         }
     )

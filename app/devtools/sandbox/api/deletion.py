@@ -13,6 +13,7 @@ from app.devtools.sandbox.api.removal import after_removal, end_definition
 from app.devtools.sandbox.kinds import admissible
 from app.devtools.sandbox.kinds.builtin import CRDS
 from app.devtools.sandbox.storage import MissingError
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.api.call import Call
@@ -98,7 +99,7 @@ def _marked(old: JSON, options: JSON) -> JSON:
     if not metadata.get("deletionTimestamp") or (known is not None and grace < known):
         moment = datetime.now(UTC) + timedelta(seconds=grace)
         if not metadata.get("deletionTimestamp") or grace:
-            metadata["deletionTimestamp"] = moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+            metadata["deletionTimestamp"] = stamp(moment)
         metadata["deletionGracePeriodSeconds"] = grace
         if "generation" in metadata and not old["metadata"].get("deletionTimestamp"):
             metadata["generation"] += 1

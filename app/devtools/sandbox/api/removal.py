@@ -6,12 +6,12 @@ Meanwhile the objects can be read and changed; new ones are refused.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.failures import forbidden
 from app.devtools.sandbox.api.quotas import account
 from app.devtools.sandbox.kinds.builtin import CRDS
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.api.call import Call
@@ -83,7 +83,7 @@ def _end_object(state: ClusterState, key: tuple[str, str], obj: JSON) -> None:
     if not metadata.get("finalizers"):
         state.storage.delete(key, metadata.get("namespace") or "", metadata["name"])
     elif not metadata.get("deletionTimestamp"):
-        moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        moment = stamp()
         ending = {**metadata, "deletionTimestamp": moment, "deletionGracePeriodSeconds": 0}
         if "generation" in ending:
             ending["generation"] += 1

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
@@ -12,13 +10,7 @@ from app.wire import JSON
 _NEEDED = frozenset({"list", "watch", "delete"})
 
 
-class DiscoveringClient(KubeClient, Protocol):
-    """A client that can also read discovery documents."""
-
-    async def get_path(self, path: str) -> JSON: ...
-
-
-async def deletable_resources(client: DiscoveringClient) -> list[Resource]:
+async def deletable_resources(client: KubeClient) -> list[Resource]:
     """Every resource that can be listed, watched and deleted, each in its group's preferred version.
 
     A group whose document cannot be read now (an aggregated API that is down) is left out.

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from app.devtools.sandbox.standins.catalog import DiscoveringClient, deletable_resources
+from app.devtools.sandbox.standins.catalog import deletable_resources
 from app.devtools.sandbox.standins.ownership import Graph, Item, Owner, item_store
 from app.errors import ApiError
+from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
@@ -32,7 +33,7 @@ OwnerState = Literal["present", "waiting", "absent"]
 class GarbageCollector:
     """Watches all resources of the cluster; new ones are found when a CRD comes, or within half a minute."""
 
-    def __init__(self, client: DiscoveringClient) -> None:
+    def __init__(self, client: KubeClient) -> None:
         self._client = client
         self._graph = Graph()
         self._tasks: dict[Resource, asyncio.Task[None]] = {}

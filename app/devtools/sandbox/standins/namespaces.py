@@ -5,7 +5,7 @@ Lists the API server itself and not a cache, for here "empty" must be true. Need
 
 from __future__ import annotations
 
-from app.devtools.sandbox.standins.catalog import DiscoveringClient, deletable_resources
+from app.devtools.sandbox.standins.catalog import deletable_resources
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
@@ -20,7 +20,7 @@ _AGAIN = 0.3
 class NamespaceCollector:
     """`namespaces` holds whole Namespace objects."""
 
-    def __init__(self, client: DiscoveringClient, namespaces: Store[JSON]) -> None:
+    def __init__(self, client: KubeClient, namespaces: Store[JSON]) -> None:
         self._client = client
         self._namespaces = namespaces
         self.controller: Controller[Key] = Controller(

@@ -6,7 +6,7 @@ It counts a quota when its bounds change, and all of them from time to time: the
 from __future__ import annotations
 
 from app.devtools.sandbox.kinds.quotas import counted, counted_resources, hard
-from app.devtools.sandbox.standins.catalog import DiscoveringClient, deletable_resources
+from app.devtools.sandbox.standins.catalog import deletable_resources
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, Result
@@ -21,7 +21,7 @@ _RESYNC = 60.0
 class QuotaCounter:
     """`quotas` holds whole ResourceQuota objects; they only say when to look."""
 
-    def __init__(self, client: DiscoveringClient, quotas: Store[JSON]) -> None:
+    def __init__(self, client: KubeClient, quotas: Store[JSON]) -> None:
         self._client = client
         self.controller: Controller[Key] = Controller(
             "quotas", self._reconcile, stores=[quotas], keys=quotas.keys, resync=_RESYNC, workers=1

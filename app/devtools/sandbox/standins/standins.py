@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from app.devtools.sandbox.standins.catalog import DiscoveringClient
 from app.devtools.sandbox.standins.deployments import DeploymentKeeper
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
@@ -18,6 +17,7 @@ from app.devtools.sandbox.standins.nodes import NodeKeeper, NodeSpec
 from app.devtools.sandbox.standins.quotas import QuotaCounter
 from app.devtools.sandbox.standins.replicasets import ReplicaSetKeeper
 from app.devtools.sandbox.standins.scheduler import Scheduler
+from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource
 from app.kube.store import Store
@@ -34,7 +34,7 @@ class StandIns:
 
     def __init__(
         self,
-        client: DiscoveringClient,
+        client: KubeClient,
         nodes: Sequence[NodeSpec],
         *,
         elsewhere: Callable[[JSON], bool] = lambda _pod: False,
