@@ -10,12 +10,12 @@ import pytest
 from app.kube.own_writes import OwnWrites
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
-from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
+from app.workloads.companions.plan import CompanionOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.findings import Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
 from tests.patience import PATIENCE
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
 
