@@ -11,8 +11,9 @@ from collections.abc import Sequence
 
 from app.kube.resources import NAMESPACES
 from app.wire import JSON
-from app.workloads.companions.plan import CompanionOptions, Evaluation, Planned, blueprint_of, plan
+from app.workloads.companions.plan import CompanionOptions, Planned, blueprint_of, plan
 from app.workloads.documents import project_workload
+from app.workloads.matching.facts import Facts
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, tenant_namespace, workload_name
 from app.workloads.rules.parsing import parse_rule
@@ -99,9 +100,9 @@ def companions(workloads: Sequence[JSON], rules: Sequence[JSON]) -> list[JSON]:
     for obj in workloads:
         known = project_workload(obj)
         matcher.put_workload(known)
-        evaluation = Evaluation(known)
+        facts = Facts(known.document)
         for found in matcher.rules_of(known.key):
-            outcome = plan(blueprints[found.key], evaluation)
+            outcome = plan(blueprints[found.key], known, facts)
             if not isinstance(outcome, Planned):
                 raise TypeError(f"{found.id}: {outcome}")
             pods.append(outcome.manifest)

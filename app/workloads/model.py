@@ -150,6 +150,26 @@ class Workload:
         return self.namespace, self.name
 
 
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """There should be no companion yet; `reason` is one CamelCase word."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """There should be a companion, and an error has to be fixed first; `reason` is one CamelCase word.
+
+    `of_workload`: it comes from what the workload's tenant says of it, and other workloads do not have it.
+    """
+
+    reason: str
+    message: str
+    of_workload: bool = False
+
+
 def by_tenant(key: ObjectKey) -> str:
     """What tenants take turns by in a work queue: the namespace of their objects."""
     return key[0]

@@ -7,7 +7,9 @@ from dataclasses import replace
 import pytest
 
 from app.kube.names import check_dns_subdomain
-from app.workloads.companions.plan import CompanionOptions, Evaluation, Planned, blueprint_of, companion_name, plan
+from app.workloads.companions.marks import companion_name
+from app.workloads.companions.plan import CompanionOptions, Planned, blueprint_of, plan
+from app.workloads.matching.facts import Facts
 from app.workloads.model import Rule, RuleKind, Workload, workload_name
 
 ID = "0a7c0d7f-ba7f-4301-afed-8db108dbee1a"
@@ -31,7 +33,7 @@ def test_names_of_the_walk_through() -> None:
 def test_companions_are_in_the_namespace_of_whose_rule_it_is(kind: RuleKind, namespace: str) -> None:
     template = b'{"apiVersion":"v1","kind":"Pod","spec":{"containers":[{"image":"x","name":"c"}]}}'
     blueprint = blueprint_of(replace(made_rule("r", kind, namespace), template=template), CompanionOptions("universe"))
-    planned = plan(blueprint, Evaluation(made_workload()))
+    planned = plan(blueprint, made_workload(), Facts(b"{}"))
     assert isinstance(planned, Planned)
     assert planned.namespace == planned.manifest["metadata"]["namespace"] == namespace
 

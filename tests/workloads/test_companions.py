@@ -14,16 +14,25 @@ from app.workloads.companions.marks import companion_of, digest_of
 from app.workloads.companions.plan import (
     ANNOTATION_LIMIT,
     CompanionOptions,
-    Evaluation,
     Outcome,
     Planned,
-    Problem,
-    Waiting,
     blueprint_of,
     plan,
 )
 from app.workloads.documents import project_workload
-from app.workloads.model import COMPANION, INJECTED, RULE, RULE_NAME, SPEC_HASH, WORKLOAD, WORKLOAD_ID, RuleKind
+from app.workloads.matching.facts import Facts
+from app.workloads.model import (
+    COMPANION,
+    INJECTED,
+    RULE,
+    RULE_NAME,
+    SPEC_HASH,
+    WORKLOAD,
+    WORKLOAD_ID,
+    Problem,
+    RuleKind,
+    Waiting,
+)
 from app.workloads.rules.parsing import parse_rule
 from tests.workloads.conftest import SYSTEM, T1, rule, workload
 
@@ -41,7 +50,8 @@ def planned(
     obj = given or workload("u1", node="host-a", labels={"foo": "bär"})
     obj["metadata"]["namespace"] = T1
     blueprint = blueprint_of(parse_rule(body, kind=kind), options or CompanionOptions())
-    return plan(blueprint, Evaluation(project_workload(obj)))
+    made = project_workload(obj)
+    return plan(blueprint, made, Facts(made.document))
 
 
 def good(**more: Any) -> Planned:
@@ -158,8 +168,9 @@ def test_planning_changes_nothing_that_is_shared() -> None:
     before = encode_json([blueprint.spec, blueprint.labels, blueprint.annotations])
     given = workload("u1", node="host-a")
     given["metadata"]["namespace"] = T1
+    made = project_workload(given)
     for _ in range(2):
-        outcome = plan(blueprint, Evaluation(project_workload(given)))
+        outcome = plan(blueprint, made, Facts(made.document))
     assert isinstance(outcome, Planned)
     assert encode_json([blueprint.spec, blueprint.labels, blueprint.annotations]) == before
 

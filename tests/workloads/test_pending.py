@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from app.workloads.companions.marks import companion_of
-from app.workloads.companions.plan import Waiting
 from app.workloads.controller.pending import NUMBER, OF_HOST, QUEUED
 from app.workloads.controller.storing import Storing
 from app.workloads.controller.waiters import Waiters
+from app.workloads.model import Waiting
 from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, KIB, SYSTEM, T1, T2, Infra, entries, eventually, pod
 

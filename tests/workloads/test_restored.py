@@ -12,7 +12,7 @@ from app.kube.resources import PODS, Resource
 from app.workloads.companions.plan import CompanionOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.findings import Findings
-from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
+from app.workloads.controller.writing import QuietTime, RuleStatuses, Sources, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from tests.kube.apiserver import running
 from tests.workloads.conftest import T1, CountingClient, Infra, eventually
@@ -109,8 +109,8 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
     for kind in ("rule", "workload"):
         caches = Caches(CompanionOptions("universe"))
         quiet, client = Doubtful(caches), await infra.client()
-        rules = RuleStatuses(client, caches, Findings(), quiet, interval=0.0)
-        workloads = WorkloadStatuses(client, caches, Findings(), quiet, workers=1)
+        rules = RuleStatuses(Sources(client, caches, Findings(), quiet), interval=0.0)
+        workloads = WorkloadStatuses(Sources(client, caches, Findings(), quiet), workers=1)
         caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
         caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
         caches.workloads.replace_all(infra.stored(WORKLOADS))
@@ -163,8 +163,8 @@ async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) ->
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
     caches, client = Caches(CompanionOptions("universe")), await infra.client()
     quiet = QuietTime(lambda _: 0)
-    rules = RuleStatuses(client, caches, Findings(), quiet, interval=0.0)
-    workloads = WorkloadStatuses(client, caches, Findings(), quiet, workers=1)
+    rules = RuleStatuses(Sources(client, caches, Findings(), quiet), interval=0.0)
+    workloads = WorkloadStatuses(Sources(client, caches, Findings(), quiet), workers=1)
     caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
     for store in caches.stores:
         store.mark_synced()

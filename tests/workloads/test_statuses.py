@@ -10,12 +10,12 @@ import pytest
 from app.kube.own_writes import OwnWrites
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
-from app.workloads.companions.plan import CompanionOptions, Problem, Waiting
+from app.workloads.companions.plan import CompanionOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.findings import Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
-from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS
+from app.workloads.controller.writing import QuietTime, RuleStatuses, Sources, WorkloadStatuses
+from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
 from tests.patience import PATIENCE
 from tests.workloads.conftest import SYSTEM, T1, T2, Infra, eventually
 
@@ -265,8 +265,8 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     client = await infra.client()
     caches, findings = Caches(CompanionOptions()), Findings()
     quiet = QuietTime(lambda _: 0)
-    workloads = WorkloadStatuses(client, caches, findings, quiet, workers=1)
-    rules = RuleStatuses(client, caches, findings, quiet, interval=0.0)
+    workloads = WorkloadStatuses(Sources(client, caches, findings, quiet), workers=1)
+    rules = RuleStatuses(Sources(client, caches, findings, quiet), interval=0.0)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
 
     async def show() -> None:
@@ -312,7 +312,7 @@ async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(in
     await infra.rule("r")
     client, caches = await infra.client(), Caches(CompanionOptions())
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
-    rules = RuleStatuses(client, caches, Findings(), QuietTime(lambda _: 0), interval=0.0, observer=None)
+    rules = RuleStatuses(Sources(client, caches, Findings(), QuietTime(lambda _: 0)), interval=0.0)
     caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
 
     async def meddle(verb: str, name: str) -> None:

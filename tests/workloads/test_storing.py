@@ -10,9 +10,8 @@ import pytest
 from app.kube.resources import RESOURCE_QUOTAS
 from app.wire import encode_json
 from app.workloads.companions.marks import companion_of
-from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.controller.storing import ALL, PENDING, Storing
-from app.workloads.model import WORKLOADS
+from app.workloads.model import WORKLOADS, Problem, Waiting
 from tests.patience import PATIENCE
 from tests.workloads.conftest import JSON, KIB, SYSTEM, T1, T2, Infra, entries, eventually, pod, rule
 

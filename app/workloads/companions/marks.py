@@ -1,4 +1,4 @@
-"""Writes and reads the marks of companions: labels, annotations, and the value that the cache keeps.
+"""Writes and reads the marks of companions: names, labels, annotations, and the value that the cache keeps.
 
 A Pod whose marks cannot be read is no companion, whatever its label says: the controller does not change or delete it.
 """
@@ -12,7 +12,7 @@ from sys import intern
 
 import msgspec
 
-from app.kube.names import shorten
+from app.kube.names import DNS_LABEL_LIMIT, shorten
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
@@ -35,6 +35,8 @@ from app.workloads.templates.terms import weight_of
 
 _decode_names = msgspec.json.Decoder(list[str]).decode
 _UNREADABLE = b"?"
+_LEAST_STEM = 10
+"""Characters of the shortest part that `shorten` can make."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,20 @@ def host_of(annotations: Mapping[str, str]) -> str | None:
 def policy_of(host: str | None) -> Policy:
     """The policy by which a companion for this host is made; None stands for any host."""
     return "Any" if host is None else "SameNode"
+
+
+def companion_name(rule: Rule, workload: Workload) -> str:
+    """`<rule>-<workload id>`, or `<rule>-tenant-<tenant>-<workload id>` for an admin's rule; always the same.
+
+    A Pod's name becomes its host name, which ends at 63 characters: longer ones are shortened with a stable hash. The
+    workload's id stays whole where it can, for people search by it.
+    """
+    stem = rule.name if rule.kind == "tenant" else f"{rule.name}-{workload.namespace}"
+    name = f"{stem}-{workload.id}"
+    if len(name) <= DNS_LABEL_LIMIT:
+        return name
+    room = DNS_LABEL_LIMIT - len(workload.id) - 1
+    return f"{shorten(stem, room)}-{workload.id}" if room >= _LEAST_STEM else shorten(name)
 
 
 def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:

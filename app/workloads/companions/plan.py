@@ -10,24 +10,37 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Any
 
-from app.kube.names import DNS_LABEL_LIMIT, check_label_value, shorten
+from app.kube.names import check_label_value
 from app.kube.resources import PODS
 from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.marks import annotations_of, digest_of, host_of, injected_mark, labels_of
-from app.workloads.model import INJECTED, SYSTEM_NAMESPACE, ObjectKey, Rule, Workload, tenant_name
+from app.workloads.companions.marks import (
+    annotations_of,
+    companion_name,
+    digest_of,
+    host_of,
+    injected_mark,
+    labels_of,
+)
+from app.workloads.matching.facts import Facts
+from app.workloads.model import (
+    INJECTED,
+    SYSTEM_NAMESPACE,
+    ObjectKey,
+    Problem,
+    Rule,
+    Waiting,
+    Workload,
+    tenant_name,
+)
 from app.workloads.rules.keys import Key, compile_key
-from app.workloads.rules.values import rendered
 from app.workloads.templates.problems import template_problems
 from app.workloads.templates.terms import weight_of
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
-_LEAST_STEM = 10
-"""Characters of the shortest part that `shorten` can make."""
 _RECIPE = b"berth 1"
 """Part of every hash; another one makes every companion of every cluster anew."""
 
@@ -62,26 +75,6 @@ class Planned:
         return self.namespace, self.name
 
 
-@dataclass(frozen=True, slots=True)
-class Waiting:
-    """There should be no companion yet; `reason` is one CamelCase word."""
-
-    reason: str
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """There should be a companion, and an error has to be fixed first; `reason` is one CamelCase word.
-
-    `of_workload`: it comes from what the workload's tenant says of it, and other workloads do not have it.
-    """
-
-    reason: str
-    message: str
-    of_workload: bool = False
-
-
 Outcome = Planned | Waiting | Problem
 _NO_NODE = Waiting("NoNode", "the workload has no node yet")
 
@@ -103,23 +96,6 @@ class Blueprint:
     spec_hash: str
     injections: tuple[tuple[str, Key], ...]
     problem: Problem | None
-
-
-class Evaluation:
-    """One workload, with its document decoded at most once and each key evaluated at most once."""
-
-    def __init__(self, workload: Workload) -> None:
-        self.workload = workload
-        self._document: Any = None
-        self._texts: dict[str, str | None] = {}
-
-    def text(self, key: Key) -> str | None:
-        """What stands at the key, as an annotation; None for no annotation."""
-        if key.text not in self._texts:
-            if self._document is None:
-                self._document = decode_json(self.workload.document)
-            self._texts[key.text] = rendered(key.evaluate(self._document))
-        return self._texts[key.text]
 
 
 def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
@@ -147,9 +123,9 @@ def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
     )
 
 
-def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
-    """What should exist for a workload that the rule matches."""
-    rule, workload = blueprint.rule, evaluation.workload
+def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
+    """What should exist for a workload that the rule matches; `facts` are those of its document."""
+    rule = blueprint.rule
     spec, spec_hash, host = blueprint.spec, blueprint.spec_hash, None
     if blueprint.problem is not None:
         return blueprint.problem
@@ -166,7 +142,7 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         if problem is not None:
             return problem
         spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
-    injected = {name: text for name, key in blueprint.injections if (text := evaluation.text(key)) is not None}
+    injected = {name: text for name, key in blueprint.injections if (text := facts.text(key.text)) is not None}
     annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
     annotations[INJECTED] = injected_mark(injected)
     if host is not None:
@@ -201,20 +177,6 @@ def plan(blueprint: Blueprint, evaluation: Evaluation) -> Outcome:
         defaults=blueprint.annotations,
         manifest=manifest,
     )
-
-
-def companion_name(rule: Rule, workload: Workload) -> str:
-    """`<rule>-<workload id>`, or `<rule>-tenant-<tenant>-<workload id>` for an admin's rule; always the same.
-
-    A Pod's name becomes its host name, which ends at 63 characters: longer ones are shortened with a stable hash. The
-    workload's id stays whole where it can, for people search by it.
-    """
-    stem = rule.name if rule.kind == "tenant" else f"{rule.name}-{workload.namespace}"
-    name = f"{stem}-{workload.id}"
-    if len(name) <= DNS_LABEL_LIMIT:
-        return name
-    room = DNS_LABEL_LIMIT - len(workload.id) - 1
-    return f"{shorten(stem, room)}-{workload.id}" if room >= _LEAST_STEM else shorten(name)
 
 
 def _size(annotations: Mapping[str, str]) -> int:

@@ -20,13 +20,13 @@ from app.kube.own_writes import OwnWrites
 from app.kube.store import EventType, Store, key_of
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, version_of
-from app.workloads.companions.plan import Blueprint, CompanionOptions, Problem, blueprint_of
+from app.workloads.companions.plan import Blueprint, CompanionOptions, blueprint_of
 from app.workloads.controller.places import DEFAULT_PLACES, Places
 from app.workloads.controller.storing import DEFAULT_BOUNDS, Storing
 from app.workloads.controller.warming import Warming
 from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
-from app.workloads.model import ObjectKey, Policy, Rule, RuleKind, Workload
+from app.workloads.model import ObjectKey, Policy, Problem, Rule, RuleKind, Workload
 from app.workloads.rules.parsing import RuleError, parse_rule
 
 log = structlog.get_logger(__name__)

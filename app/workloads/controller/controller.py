@@ -25,7 +25,7 @@ from app.workloads.controller.places import DEFAULT_PLACES
 from app.workloads.controller.reconciling import Reconciler
 from app.workloads.controller.restarts import Restarts
 from app.workloads.controller.storing import DEFAULT_BOUNDS
-from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
+from app.workloads.controller.writing import QuietTime, RuleStatuses, Sources, WorkloadStatuses
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -99,16 +99,9 @@ class WorkloadsController:
             # From the least pause on, so that the first tries of what is refused are not all that pause apart.
             queue=WorkQueue(base=DENIED_PAUSE, cap=_LONGEST_BACKOFF, turn=by_tenant, each=options.workers),
         )
-        quiet = QuietTime(self._waiting_in)
-        self._workload_statuses = WorkloadStatuses(client, caches, findings, quiet, workers=options.status_workers)
-        self._rule_statuses = RuleStatuses(
-            client,
-            caches,
-            findings,
-            quiet,
-            interval=options.status_interval,
-            events=events,
-        )
+        sources = Sources(client, caches, findings, QuietTime(self._waiting_in))
+        self._workload_statuses = WorkloadStatuses(sources, workers=options.status_workers)
+        self._rule_statuses = RuleStatuses(sources, interval=options.status_interval, events=events)
         caches.listeners = Listeners(
             workload=self._companions.enqueue,
             workload_status=self._workload_statuses.controller.enqueue,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from app.errors import ApiError
-from app.workloads.companions.plan import Problem, Waiting
-from app.workloads.model import ObjectKey
+from app.workloads.model import ObjectKey, Problem, Waiting
 
 Finding = Problem | Waiting
 REPLACING = "Replacing"

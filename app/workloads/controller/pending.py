@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 
-from app.workloads.companions.plan import Waiting
 from app.workloads.controller.waiters import Waiters
-from app.workloads.model import ObjectKey, tenant_name
+from app.workloads.model import ObjectKey, Waiting, tenant_name
 
 QUEUED, NUMBER, OF_HOST = "companions/queued", "companions/pending", "companions/pending-of-host"
 """The names of the bounds in `--tenant-quota`."""

@@ -19,7 +19,7 @@ from app.kube.resources import PODS
 from app.kube.turns import Turns
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, injected_mark, policy_of, size_of
-from app.workloads.companions.plan import Evaluation, Planned, Problem, Waiting, plan
+from app.workloads.companions.plan import Planned, plan
 from app.workloads.controller.caches import Caches
 from app.workloads.controller.findings import (
     DENIED_PAUSE,
@@ -31,7 +31,8 @@ from app.workloads.controller.findings import (
     problem_of,
 )
 from app.workloads.controller.restarts import Restarts
-from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Workload
+from app.workloads.matching.facts import Facts
+from app.workloads.model import INJECTED, RULE_NAME, ObjectKey, Policy, Problem, Waiting, Workload
 
 log = structlog.get_logger(__name__)
 
@@ -124,10 +125,10 @@ class Reconciler:
         return _verdict(run)
 
     async def _plan(self, workload: Workload, run: _Run) -> None:
-        evaluation = Evaluation(workload)
+        facts = Facts(workload.document)
         for number, rule in enumerate(self._caches.matcher.rules_of(workload.key), start=1):
             blueprint = self._caches.blueprint(rule)
-            outcome = plan(blueprint, evaluation)
+            outcome = plan(blueprint, workload, facts)
             if number % _AT_ONCE == 0 or any(key.path is None for _, key in blueprint.injections):
                 # A computed key may take a few milliseconds, and there may be hundreds of rules.
                 await asyncio.sleep(0)

@@ -12,9 +12,8 @@ from app.kube.resources import PODS
 from app.text import MESSAGE, cut
 from app.wire import JSON
 from app.workloads.companions.marks import Companion
-from app.workloads.companions.plan import Problem
 from app.workloads.controller.findings import Finding
-from app.workloads.model import ObjectKey, RuleKind
+from app.workloads.model import ObjectKey, Problem, RuleKind
 
 _MESSAGES = 4096
 """Characters of the messages of all rules in the status of a Workload, of which there may be very many."""

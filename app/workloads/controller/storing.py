@@ -13,9 +13,8 @@ from dataclasses import dataclass
 
 from app.kube.rate import Rate
 from app.workloads.companions.marks import Companion
-from app.workloads.companions.plan import Problem, Waiting
 from app.workloads.controller.pending import DEFAULT_NUMBERS, NUMBER, OF_HOST, QUEUED, Pending
-from app.workloads.model import ObjectKey, tenant_name
+from app.workloads.model import ObjectKey, Problem, Waiting, tenant_name
 
 ALL, PENDING = "companions/bytes", "companions/pending-bytes"
 """The names of the bounds in `--tenant-quota`."""
@@ -155,19 +154,18 @@ class Storing:
 
     def _make(self, key: ObjectKey, making: _Making) -> None:
         self._making[key] = making
-        self._add(making.tenant, making.size, pending=True)
-        self._count(key[0], making, 1)
+        self._count(key, making, 1)
 
     def _drop(self, key: ObjectKey) -> _Making | None:
         making = self._making.pop(key, None)
         if making is not None:
-            self._add(making.tenant, -making.size, pending=True)
-            self._count(key[0], making, -1)
+            self._count(key, making, -1)
         return making
 
-    def _count(self, namespace: str, making: _Making, sign: int) -> None:
-        queued = not making.replacing
-        self.pending.count(namespace, making.tenant, making.host, sign, weight=making.weight, queued=queued)
+    def _count(self, key: ObjectKey, making: _Making, sign: int) -> None:
+        tenant, queued = making.tenant, not making.replacing
+        self._add(tenant, sign * making.size, pending=True)
+        self.pending.count(key[0], tenant, making.host, sign, weight=making.weight, queued=queued)
 
     def _beyond(self, bound: str, tenant: str, size: int) -> str:
         """What is too much with so many bytes more; "" where nothing is."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from app.errors import ApiError
@@ -60,32 +61,31 @@ class QuietTime:
         self._known.add(namespace)
 
 
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What statuses are made from, and written with."""
+
+    client: KubeClient
+    caches: Caches
+    findings: Findings
+    quiet: QuietTime
+
+
 class _Statuses(Generic[T]):
     """What both writers share; `seen` is what the watch shows of a status. A watch that lags causes no second write."""
 
     def __init__(
-        self,
-        name: str,
-        client: KubeClient,
-        caches: Caches,
-        findings: Findings,
-        quiet: QuietTime,
-        *,
-        seen: Callable[[ObjectKey], T | None],
-        workers: int,
-        each: int,
+        self, name: str, sources: Sources, *, seen: Callable[[ObjectKey], T | None], workers: int, each: int
     ) -> None:
-        self._client = client
-        self._caches = caches
-        self._findings = findings
-        self._quiet = quiet
+        self._client, self._caches, self._findings = sources.client, sources.caches, sources.findings
+        self._quiet = sources.quiet
         self._seen = seen
         self._sent = OwnWrites(seen, lifetime=LAG)
-        caches.on_renewed(self._sent.clear)
+        self._caches.on_renewed(self._sent.clear)
         self.controller: Controller[ObjectKey] = Controller(
             name,
             self._reconcile,
-            stores=caches.stores,
+            stores=self._caches.stores,
             workers=workers,
             resync=None,
             queue=WorkQueue(turn=by_tenant, each=each),
@@ -122,22 +122,11 @@ class _Statuses(Generic[T]):
 class WorkloadStatuses(_Statuses[bytes]):
     """Keeps `status.rules` of Workloads."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        caches: Caches,
-        findings: Findings,
-        quiet: QuietTime,
-        *,
-        workers: int,
-    ) -> None:
+    def __init__(self, sources: Sources, *, workers: int) -> None:
         super().__init__(
             "workload-status",
-            client,
-            caches,
-            findings,
-            quiet,
-            seen=lambda key: None if (stored := caches.workloads.get(*key)) is None else stored.status,
+            sources,
+            seen=lambda key: stored.status if (stored := sources.caches.workloads.get(*key)) else None,
             workers=workers,
             each=max(1, workers - 1),
         )
@@ -190,23 +179,11 @@ class RuleStatuses(_Statuses[JSON]):
     Each is written at most once in `interval` seconds, however many workloads the rule matches.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        caches: Caches,
-        findings: Findings,
-        quiet: QuietTime,
-        *,
-        interval: float,
-        events: Events | None = None,
-    ) -> None:
+    def __init__(self, sources: Sources, *, interval: float, events: Events | None = None) -> None:
         super().__init__(
             "rule-status",
-            client,
-            caches,
-            findings,
-            quiet,
-            seen=lambda key: None if (stored := caches.stored_rule(key)) is None else stored.status,
+            sources,
+            seen=lambda key: stored.status if (stored := sources.caches.stored_rule(key)) else None,
             workers=2,
             each=1,
         )
@@ -214,7 +191,7 @@ class RuleStatuses(_Statuses[JSON]):
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
         self._events = ReadyEvents(events)
-        caches.on_renewed(self._renewed)
+        self._caches.on_renewed(self._renewed)
 
     def changed(self, rule: ObjectKey) -> None:
         """The state of a rule may have changed; cheap, however often it is called."""

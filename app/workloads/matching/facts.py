@@ -8,7 +8,7 @@ from typing import Any
 from app.wire import decode_json
 from app.workloads.model import Expression, Term
 from app.workloads.rules.keys import compile_key
-from app.workloads.rules.values import comparable
+from app.workloads.rules.values import comparable, rendered
 
 Found = str | bool | None
 """Under a key: the text to compare, None where there is nothing, False where there is something without a text."""
@@ -19,25 +19,35 @@ _UNREAD = object()
 class Facts:
     """The values of one document under keys; it is read, and each key evaluated once, when first asked for."""
 
-    __slots__ = ("_document", "_found", "source")
+    __slots__ = ("_document", "_found", "_texts", "source")
 
     def __init__(self, document: bytes) -> None:
         self.source = document
         self._document: Any = _UNREAD
         self._found: dict[str, Found] = {}
+        self._texts: dict[str, str | None] = {}
 
     def find(self, key: str) -> Found:
         """Raises ValueError for a key that is none."""
         try:
             return self._found[key]
         except KeyError:
-            if self._document is _UNREAD:
-                self._document = decode_json(self.source)
-            value = compile_key(key).evaluate(self._document)
+            value = self._value(key)
             text = comparable(value)
             found: Found = False if text is None and value is not None else text
             self._found[key] = found
             return found
+
+    def text(self, key: str) -> str | None:
+        """What stands at the key, as an annotation; None for no annotation."""
+        if key not in self._texts:
+            self._texts[key] = rendered(self._value(key))
+        return self._texts[key]
+
+    def _value(self, key: str) -> Any:
+        if self._document is _UNREAD:
+            self._document = decode_json(self.source)
+        return compile_key(key).evaluate(self._document)
 
     def shrink(self) -> None:
         """Keep what was found, without the decoded document."""
