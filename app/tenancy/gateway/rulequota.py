@@ -10,21 +10,18 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from app.kube.store import EventType, Store
+from app.kube.store import EventType, Key, Store
 from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.rule_check import Keys
 from app.tenancy.gateway.views import View
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
-from app.wire import JSON
-from app.workloads.model import ObjectKey
-from app.workloads.rules.problems import computed_keys, match_keys
+from app.tenancy.proto import rule_pb as pb
+from app.workloads.rules.problems import computed_keys
 
 MAX_RULES = 256
 MAX_COMPUTED = 16
 """Different keys in the terms of all rules together."""
 _LAG = 30.0
 """Seconds for which the watch may not have shown yet what was written."""
-
-Keys = frozenset[str]
 
 
 def refuse_beyond(name: str, keys: Keys, rules: Mapping[str, Keys]) -> None:
@@ -42,11 +39,6 @@ def refuse_beyond(name: str, keys: Keys, rules: Mapping[str, Keys]) -> None:
             f"{MAX_COMPUTED} in all rules together"
         )
         raise Refused(Code.FAILED_PRECONDITION, text)
-
-
-def keys_of(spec: JSON) -> Keys:
-    """The keys of a stored rule that count."""
-    return computed_keys(match_keys(spec))
 
 
 class RuleQuota:
@@ -109,7 +101,7 @@ class RuleQuota:
                 found[name] = keys
         return found
 
-    def _changed(self, _: EventType, key: ObjectKey, _old: View | None, new: View | None) -> None:
+    def _changed(self, _: EventType, key: Key, _old: View | None, new: View | None) -> None:
         namespace, name = key
         self._written.get(namespace, {}).pop(name, None)
         shown = self._shown.setdefault(namespace, {})

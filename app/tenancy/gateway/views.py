@@ -14,7 +14,7 @@ from app.kube.names import domain_above
 from app.tenancy.gateway.cluster import cluster_of
 from app.tenancy.messages import canonical, rule_message
 from app.tenancy.model import Tenant
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
+from app.tenancy.proto import resource_pb
 from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.companions.marks import is_bound, size_of
@@ -22,6 +22,9 @@ from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_N
 from app.workloads.templates.terms import weight_of
 
 log = structlog.get_logger(__name__)
+
+BY_NAMESPACE = "namespace"
+"""The index of the caches by namespace."""
 
 
 @dataclass(frozen=True, slots=True)

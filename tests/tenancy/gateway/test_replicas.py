@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest_asyncio
 
-from app.tenancy.gateway.streamids import STREAM, StreamIds, stream_of
+from app.tenancy.gateway.stored_workloads import STREAM, StreamIds, stream_of
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import Sender, spec, workload
