@@ -7,6 +7,7 @@ leaves the Pods' part at work.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from app.kube.client import KubeClient
 from app.kube.controller import ControllerObserver
@@ -22,6 +23,7 @@ from app.tenancy.agent.options import AgentObserver, AgentOptions
 from app.tenancy.agent.pods import PodView, project_pod
 from app.tenancy.agent.resource_sync import ResourceSync
 from app.tenancy.agent.rules import RuleSync
+from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.agent.watches import PodWatch, RuleWatch
@@ -49,12 +51,7 @@ class Agent:
         events: Events | None = None,
         calls: CallSpans | None = None,
     ) -> None:
-        self._client = client
-        self._options = options
-        self._observer = observer
-        self._watch_observer = watch_observer
-        self._controller_observer = controller_observer
-        self._events, self._calls = events, calls
+        self._arguments = client, options, observer, watch_observer, controller_observer, events, calls
         self._running: _Running | None = None
 
     def waiting(self) -> list[str]:
@@ -63,15 +60,7 @@ class Agent:
 
     async def run(self) -> None:
         """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
-        self._running = _Running(
-            self._client,
-            self._options,
-            self._observer,
-            self._watch_observer,
-            self._controller_observer,
-            self._events,
-            self._calls,
-        )
+        self._running = _Running(*self._arguments)
         try:
             await self._running.run()
         finally:
@@ -116,31 +105,17 @@ class _Running:
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options, observer=observer)
         self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
-        self._rules = RuleSync(
-            client,
-            rules,
-            self._rule_watch.remote,
-            connection=connection,
-            options=options,
-            observer=controlling,
-            events=events,
-        )
+        context = Context(client, connection, options, controlling, events)
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
-        self._mirrors = MirrorSync(client, uvs[UVS_PODS.plural], remote, options=options, observer=controlling)
-        self._resources = [
-            ResourceSync(
-                client,
-                target,
-                uvs[target.resource.plural],
-                remote,
-                connection=connection,
-                options=options,
-                is_mirror=self._mirrors.is_mirror,
-                observer=controlling,
-                events=events,
-            )
-            for target in TARGETS
+        mirrors = MirrorSync(context, uvs[UVS_PODS.plural], remote)
+        self._syncers: list[Syncer[Any]] = [
+            RuleSync(context, rules, self._rule_watch.remote),
+            mirrors,
+            *(
+                ResourceSync(context, target, uvs[target.resource.plural], remote, is_mirror=mirrors.is_mirror)
+                for target in TARGETS
+            ),
         ]
 
     def waiting(self) -> list[str]:
@@ -159,7 +134,5 @@ class _Running:
             tasks.create_task(connection.keep("workloads", self._sender.session))
             tasks.create_task(connection.keep("rules", self._rule_watch.session))
             tasks.create_task(connection.keep("resources", self._pod_watch.session))
-            tasks.create_task(self._rules.run())
-            tasks.create_task(self._mirrors.run())
-            for resources in self._resources:
-                tasks.create_task(resources.run())
+            for syncer in self._syncers:
+                tasks.create_task(syncer.run())

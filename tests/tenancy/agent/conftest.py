@@ -39,7 +39,7 @@ class Seen:
 
     def workload(self, name: str) -> pb.Workload:
         """The Pod of namespace `default` as the agent would send it now."""
-        return pb.Workload.FromString(self._caches["Pod"].get("default", name).message)
+        return pb.WorkloadStreamRequest.FromString(self._caches["Pod"].get("default", name).message).update
 
     def began(self, kind: str, cache: Store[Any]) -> None:
         self._caches[kind] = cache
