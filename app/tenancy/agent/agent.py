@@ -33,7 +33,7 @@ from app.workloads.model import UVS_PODS, WORKLOAD_RULES
 
 
 class Agent:
-    """`run()` works until cancelled and may be called again; `waiting()` says what readiness waits for.
+    """`run()` works until cancelled, once; `waiting()` says what readiness waits for.
 
     `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
     ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`. `events` is
@@ -51,36 +51,8 @@ class Agent:
         events: Events | None = None,
         calls: CallSpans | None = None,
     ) -> None:
-        self._arguments = client, options, observer, watch_observer, controller_observer, events, calls
-        self._running: _Running | None = None
-
-    def waiting(self) -> list[str]:
-        """One line for each thing that is missing; empty when the agent works as it should."""
-        return ["agent: not running"] if self._running is None else self._running.waiting()
-
-    async def run(self) -> None:
-        """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
-        self._running = _Running(*self._arguments)
-        try:
-            await self._running.run()
-        finally:
-            self._running = None
-
-
-class _Running:
-    """One run of the agent."""
-
-    def __init__(
-        self,
-        client: KubeClient,
-        options: AgentOptions,
-        observer: AgentObserver,
-        watching: WatchObserver | None,
-        controlling: ControllerObserver | None,
-        events: Events | None,
-        calls: CallSpans | None,
-    ) -> None:
         namespace = options.namespace
+        self._runs = False
         self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
         self._connection = connection = Connection(options, observer, cluster=self._cluster, calls=calls)
         self._namespaces = Namespaces(options)
@@ -88,24 +60,26 @@ class _Running:
         rules: Store[ObjectView] = Store(project_object)
         uvs: dict[str, Store[ObjectView]] = {target.resource.plural: Store(project_object) for target in TARGETS}
         self._reflectors = [
-            Reflector(client, PODS, pods, observer=watching),
+            Reflector(client, PODS, pods, observer=watch_observer),
             Reflector(
                 client,
                 CONFIG_MAPS,
                 self._namespaces.store,
                 namespace=options.config_map_namespace,
                 field_selector=f"metadata.name={options.config_map}",
-                observer=watching,
+                observer=watch_observer,
             ),
-            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace, observer=watching),
+            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace, observer=watch_observer),
             *(
-                Reflector(client, target.resource, uvs[target.resource.plural], namespace=namespace, observer=watching)
+                Reflector(
+                    client, target.resource, uvs[target.resource.plural], namespace=namespace, observer=watch_observer
+                )
                 for target in TARGETS
             ),
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options, observer=observer)
         self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
-        context = Context(client, connection, options, controlling, events)
+        context = Context(client, connection, options, controller_observer, events)
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
         mirrors = MirrorSync(context, uvs[UVS_PODS.plural], remote)
@@ -119,13 +93,17 @@ class _Running:
         ]
 
     def waiting(self) -> list[str]:
+        """One line for each thing that is missing; empty when the agent works as it should."""
+        if not self._runs:
+            return ["agent: not running"]
         problems = [reflector.problem for reflector in self._reflectors if reflector.problem]
         if self._namespaces.problem:
             problems.append(f"namespaces of workloads: {self._namespaces.problem}")
         return problems + self._connection.waiting()
 
     async def run(self) -> None:
-        connection = self._connection
+        """Runs until cancelled."""
+        connection, self._runs = self._connection, True
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())

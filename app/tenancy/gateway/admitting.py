@@ -54,7 +54,7 @@ def label_of_call() -> str:
 class Slots:
     """Counts what each name holds; never more than `limit`."""
 
-    def __init__(self, limit: int, changed: Callable[[str, int], None]) -> None:
+    def __init__(self, limit: int, changed: Callable[[str, int], None] = lambda _name, _count: None) -> None:
         self._limit = limit
         self._changed = changed
         self._held: dict[str, int] = {}
@@ -91,8 +91,8 @@ class Admission:
         self._clusters = Clusters(backend.client)
         self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._refusals: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
-        self._held = Slots(_MOST_HELD, lambda _name, _count: None)
-        self._calls = Slots(limits.calls_per_tenant, lambda _name, _count: None)
+        self._held = Slots(_MOST_HELD)
+        self._calls = Slots(limits.calls_per_tenant)
 
     def decide(self, evidence: Evidence) -> Caller | Refusal:
         """Who calls, as far as the caches know."""
