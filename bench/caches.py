@@ -16,7 +16,7 @@ from app.placement.model import TENANT_LABEL
 from app.placement.namespaces import tenant_of
 from app.tenancy.agent.pods import project_pod
 from app.tenancy.agent.views import project_object
-from app.tenancy.gateway.ledger import project_known
+from app.tenancy.gateway.stored_workloads import project_known
 from app.tenancy.gateway.views import view_pod
 from app.wire import JSON, decode_json, encode_json
 from bench import companions_objects as objects

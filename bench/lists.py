@@ -16,7 +16,7 @@ from app.kube.resources import PODS, Resource
 from app.kube.store import Store
 from app.placement.model import PlacementOptions
 from app.tenancy.agent.pods import project_pod
-from app.tenancy.gateway.ledger import project_known
+from app.tenancy.gateway.stored_workloads import project_known
 from app.tenancy.gateway.views import view_pod
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.companions.plan import CompanionOptions

@@ -13,9 +13,7 @@ import msgspec
 from google.protobuf import struct_pb2
 
 from app.errors import Terminal
-from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
-from app.tenancy.proto.universe.workload.v1 import workload_pb2 as workload_pb
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
+from app.tenancy.proto import admin_pb, rule_pb, workload_pb
 from app.wire import JSON, decode_json
 from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, RULE_GENERATION, RULE_OWNER
 

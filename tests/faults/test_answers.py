@@ -12,6 +12,7 @@ from app.tenancy.agent.faults import GatewayRefused
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.remote import Remote
 from app.tenancy.agent.resource_sync import ResourceSync
+from app.tenancy.agent.syncing import Context
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
@@ -56,15 +57,12 @@ async def test_a_refusal_because_of_a_pod_that_has_gone_meanwhile(agent_options:
     store: Store[ObjectView] = Store(project_object)
     remote: Remote[pb.PodSummary] = Remote()
     gateway = SlowGateway()
-    sync = ResourceSync(
+    context = Context(
         NoCluster(),  # type: ignore[arg-type]  # the part of a client that is used
-        TARGETS[0],
-        store,
-        remote,
-        connection=gateway,  # type: ignore[arg-type]  # as above
-        options=agent_options,
-        is_mirror=lambda _: False,
+        gateway,  # type: ignore[arg-type]  # as above
+        agent_options,
     )
+    sync = ResourceSync(context, TARGETS[0], store, remote, is_mirror=lambda _: False)
     store.mark_synced()
     remote.begin()
     remote.complete()

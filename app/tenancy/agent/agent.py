@@ -7,6 +7,7 @@ leaves the Pods' part at work.
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from app.kube.client import KubeClient
 from app.kube.events import Events
@@ -21,6 +22,7 @@ from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.pods import PodView, project_pod
 from app.tenancy.agent.resource_sync import ResourceSync
 from app.tenancy.agent.rules import RuleSync
+from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.agent.watches import PodWatch, RuleWatch
@@ -30,7 +32,7 @@ from app.workloads.model import UVS_PODS, WORKLOAD_RULES
 
 
 class Agent:
-    """`run()` works until cancelled and may be called again; `waiting()` says what readiness waits for.
+    """`run()` works until cancelled, once; `waiting()` says what readiness waits for.
 
     `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
     ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`. `events` is
@@ -45,35 +47,8 @@ class Agent:
         events: Events | None = None,
         calls: CallSpans | None = None,
     ) -> None:
-        self._client = client
-        self._options = options
-        self._events, self._calls = events, calls
-        self._running: _Running | None = None
-
-    def waiting(self) -> list[str]:
-        """One line for each thing that is missing; empty when the agent works as it should."""
-        return ["agent: not running"] if self._running is None else self._running.waiting()
-
-    async def run(self) -> None:
-        """Runs until cancelled. Every run starts from nothing: no cache is older than it."""
-        self._running = _Running(self._client, self._options, self._events, self._calls)
-        try:
-            await self._running.run()
-        finally:
-            self._running = None
-
-
-class _Running:
-    """One run of the agent."""
-
-    def __init__(
-        self,
-        client: KubeClient,
-        options: AgentOptions,
-        events: Events | None,
-        calls: CallSpans | None,
-    ) -> None:
         namespace = options.namespace
+        self._runs = False
         self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
         self._connection = connection = Connection(options, cluster=self._cluster, calls=calls)
         self._namespaces = Namespaces(options)
@@ -97,39 +72,31 @@ class _Running:
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options)
         self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
-        self._rules = RuleSync(
-            client,
-            rules,
-            self._rule_watch.remote,
-            connection=connection,
-            options=options,
-            events=events,
-        )
+        context = Context(client, connection, options, events)
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
-        self._mirrors = MirrorSync(client, uvs[UVS_PODS.plural], remote, options=options)
-        self._resources = [
-            ResourceSync(
-                client,
-                target,
-                uvs[target.resource.plural],
-                remote,
-                connection=connection,
-                options=options,
-                is_mirror=self._mirrors.is_mirror,
-                events=events,
-            )
-            for target in TARGETS
+        mirrors = MirrorSync(context, uvs[UVS_PODS.plural], remote)
+        self._syncers: list[Syncer[Any]] = [
+            RuleSync(context, rules, self._rule_watch.remote),
+            mirrors,
+            *(
+                ResourceSync(context, target, uvs[target.resource.plural], remote, is_mirror=mirrors.is_mirror)
+                for target in TARGETS
+            ),
         ]
 
     def waiting(self) -> list[str]:
+        """One line for each thing that is missing; empty when the agent works as it should."""
+        if not self._runs:
+            return ["agent: not running"]
         problems = [reflector.problem for reflector in self._reflectors if reflector.problem]
         if self._namespaces.problem:
             problems.append(f"namespaces of workloads: {self._namespaces.problem}")
         return problems + self._connection.waiting()
 
     async def run(self) -> None:
-        connection = self._connection
+        """Runs until cancelled."""
+        connection, self._runs = self._connection, True
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())
@@ -138,7 +105,5 @@ class _Running:
             tasks.create_task(connection.keep("workloads", self._sender.session))
             tasks.create_task(connection.keep("rules", self._rule_watch.session))
             tasks.create_task(connection.keep("resources", self._pod_watch.session))
-            tasks.create_task(self._rules.run())
-            tasks.create_task(self._mirrors.run())
-            for resources in self._resources:
-                tasks.create_task(resources.run())
+            for syncer in self._syncers:
+                tasks.create_task(syncer.run())

@@ -6,55 +6,33 @@ is never touched. Nothing is removed before the gateway has told of every compan
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable
+from dataclasses import replace
 
 import structlog
 
 from app.errors import ApiError, Transient
-from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
-from app.kube.queue import WorkQueue
+from app.kube.controller import Done, Result
 from app.kube.store import EventType, Key, Store
-from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.remote import Remote
-from app.tenancy.agent.statuses import Report, StatusWriter
+from app.tenancy.agent.resource_sync import pod_summary
+from app.tenancy.agent.statuses import Report
+from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.views import ObjectView
-from app.tenancy.messages import canonical
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
+from app.tenancy.proto import resource_pb as pb
 from app.wire import JSON, decode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 
 log = structlog.get_logger(__name__)
 
 
-class MirrorSync:
-    """`store` holds the UVSPods, `pods` the tenant's Pods in the infra cluster."""
+class MirrorSync(Syncer[pb.PodSummary]):
+    """`store` holds the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        store: Store[ObjectView],
-        pods: Remote[pb.PodSummary],
-        *,
-        options: AgentOptions,
-    ) -> None:
-        self._client = client
-        self._store = store
-        self._pods = pods
-        self._namespace = options.namespace
-        self._writer = StatusWriter(client, UVS_PODS, namespace=options.namespace)
+    def __init__(self, context: Context, store: Store[ObjectView], pods: Remote[pb.PodSummary]) -> None:
+        # A mirror is not the user's object: no Event is made of its status.
+        super().__init__("mirrors", replace(context, events=None), UVS_PODS, store, pods)
         self._marked: set[str] = set()
         self._shadowed: dict[str, str] = {}
-        self._controller: Controller[str] = Controller(
-            "agent-mirrors",
-            self._reconcile,
-            stores=(store,),
-            keys=self._names,
-            workers=options.workers,
-            resync=options.resync,
-            queue=WorkQueue(base=options.backoff_base, cap=options.backoff_cap),
-        )
         store.subscribe(self._changed)
         pods.subscribe(self._controller.enqueue)
 
@@ -62,35 +40,16 @@ class MirrorSync:
         """Whether the agent made the Pod: it has the agent's mark, or had it until the mark was removed."""
         return view.mirror or view.uid in self._marked
 
-    async def run(self) -> None:
-        """Runs until cancelled."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._controller.run())
-            tasks.create_task(self._follow_rounds())
-
-    async def _follow_rounds(self) -> None:
-        rounds = self._pods.rounds
-        while True:
-            await self._pods.next_round(rounds)
-            rounds = self._pods.rounds
-            for name in self._names():
-                self._controller.enqueue(name)
-
-    def _names(self) -> Iterable[str]:
-        here = {name for _, name in self._store.keys()}  # noqa: SIM118  a Store is no mapping
-        return sorted(here | self._pods.items.keys())
-
-    def _changed(self, _event: EventType, key: Key, old: ObjectView | None, new: ObjectView | None) -> None:
+    def _changed(self, _event: EventType, _key: Key, old: ObjectView | None, new: ObjectView | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._marked.discard(old.uid)
         if new is not None and new.mirror:
             self._marked.add(new.uid)
-        self._controller.enqueue(key[1])
 
     async def _reconcile(self, name: str) -> Result:
-        if not self._pods.synced:
+        if not self._remote.synced:
             return Done()  # everything is looked at again once the gateway has told everything
-        view, pod = self._store.get(self._namespace, name), self._pods.items.get(name)
+        view, pod = self._store.get(self._namespace, name), self._remote.items.get(name)
         companion = pod if pod is not None and pod.origin == pb.ORIGIN_RULE else None
         if companion is None:
             self._shadowed.pop(name, None)
@@ -103,7 +62,7 @@ class MirrorSync:
         elif not _as_made(view, companion):
             await self._restore(view, companion)
         else:
-            await self._writer.report(view, Report("success", "Mirrored", extra=_summary(companion)))
+            await self._writer.report(view, Report("success", "Mirrored", extra=pod_summary(companion)))
         return Done()
 
     async def _create(self, companion: pb.PodSummary) -> None:
@@ -148,10 +107,5 @@ class MirrorSync:
 
 
 def _as_made(view: ObjectView, companion: pb.PodSummary) -> bool:
-    wanted = canonical({"object": decode_json(companion.manifest)})
+    wanted = b'{"object":%b}' % companion.manifest
     return view.mirror and view.rule == companion.rule and view.spec == wanted
-
-
-def _summary(companion: pb.PodSummary) -> dict[str, str]:
-    pairs = (("phase", companion.phase), ("nodeName", companion.node_name))
-    return {key: value for key, value in pairs if value}

@@ -1,6 +1,6 @@
-"""A tenant's Pod as the Workload that the gateway is told: the projection of the Pod cache.
+"""A tenant's Pod as the message that the gateway is sent of it: the projection of the Pod cache.
 
-Pure. What is kept of a Pod is its UID and the encoded message, so that a cluster's worth of them stays small.
+Pure. What is kept of a Pod is its UID and the encoded message, as it is sent: a cluster's worth of them stays small.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.tenancy.messages import workload_message
+from app.tenancy.proto import workload_pb
 from app.wire import JSON
 
 _FINISHED = ("Succeeded", "Failed")
@@ -16,7 +17,7 @@ _FINISHED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class PodView:
-    """`id` is the UID of the Pod, `message` its Workload in the canonical encoding."""
+    """`id` is the UID of the Pod, `message` the encoded request that updates its Workload."""
 
     id: str
     message: bytes
@@ -44,8 +45,8 @@ def project_pod(obj: JSON, *, keep_finished: bool) -> PodView | None:
             "extra": {"labels": metadata.get("labels"), "annotations": metadata.get("annotations")},
         },
     }
-    workload = workload_message(spec)
-    return PodView(uid, workload.SerializeToString(deterministic=True))
+    request = workload_pb.WorkloadStreamRequest(update=workload_message(spec))
+    return PodView(uid, request.SerializeToString(deterministic=True))
 
 
 def _ready(conditions: Any) -> bool:

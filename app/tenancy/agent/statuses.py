@@ -10,7 +10,6 @@ from typing import Any, Literal
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.events import Events, Regarding
 from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
@@ -140,31 +139,3 @@ class Patience:
     def settle(self, key: str) -> None:
         """`key` has its answer."""
         self._since.pop(key, None)
-
-
-async def unreached(
-    view: ObjectView | None,
-    *,
-    problem: str,
-    refusal: str,
-    patience: Patience,
-    writer: StatusWriter,
-    changes: bool = False,
-) -> Result:
-    """What to do with an object while the gateway is out of reach: nothing for a while, then report it.
-
-    An error about the present spec stays, and so does a success, unless it `changes` without a change of the spec: then
-    it is not known any more. With a `refusal` of all calls the status is an error at once. Raises ApiError.
-    """
-    if view is None:
-        return Done()
-    if refusal:
-        await writer.report(view, Report("error", "FailedPrecondition", refusal))
-        return Done()
-    if view.observed and not (changes and view.result == "success"):
-        return Done()
-    left = patience.left(view.name)
-    if left > 0:
-        return RequeueAfter(left)
-    await writer.report(view, Report("" if view.observed else "error", "GatewayUnavailable", problem))
-    return Done()

@@ -10,7 +10,7 @@ from app.kube.resources import Resource
 from app.tenancy.agent.faults import GatewayUnavailable
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
+from app.tenancy.proto import resource_pb as pb
 from app.wire import decode_json, load_yaml
 from app.workloads.model import UVS_CONFIG_MAPS, UVS_DAEMON_SETS, UVS_PODS, UVS_SECRETS
 

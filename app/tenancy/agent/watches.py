@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from app.tenancy.agent.connection import Link
 from app.tenancy.agent.remote import Remote
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
-from app.tenancy.proto.universe.resource.v1.universe_resource_pb2_grpc import UniverseResourceServiceStub
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
-from app.tenancy.proto.universe.workload.v1.workload_rule_pb2_grpc import WorkloadRuleServiceStub
+from app.tenancy.messages import canonical
+from app.tenancy.proto import resource_grpc, resource_pb, rule_grpc, rule_pb
+from app.wire import decode_json
 
 T = TypeVar("T")
 
@@ -29,8 +31,8 @@ class _Watch(ABC, Generic[T]):
         """The stream of answers."""
 
     @abstractmethod
-    def name(self, item: T) -> str:
-        """What `deleted` will call the item."""
+    def put(self, item: T) -> None:
+        """Keep the item under the name that `deleted` will call it."""
 
     async def session(self, link: Link) -> None:
         call = self.call(link)
@@ -39,8 +41,7 @@ class _Watch(ABC, Generic[T]):
             async for answer in call:
                 match answer.WhichOneof("event"):
                     case self.event:
-                        item: T = getattr(answer, self.event)
-                        self.remote.put(self.name(item), item)
+                        self.put(getattr(answer, self.event))
                     case "deleted":
                         self.remote.drop(answer.deleted)
                     case "synced":
@@ -57,10 +58,12 @@ class RuleWatch(_Watch[rule_pb.WorkloadRule]):
     event = "rule"
 
     def call(self, link: Link) -> Any:
-        return WorkloadRuleServiceStub(link.channel).Watch(rule_pb.WatchWorkloadRulesRequest(), metadata=link.metadata)
+        return rule_grpc.WorkloadRuleServiceStub(link.channel).Watch(
+            rule_pb.WatchWorkloadRulesRequest(), metadata=link.metadata
+        )
 
-    def name(self, item: rule_pb.WorkloadRule) -> str:
-        return item.id
+    def put(self, item: rule_pb.WorkloadRule) -> None:
+        self.remote.put(item.id, item)
 
 
 class PodWatch(_Watch[resource_pb.PodSummary]):
@@ -69,7 +72,13 @@ class PodWatch(_Watch[resource_pb.PodSummary]):
     event = "pod"
 
     def call(self, link: Link) -> Any:
-        return UniverseResourceServiceStub(link.channel).Watch(resource_pb.WatchRequest(), metadata=link.metadata)
+        return resource_grpc.UniverseResourceServiceStub(link.channel).Watch(
+            resource_pb.WatchRequest(), metadata=link.metadata
+        )
 
-    def name(self, item: resource_pb.PodSummary) -> str:
-        return item.name
+    def put(self, item: resource_pb.PodSummary) -> None:
+        # In canonical form, once: a mirror is compared with it each time that it is looked at.
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+            if item.manifest:
+                item.manifest = canonical(decode_json(item.manifest))
+        self.remote.put(item.name, item)

@@ -18,13 +18,14 @@ from app.tenancy.agent.connection import Link
 from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.options import AgentOptions
 from app.tenancy.agent.pods import PodView
-from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
-from app.tenancy.proto.universe.workload.v1.workload_pb2_grpc import WorkloadServiceStub
+from app.tenancy.proto import workload_pb as pb
 
 log = structlog.get_logger(__name__)
 
 _PENDING_FLOOR = 10_000
-_ANSWER_SECONDS, _HEELS_SECONDS = 2.0, 0.05
+_ANSWER_SECONDS, _STATUS_SECONDS = 2.0, 0.05
+_METHOD = f"/{pb.DESCRIPTOR.services_by_name['WorkloadService'].full_name}/WorkloadStream"
+_SYNCED = pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()).SerializeToString()
 
 
 class Pending:
@@ -88,7 +89,9 @@ class WorkloadSender:
     async def session(self, link: Link) -> None:
         await self._pods.wait_synced()
         await self._namespaces.wait_known()
-        call = WorkloadServiceStub(link.channel).WorkloadStream(metadata=link.metadata)
+        # Without a serializer, unlike a stub's: the cache of Pods holds the requests as they are sent.
+        stream: Any = link.channel.stream_unary(_METHOD, response_deserializer=pb.WorkloadStreamResponse.FromString)
+        call = stream(metadata=link.metadata)
         ended = asyncio.ensure_future(call.code())
         self._open, self._told = True, set()
         try:
@@ -124,14 +127,14 @@ class WorkloadSender:
                 await self._send_one(call, view.id, key)
         for gone in self._too_large.keys() - known:
             del self._too_large[gone]
-        # The mark speaks of what was never sent on this stream; what was, and is no more, has to be named.
+        # `synced` covers only ids that were never sent on this stream; the others are deleted one by one.
         for gone in sorted(self._told - known):
             await self._delete(call, gone)
         # What changed meanwhile goes before the mark, lest it be taken for gone; once, for changes may never cease.
         for _ in range(len(self._pending)):
             if (waiting := self._pending.take()) is not None:
                 await self._send_one(call, *waiting)
-        await _write(call, pb.WorkloadStreamRequest(synced=pb.WorkloadSynced()))
+        await _write(call, _SYNCED)
         metrics.SENT.labels("synced").inc()
         log.debug("workloads sent", count=len(known))
 
@@ -162,12 +165,13 @@ class WorkloadSender:
                 log.warning("Pod skipped: too large to be told", namespace=key[0], name=key[1], bytes=len(view.message))
                 metrics.SKIPPED.labels("too_large").inc()
         else:
-            await _write(call, pb.WorkloadStreamRequest(update=pb.Workload.FromString(view.message)))
+            await _write(call, view.message)
             self._told.add(workload_id)
             metrics.SENT.labels("update").inc()
 
     async def _delete(self, call: Any, workload_id: str) -> None:
-        await _write(call, pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id)))
+        request = pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id))
+        await _write(call, request.SerializeToString())
         self._told.discard(workload_id)
         metrics.SENT.labels("delete").inc()
 
@@ -180,14 +184,14 @@ async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:
     taken = asyncio.ensure_future(call.initial_metadata())
     try:
         await asyncio.wait({taken, ended}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        # A refusal has headers too; its status follows at their heels.
-        await asyncio.wait({ended}, timeout=_HEELS_SECONDS)
+        # A refusal has headers too; its status arrives just after.
+        await asyncio.wait({ended}, timeout=_STATUS_SECONDS)
     finally:
         taken.cancel()
         await asyncio.gather(taken, return_exceptions=True)
 
 
-async def _write(call: Any, request: pb.WorkloadStreamRequest) -> None:
+async def _write(call: Any, request: bytes) -> None:
     try:
         await call.write(request)
     except asyncio.InvalidStateError:

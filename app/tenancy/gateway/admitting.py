@@ -7,18 +7,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 
 from app.kube.rate import Rate
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
-from app.tenancy.gateway.identity import Audience, Caller, Refusal
-from app.tenancy.gateway.limits import Slots
-from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
 from app.tenancy.model import Tenant
 
 _HOLD = 0.5
@@ -40,10 +39,6 @@ class Evidence:
     clusters: tuple[str, ...] = ()
 
 
-Decide = Callable[[Evidence], Caller | Refusal]
-Claim = Callable[[Tenant, tuple[str, ...]], Awaitable[Refusal | None]]
-
-
 def tenant_of_call() -> Tenant:
     """The tenant whose call is being served; only for services that are for tenants."""
     tenant = _caller.get().tenant
@@ -56,32 +51,63 @@ def label_of_call() -> str:
     return _caller.get().label
 
 
+class Slots:
+    """Counts what each name holds; never more than `limit`."""
+
+    def __init__(self, limit: int, changed: Callable[[str, int], None] = lambda _name, _count: None) -> None:
+        self._limit = limit
+        self._changed = changed
+        self._held: dict[str, int] = {}
+
+    @contextlib.contextmanager
+    def hold(self, name: str) -> Iterator[bool]:
+        """One slot for as long as the block runs; False, and none is held, where all are taken."""
+        count = self._held.get(name, 0)
+        if count >= self._limit:
+            yield False
+            return
+        self._set(name, count + 1)
+        try:
+            yield True
+        finally:
+            self._set(name, self._held[name] - 1)
+
+    def _set(self, name: str, count: int) -> None:
+        if count:
+            self._held[name] = count
+        else:
+            del self._held[name]
+        self._changed(name, count)
+
+
 class Admission:
-    """`decide` tells callers from each other by the caches.
+    """Tells callers from each other by the caches; `admin_ca` are the authorities of the cloud admin, None for any."""
 
-    `claim` has the last word on a tenant's call, where more than the caches is needed for it. `waiting` says what is
-    missing before callers can be told from each other.
-    """
-
-    def __init__(
-        self,
-        decide: Decide,
-        *,
-        claim: Claim,
-        waiting: Callable[[], list[str]],
-        limits: Limits,
-        observer: GatewayMetrics,
-        lines: SparingLog,
-    ) -> None:
-        self.decide = decide
-        self._claim = claim
-        self._waiting = waiting
-        self._observer = observer
-        self._lines = lines
+    def __init__(self, backend: Backend, *, admin_ca: Callable[[], bytes | None]) -> None:
+        limits = backend.limits
+        self._sources, self._options = backend.sources, backend.options
+        self._observer, self._lines = backend.observer, backend.lines
+        self._admin_ca = admin_ca
+        self._clusters = Clusters(backend.client)
         self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._refusals: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
-        self._held = Slots(_MOST_HELD, lambda _name, _count: None)
-        self._calls = Slots(limits.calls_per_tenant, lambda _name, _count: None)
+        self._held = Slots(_MOST_HELD)
+        self._calls = Slots(limits.calls_per_tenant)
+
+    def decide(self, evidence: Evidence) -> Caller | Refusal:
+        """Who calls, as far as the caches know."""
+        found = identify(
+            evidence.pem,
+            audience=evidence.audience,
+            tenant_ids=evidence.tenant_ids,
+            tenants_named=self._sources.tenants_named,
+            admin_names=[name.lower() for name in self._options.admin_names],
+            now=datetime.now(UTC),
+            admin_ca=self._admin_ca(),
+        )
+        if isinstance(found, Refusal) or found.tenant is None:
+            return found
+        return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
 
     @contextlib.asynccontextmanager
     async def call(self, evidence: Evidence, *, service: str, connection: Connection) -> AsyncIterator[str]:
@@ -93,7 +119,7 @@ class Admission:
                 self._observer.throttled(holder, "calls")
                 await self._wait(holder)
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
-            if caller.tenant is not None and (refusal := await self._claim(caller.tenant, evidence.clusters)):
+            if caller.tenant is not None and (refusal := await self._clusters.claim(caller.tenant, evidence.clusters)):
                 raise self.refuse(refusal, service=service, peer=connection.address)
             yield holder
 
@@ -112,7 +138,7 @@ class Admission:
 
     async def _recognized(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
         """Who calls, and not too often."""
-        if evidence.audience != "anyone" and (missing := self._waiting()):
+        if evidence.audience != "anyone" and (missing := self._sources.unsynced()):
             raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
         decision = self.decide(evidence)
         if isinstance(decision, Refusal):

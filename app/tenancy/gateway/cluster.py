@@ -7,6 +7,7 @@ counts.
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Sequence
 
@@ -14,6 +15,7 @@ import structlog
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.retry import until_no_conflict
 from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.identity import Refusal
@@ -80,19 +82,15 @@ class Clusters:
 
     async def _noted(self, tenant: Tenant, said: str) -> Tenant:
         """The tenant with the cluster that the Tenant object names now; a cache may be behind."""
-        attempt = 1
-        while True:
+
+        async def attempt() -> str:
             found = await self._client.get(TENANTS, tenant.name)
             if known := cluster_of(found):
-                return tenant.at(known)
+                return known
             version = found["metadata"]["resourceVersion"]
             patch = {"metadata": {"resourceVersion": version, "annotations": {CLUSTER: said}}}
-            try:
-                await self._client.patch(TENANTS, tenant.name, patch, patch_type="merge")
-            except ApiError as error:
-                if not error.conflict or attempt == _ATTEMPTS:
-                    raise
-                attempt += 1
-                continue
+            await self._client.patch(TENANTS, tenant.name, patch, patch_type="merge")
             log.info("cluster of the tenant noted", tenant=tenant.name, cluster=said)
-            return tenant.at(said)
+            return said
+
+        return tenant.at(await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS))

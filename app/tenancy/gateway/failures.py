@@ -41,6 +41,11 @@ def later(message: str, delay: float) -> Refused:
     return Refused(Code.RESOURCE_EXHAUSTED, f"{message}; try again in {milliseconds} ms", trailing=trailing)
 
 
+def no_namespace(namespace: str) -> Refused:
+    """The tenant is known, but the namespace of its objects is missing (yet)."""
+    return Refused(Code.FAILED_PRECONDITION, f"namespace {namespace} does not exist in the infra cluster (yet)")
+
+
 def refusal_of(error: ApiError) -> Refused:
     """The status that the API server's answer stands for, with its own message."""
     return Refused(code_of(error), message_of(error))

@@ -7,39 +7,29 @@ for it is bounded by the number of names.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import Any
 
 from app.kube.store import Store
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.sources import BY_NAMESPACE
-from app.tenancy.gateway.views import View
+from app.tenancy.gateway.views import BY_NAMESPACE, View
+
+Change = dict[str, Any]
+"""The `event` of an answer: an item under the name of its field, `deleted` with a name, or `synced`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Synced:
-    """Everything that there was has been given."""
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    name: str
-
-
-Change = View | Gone | Synced
-
-
-async def follow(*stores: Store[View], namespace: str) -> AsyncGenerator[Change, None]:
+async def follow(*stores: Store[View], namespace: str, item: Callable[[bytes], Change]) -> AsyncGenerator[Change, None]:
     """The changes of one namespace over all the stores, in which a name stands once; runs until closed.
 
-    Raises `Refused` after a doubt: writes that its reader knows of may be lost, and no change says so.
+    `item` makes the change of a view's message. Raises `Refused` after a doubt: writes that its reader knows of may be
+    lost, and no change says so.
     """
-    subscriber = _Subscriber(stores, namespace)
+    subscriber = _Subscriber(stores, namespace, item)
     try:
         # What changes meanwhile waits, so that a busy namespace is "synced" as well.
         for change in subscriber.take(sorted(subscriber.dirty)):
             yield change
-        yield Synced()
+        yield {"synced": True}
         while not subscriber.renewed:
             while subscriber.dirty:
                 for change in subscriber.take(list(subscriber.dirty)):
@@ -53,8 +43,9 @@ async def follow(*stores: Store[View], namespace: str) -> AsyncGenerator[Change,
 
 
 class _Subscriber:
-    def __init__(self, stores: tuple[Store[View], ...], namespace: str) -> None:
+    def __init__(self, stores: tuple[Store[View], ...], namespace: str, item: Callable[[bytes], Change]) -> None:
         self._stores = stores
+        self._item = item
         self._namespace = namespace
         self._given: dict[str, View] = {}
         # An ordered set: what changed first is told first.
@@ -76,10 +67,10 @@ class _Subscriber:
             view = next((view for view in found if view is not None), None)
             if view is None:
                 if self._given.pop(name, None) is not None:
-                    yield Gone(name)
+                    yield {"deleted": name}
             elif self._given.get(name) != view:
                 self._given[name] = view
-                yield view
+                yield self._item(view.message)
 
     def _renew(self) -> None:
         self.renewed = True

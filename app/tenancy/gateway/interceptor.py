@@ -18,14 +18,12 @@ import structlog
 
 from app.errors import ApiError
 from app.tenancy.callspans import ServedSpans
-from app.tenancy.gateway.admitting import Admission, Evidence
+from app.tenancy.gateway.admitting import Admission, Evidence, Slots
+from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused, refusal_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
-from app.tenancy.gateway.limits import Slots
-from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.receiving import Context, Parse, Receiving
+from app.tenancy.gateway.reading import Context, Parse, Receiving
 from app.tenancy.model import CLUSTER_KEY
 
 log = structlog.get_logger(__name__)
@@ -67,23 +65,21 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def __init__(
         self,
+        backend: Backend,
         admission: Admission,
         *,
         audiences: Mapping[str, Audience],
-        limits: Limits,
-        receiving: Receiving,
         connection: Callable[[str], Connection | None],
-        observer: GatewayMetrics,
         spans: ServedSpans | None = None,
     ) -> None:
         self._admission = admission
         self._spans = spans
         self._audiences = audiences
-        self._observer = observer
-        self._receiving = receiving
+        self._observer = backend.observer
+        self._receiving = Receiving(backend.limits, backend.readers)
         self._connection = connection
-        self._seconds = limits.exchange
-        self._slots = Slots(limits.streams_per_tenant, observer.streams)
+        self._seconds = backend.limits.exchange
+        self._slots = Slots(backend.limits.streams_per_tenant, backend.observer.streams)
         self._streams: set[_Stream] = set()
 
     async def intercept_service(

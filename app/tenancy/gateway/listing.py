@@ -7,10 +7,11 @@ from typing import TypeVar
 
 from google.protobuf.message import Message
 
-from app.kube.client import KubeClient, Page
+from app.kube.client import Page
 from app.kube.resources import Resource
 from app.kube.retry import every_item
 from app.kube.turns import Turns
+from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused
 from app.wire import JSON
 
@@ -22,12 +23,12 @@ _AT_ONCE = 4
 
 
 class Lists:
-    """`turns` are those of requests to the API server. `limit` is the largest message, in bytes."""
+    """Those of one service."""
 
-    def __init__(self, client: KubeClient, turns: Turns, *, limit: int) -> None:
-        self._client = client
-        self._turns = turns
-        self._limit = limit
+    def __init__(self, backend: Backend) -> None:
+        self._client = backend.client
+        self._turns = backend.turns
+        self._limit = backend.limits.message_bytes
         self._lists = Turns(total=_AT_ONCE, each=1)
 
     def objects(self, resource: Resource, *, namespace: str, selector: str = "") -> AsyncIterator[JSON]:

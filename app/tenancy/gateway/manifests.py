@@ -1,6 +1,8 @@
 """The manifests of the resource service: read from JSON or YAML, made into what is stored, rendered as YAML. Pure.
 
-Contents of Secrets pass through here: no message quotes a value.
+Contents of Secrets pass through here: no message quotes a value. What a tenant asks for is kept on the tenant's DPUs,
+in Pods and in templates. The webhook of the infra cluster confines Pods too. But a DaemonSet's controller decides from
+the template where Pods belong, and those for other tenants' DPUs would be made only to stay pending.
 """
 
 from __future__ import annotations
@@ -16,14 +18,14 @@ import yaml
 
 from app.kube.documents import DocumentError, parse_documents
 from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
-from app.placement.model import PlacementOptions
-from app.tenancy.gateway.confining import confined
+from app.placement.model import PlacementOptions, Requirement
+from app.placement.plan import contradictions, placed, requirements
 from app.tenancy.gateway.failures import Code, Refused, invalid
 from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.views import public
 from app.tenancy.messages import canonical
 from app.wire import JSON, decode_json
-from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
+from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, TENANT_NAMESPACE_PREFIX
 from app.workloads.templates.problems import manifest_problems
 
 RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
@@ -117,12 +119,41 @@ def prepare(
         body = _folded(body)
     elif resource == CONFIG_MAPS:
         body |= {part: _texts(body[part]) for part in _CONTENTS if body.get(part)}
-    body = confined(body, resource=resource, namespace=namespace, options=placement, path=_PATH)
+    body = _confined(body, resource=resource, namespace=namespace, options=placement)
     content = canonical(body)
     digest = hashlib.sha256(content).hexdigest()
     metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
     metadata["annotations"] = {**metadata.get("annotations", {}), SOURCE_HASH: digest}
     return Manifest(resource, name, body, digest, len(content))
+
+
+def _confined(body: JSON, *, resource: Resource, namespace: str, options: PlacementOptions) -> JSON:
+    """The object with the affinity of its tenant; INVALID_ARGUMENT where it asks for what no such node has."""
+    wanted = confinement(namespace, options)
+    if not wanted or resource not in (PODS, DAEMON_SETS):
+        return body
+    if resource == PODS:
+        return {**body, "spec": _placed(body["spec"], wanted, f"{_PATH}.spec")}
+    spec, template = body["spec"], body["spec"]["template"]
+    inner = _placed(template["spec"], wanted, f"{_PATH}.spec.template.spec")
+    return {**body, "spec": {**spec, "template": {**template, "spec": inner}}}
+
+
+def confinement(namespace: str, options: PlacementOptions) -> tuple[Requirement, ...]:
+    """What the nodes of a tenant's namespace carry; nothing where tenants are not confined, and for no namespace."""
+    tenant = namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
+    return requirements(host=None, tenant=tenant, options=options) if namespace else ()
+
+
+def contradictions_in(spec: JSON, namespace: str, options: PlacementOptions, *, path: str) -> list[str]:
+    """Why a Pod of this namespace with this spec could never run; "" is the namespace of no tenant."""
+    return contradictions(spec, confinement(namespace, options), path)
+
+
+def _placed(spec: JSON, wanted: tuple[Requirement, ...], path: str) -> JSON:
+    if problems := contradictions(spec, wanted, path):
+        raise invalid(problems)
+    return placed(spec, wanted)
 
 
 def _folded(body: JSON) -> JSON:

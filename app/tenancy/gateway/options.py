@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from app.placement.model import PlacementOptions
 from app.tenancy.model import ADMIN_NAME
 
+_IDENTITY_ONLY = 1
+"""Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
 _RULES = 8
 """Rules of a tenant that may match all of the workloads that it may have; more where it has fewer workloads."""
 
@@ -142,3 +145,27 @@ class GatewayOptions:
     keepalive: float = 25.0
     handshake: float = 5.0
     idle: float = 300.0
+
+
+def channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
+    """Those of the gRPC server."""
+    limits = options.limits
+    keepalive, patience = int(options.keepalive * 1000), int(options.keepalive * 400)
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        # What comes in before anybody asks for it. Else it would grow with the speed of the line, up to megabytes.
+        ("grpc.http2.lookahead_bytes", limits.unread_bytes),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.server_handshake_timeout_ms", int(options.handshake * 1000)),
+        ("grpc.max_connection_idle_ms", int(options.idle * 1000)),
+        ("grpc.max_concurrent_streams", limits.streams_per_connection),
+        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
+        ("grpc.keepalive_time_ms", keepalive),
+        ("grpc.keepalive_timeout_ms", patience),
+        ("grpc.http2.ping_timeout_ms", patience),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ]

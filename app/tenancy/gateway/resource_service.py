@@ -9,58 +9,33 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 
 from app.errors import ApiError
-from app.kube.client import KubeClient
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import PODS, Resource
 from app.kube.retry import get_or_none
-from app.kube.store import Store
-from app.kube.turns import Turns
-from app.placement.model import PlacementOptions
 from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
-from app.tenancy.gateway.failures import Code, Refused, invalid
-from app.tenancy.gateway.feed import Gone, Synced, follow
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.failures import Code, Refused, invalid, no_namespace
+from app.tenancy.gateway.feed import follow
 from app.tenancy.gateway.listing import Lists
 from app.tenancy.gateway.manifests import Manifest, prepare, read, render, resource_of
-from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.receiving import Context
-from app.tenancy.gateway.rules import API_OWNER, owner_problems
-from app.tenancy.gateway.rulestore import no_namespace
-from app.tenancy.gateway.storing import Storing
-from app.tenancy.gateway.views import View
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as pb_grpc
+from app.tenancy.gateway.rule_check import API_OWNER, owner_problems
+from app.tenancy.proto import resource_grpc
+from app.tenancy.proto import resource_pb as pb
 from app.wire import JSON
 from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
 
 FIELD_MANAGER = "berth-gateway"
 
 
-class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
+class UniverseResourceService(resource_grpc.UniverseResourceServiceServicer):
     """The objects of the calling tenant, in its namespace."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        companions: Store[View],
-        pods: Store[View],
-        turns: Turns,
-        storing: Storing,
-        readers: Readers,
-        *,
-        limits: Limits,
-        placement: PlacementOptions,
-    ) -> None:
-        self._client = client
-        self._views = (companions, pods)
-        self._turns = turns
-        self._storing = storing
-        self._lists = Lists(client, turns, limit=limits.message_bytes)
-        self._readers = readers
-        self._limits = limits
-        self._placement = placement
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+        self._client, self._turns, self._storing = backend.client, backend.turns, backend.storing
+        self._lists = Lists(backend)
 
-    async def Create(self, request: pb.CreateRequest, _context: Context) -> pb.CreateResponse:  # noqa: N802
+    async def Create(self, request: pb.CreateRequest, _context: object) -> pb.CreateResponse:  # noqa: N802
         manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
         async with self._turns.of(namespace):
             found, made = await self._find_or_make(manifest, namespace)
@@ -69,14 +44,14 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
             raise Refused(Code.ALREADY_EXISTS, message if _owner(found) else f"{message}, {_NOT_OURS}")
         return pb.CreateResponse(obj=_message(found))
 
-    async def Get(self, request: pb.GetRequest, _context: Context) -> pb.GetResponse:  # noqa: N802
+    async def Get(self, request: pb.GetRequest, _context: object) -> pb.GetResponse:  # noqa: N802
         resource, namespace = _resource(request.type), tenant_of_call().namespace
         name = _checked(request.id.name)
         async with self._turns.of(namespace):
             found = await self._ours(resource, name, namespace)
         return pb.GetResponse(obj=_message(found))
 
-    async def List(self, request: pb.ListRequest, _context: Context) -> pb.ListResponse:  # noqa: N802
+    async def List(self, request: pb.ListRequest, _context: object) -> pb.ListResponse:  # noqa: N802
         if problems := owner_problems(request.owner, "owner"):
             raise invalid(problems)
         resource, namespace = _resource(request.type), tenant_of_call().namespace
@@ -91,7 +66,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
         )
         return pb.ListResponse(objects=objects)
 
-    async def Update(self, request: pb.UpdateRequest, _context: Context) -> pb.UpdateResponse:  # noqa: N802
+    async def Update(self, request: pb.UpdateRequest, _context: object) -> pb.UpdateResponse:  # noqa: N802
         manifest, namespace = await self._manifest(request.type, request.obj, request.owner)
         async with self._turns.of(namespace):
             found, made = await self._find_or_make(manifest, namespace)
@@ -103,7 +78,7 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
             changed = await self._apply(manifest, namespace, uid=found["metadata"]["uid"])
         return pb.UpdateResponse(obj=_message(changed))
 
-    async def Delete(self, request: pb.DeleteRequest, _context: Context) -> pb.DeleteResponse:  # noqa: N802
+    async def Delete(self, request: pb.DeleteRequest, _context: object) -> pb.DeleteResponse:  # noqa: N802
         resource, namespace = _resource(request.type), tenant_of_call().namespace
         name = _checked(request.id.name)
         async with self._turns.of(namespace):
@@ -117,33 +92,35 @@ class UniverseResourceService(pb_grpc.UniverseResourceServiceServicer):
                     raise
         return pb.DeleteResponse()
 
-    async def Watch(self, _request: pb.WatchRequest, _context: Context) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
-        async for change in follow(*self._views, namespace=tenant_of_call().namespace):
-            if isinstance(change, Synced):
-                yield pb.WatchResponse(synced=True)
-            elif isinstance(change, Gone):
-                yield pb.WatchResponse(deleted=change.name)
-            else:
-                yield pb.WatchResponse(pod=pb.PodSummary.FromString(change.message))
+    async def Watch(self, _request: pb.WatchRequest, _context: object) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
+        sources = self._backend.sources
+        changes = follow(
+            sources.companions,
+            sources.pods,
+            namespace=tenant_of_call().namespace,
+            item=lambda message: {"pod": pb.PodSummary.FromString(message)},
+        )
+        async for change in changes:
+            yield pb.WatchResponse(**change)
 
     async def _manifest(self, kind: pb.ResourceType, obj: pb.ResourceObject, owner: str) -> tuple[Manifest, str]:
         """The checked manifest of a request, and the namespace that it goes to."""
         resource, namespace = _resource(kind), tenant_of_call().namespace
         if problems := owner_problems(owner, "owner"):
             raise invalid(problems)
-        text = obj.obj_spec
+        text, options = obj.obj_spec, self._backend.options
 
         def work() -> Manifest:
-            manifest = read(text, resource=resource, limits=self._limits)
+            manifest = read(text, resource=resource, limits=options.limits)
             return prepare(
                 manifest,
                 resource=resource,
                 namespace=namespace,
                 owner=owner or API_OWNER,
-                placement=self._placement,
+                placement=options.placement,
             )
 
-        return await self._readers.read(work, size=len(text), tenant=label_of_call()), namespace
+        return await self._backend.readers.read(work, size=len(text), tenant=label_of_call()), namespace
 
     async def _find_or_make(self, manifest: Manifest, namespace: str) -> tuple[JSON, bool]:
         """The object of this name, of any owner, and whether this call created it."""

@@ -8,23 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
-from app.kube.store import EventType, Store
+from app.kube.own_writes import OwnWrites
+from app.kube.store import Store
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.views import View
-from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
-from app.wire import JSON
-from app.workloads.model import ObjectKey
-from app.workloads.rules.problems import computed_keys, match_keys
+from app.tenancy.gateway.rule_check import Keys
+from app.tenancy.gateway.views import BY_NAMESPACE, View
 
 MAX_RULES = 256
 MAX_COMPUTED = 16
 """Different keys in the terms of all rules together."""
 _LAG = 30.0
 """Seconds for which the watch may not have shown yet what was written."""
-
-Keys = frozenset[str]
 
 
 def refuse_beyond(name: str, keys: Keys, rules: Mapping[str, Keys]) -> None:
@@ -44,11 +40,6 @@ def refuse_beyond(name: str, keys: Keys, rules: Mapping[str, Keys]) -> None:
         raise Refused(Code.FAILED_PRECONDITION, text)
 
 
-def keys_of(spec: JSON) -> Keys:
-    """The keys of a stored rule that count."""
-    return computed_keys(match_keys(spec))
-
-
 class RuleQuota:
     """The rules of all tenants, by the views of them that a gateway keeps.
 
@@ -63,14 +54,13 @@ class RuleQuota:
         pairs: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._views = views
         self._workloads = workloads
         self._pairs = pairs
-        self._clock = clock
-        self._shown: dict[str, dict[str, Keys]] = {}
-        self._written: dict[str, dict[str, tuple[Keys | None, float]]] = {}
-        for view in views.values():
-            self._changed("ADDED", (view.namespace, view.name), None, view)
-        views.subscribe(self._changed)
+        self._own: OwnWrites[View] = OwnWrites(
+            lambda key: views.get(*key), lifetime=_LAG, group=lambda view: view.namespace, clock=clock
+        )
+        self._own.follow(views)
 
     @contextlib.contextmanager
     def room(self, namespace: str, name: str, keys: Keys) -> Iterator[None]:
@@ -80,46 +70,24 @@ class RuleQuota:
         if name not in rules and (len(rules) + 1) * workloads > self._pairs:
             text = f"there are {len(rules)} rules and {workloads} workloads"
             raise Refused(Code.FAILED_PRECONDITION, f"{text}: rules times workloads are {self._pairs} at most")
-        former = self._written.setdefault(namespace, {}).pop(name, None)
-        note = self._written[namespace][name] = keys, self._clock() + _LAG
+        key, written = (namespace, name), View(namespace, name, b"", keys=keys)
+        former = self._own.written(key)
+        self._own.wrote(key, written)
         try:
             yield
         except BaseException:
-            notes = self._written.get(namespace, {})
-            if notes.get(name) is note:
-                del notes[name]
+            if self._own.written(key) is written:
+                self._own.forget(key)
                 if former is not None:
-                    notes[name] = former
+                    self._own.wrote(key, former)
             raise
 
     def deleted(self, namespace: str, name: str) -> None:
         """The rule is gone; the watch may not have shown it yet."""
-        self._written.setdefault(namespace, {})[name] = None, self._clock() + _LAG
+        self._own.deleted((namespace, name), "")
 
     def _rules(self, namespace: str) -> dict[str, Keys]:
-        now = self._clock()
-        notes = {name: note for name, note in self._written.pop(namespace, {}).items() if note[1] > now}
-        if notes:
-            self._written[namespace] = notes
-        found = dict(self._shown.get(namespace, {}))
-        for name, (keys, _) in notes.items():
-            if keys is None:
-                found.pop(name, None)
-            else:
-                found[name] = keys
-        return found
-
-    def _changed(self, _: EventType, key: ObjectKey, _old: View | None, new: View | None) -> None:
-        namespace, name = key
-        self._written.get(namespace, {}).pop(name, None)
-        shown = self._shown.setdefault(namespace, {})
-        if new is None:
-            shown.pop(name, None)
-        else:
-            shown[name] = computed_keys(_texts(pb.WorkloadRule.FromString(new.message)))
-        if not shown:
-            del self._shown[namespace]
-
-
-def _texts(rule: pb.WorkloadRule) -> Iterable[str]:
-    return (one.key for term in rule.data.workload_terms for one in term.match_expressions)
+        self._own.expire()
+        names = {view.name for view in (*self._views.by_index(BY_NAMESPACE, namespace), *self._own.of(namespace))}
+        found = {name: self._own.get((namespace, name)) for name in names}
+        return {name: view.keys for name, view in found.items() if view is not None}

@@ -6,17 +6,17 @@ differs, so that the generation of a rule changes with its spec only.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Generic
 
 from app.errors import ApiError
-from app.kube.client import KubeClient
 from app.kube.resources import Resource
-from app.kube.retry import get_or_none
-from app.kube.turns import Turns
-from app.tenancy.gateway.failures import Code, Refused
+from app.kube.retry import get_or_none, until_no_conflict
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.failures import Code, Refused, no_namespace
 from app.tenancy.gateway.listing import Lists, M
-from app.tenancy.gateway.storing import Storing
+from app.tenancy.gateway.rule_check import Wanted
 from app.tenancy.messages import canonical
 from app.wire import JSON
 from app.workloads.model import RULE_GENERATION, RULE_OWNER
@@ -25,80 +25,55 @@ _ATTEMPTS = 5
 """How often a write that met another one is tried."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
-    """A rule to be stored; `owner` keeps it, `generation` is that of the object it was made from (0: none)."""
+class RuleStore(Generic[M]):
+    """The rules of one kind, answered as messages. With `owners`, who keeps a rule is the only one to change it."""
 
-    name: str
-    spec: JSON
-    owner: str
-    generation: int = 0
-
-
-class RuleStore:
-    """The rules of one kind. With `owners`, who keeps a rule is the only one to change it."""
-
-    def __init__(
-        self,
-        client: KubeClient,
-        resource: Resource,
-        turns: Turns,
-        storing: Storing,
-        *,
-        owners: bool,
-        message_bytes: int,
-    ) -> None:
-        self._client = client
+    def __init__(self, backend: Backend, resource: Resource, message: Callable[[JSON], M], *, owners: bool) -> None:
+        self._client = backend.client
         self._resource = resource
-        self._turns = turns
-        self._storing = storing
-        self._lists = Lists(client, turns, limit=message_bytes)
+        self._message = message
+        self._turns = backend.turns
+        self._storing = backend.storing
+        self._lists = Lists(backend)
         self._owners = owners
 
-    async def create(self, wanted: Wanted, *, namespace: str) -> JSON:
+    async def create(self, wanted: Wanted, *, namespace: str) -> M:
         """ALREADY_EXISTS where there is a rule of this name."""
         async with self._turns.of(namespace):
-            return await self._create(wanted, namespace)
+            return await self._written(wanted, self._create(wanted, namespace))
 
-    async def get(self, name: str, *, namespace: str) -> JSON:
+    async def get(self, name: str, *, namespace: str) -> M:
         """NOT_FOUND where there is none."""
         async with self._turns.of(namespace):
-            found = await self._find(name, namespace)
-        if found is None:
-            raise _missing(name)
-        return found
+            return self._message(await self._found(name, namespace))
 
-    async def messages(self, make: Callable[[JSON], M], *, namespace: str) -> list[M]:
-        """What `make` makes of each; RESOURCE_EXHAUSTED where that is more than a message may have."""
-        return await self._lists.messages(self._resource, make, namespace=namespace, hint="; get each by its id")
+    async def messages(self, *, namespace: str) -> list[M]:
+        """RESOURCE_EXHAUSTED where they are more than a message may have."""
+        return await self._lists.messages(
+            self._resource, self._message, namespace=namespace, hint="; get each by its id"
+        )
 
-    async def all(self, *, namespace: str) -> list[JSON]:
+    async def objects(self, *, namespace: str) -> list[JSON]:
         """The stored objects, as many as there are."""
         return [obj async for obj in self._lists.objects(self._resource, namespace=namespace)]
 
-    async def put(self, wanted: Wanted, *, namespace: str) -> JSON:
+    async def put(self, wanted: Wanted, *, namespace: str) -> M:
         """Create the rule, or make it what is wanted; FAILED_PRECONDITION where it has another owner."""
+
+        async def attempt() -> JSON:
+            found = await get_or_none(self._client, self._resource, wanted.name, namespace=namespace)
+            return await (self._create(wanted, namespace) if found is None else self._equal(found, wanted, namespace))
+
         async with self._turns.of(namespace):
-            for last in (False,) * (_ATTEMPTS - 1) + (True,):
-                found = await self._find(wanted.name, namespace)
-                try:
-                    return await (
-                        self._create(wanted, namespace) if found is None else self._equal(found, wanted, namespace)
-                    )
-                except Refused as refused:
-                    if last or refused.code != Code.ALREADY_EXISTS:
-                        raise
-                except ApiError as error:
-                    if last or error.status not in (404, 409):
-                        raise
-        raise AssertionError("unreachable")  # pragma: no cover
+            writing = until_no_conflict(
+                attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS, lost=lambda error: error.status in (404, 409)
+            )
+            return await self._written(wanted, writing)
 
     async def delete(self, name: str, *, namespace: str) -> None:
         """NOT_FOUND where there is none; FAILED_PRECONDITION for one that is not kept through this service."""
         async with self._turns.of(namespace):
-            found = await self._find(name, namespace)
-            if found is None:
-                raise _missing(name)
+            found = await self._found(name, namespace)
             if self._owners and not _owner(found):
                 raise Refused(Code.FAILED_PRECONDITION, f"rule {name!r} was not made by this service")
             try:
@@ -109,8 +84,19 @@ class RuleStore:
                 if error.status not in (404, 409):
                     raise
 
-    async def _find(self, name: str, namespace: str) -> JSON | None:
-        return await get_or_none(self._client, self._resource, name, namespace=namespace)
+    async def _found(self, name: str, namespace: str) -> JSON:
+        found = await get_or_none(self._client, self._resource, name, namespace=namespace)
+        if found is None:
+            raise Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
+        return found
+
+    async def _written(self, wanted: Wanted, writing: Awaitable[JSON]) -> M:
+        try:
+            return self._message(await writing)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                raise Refused(Code.ALREADY_EXISTS, f"there is a rule {wanted.name!r} already") from error
+            raise
 
     async def _create(self, wanted: Wanted, namespace: str) -> JSON:
         body = {
@@ -123,8 +109,6 @@ class RuleStore:
         try:
             return await self._client.create(self._resource, body, namespace=namespace)
         except ApiError as error:
-            if error.reason == "AlreadyExists":
-                raise Refused(Code.ALREADY_EXISTS, f"there is a rule {wanted.name!r} already") from error
             if error.not_found:
                 raise no_namespace(namespace) from error
             raise
@@ -155,12 +139,3 @@ def _marks(wanted: Wanted, metadata: JSON) -> JSON:
 
 def _owner(found: JSON) -> str:
     return str((found["metadata"].get("labels") or {}).get(RULE_OWNER) or "")
-
-
-def _missing(name: str) -> Refused:
-    return Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
-
-
-def no_namespace(namespace: str) -> Refused:
-    """The tenant is known, but what holds its objects is not there (yet)."""
-    return Refused(Code.FAILED_PRECONDITION, f"namespace {namespace} does not exist in the infra cluster (yet)")

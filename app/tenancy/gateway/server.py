@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
 import grpc.aio
 import structlog
@@ -18,29 +17,21 @@ from app.kube.client import KubeClient
 from app.kube.store import EventType, Key
 from app.serving.listening import bind
 from app.tenancy.callspans import ServedSpans
-from app.tenancy.gateway.admitting import Admission, Evidence
-from app.tenancy.gateway.cluster import Clusters, cluster_refusal
+from app.tenancy.gateway.admitting import Admission
+from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
-from app.tenancy.gateway.identity import Caller, Refusal, identify
 from app.tenancy.gateway.interceptor import Guard
-from app.tenancy.gateway.log_dedup import SparingLog
 from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.options import GatewayOptions
-from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.receiving import Receiving
+from app.tenancy.gateway.options import GatewayOptions, channel_options
 from app.tenancy.gateway.services import AUDIENCES, add_services
-from app.tenancy.gateway.sources import Sources
-from app.tenancy.gateway.storing import Storing
 from app.tenancy.model import Tenant
 
 log = structlog.get_logger(__name__)
 
 _DRAINED = 1.0
 """Seconds for gRPC to say goodbye after the last call."""
-_IDENTITY_ONLY = 1
-"""Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
 
 
 class Gateway:
@@ -54,36 +45,20 @@ class Gateway:
         observer: GatewayMetrics | None = None,
         spans: ServedSpans | None = None,
     ) -> None:
-        self._client = client
         self._options = options
-        self._observer = observer = observer or GatewayMetrics()
         self._credentials = ServingCredentials(options.tls)
-        self._sources = Sources(client)
-        self._lines = SparingLog()
-        self._readers = Readers(options.limits)
-        self._storing = Storing(options.limits, self._sources.pods)
+        self._observer = observer = observer or GatewayMetrics()
+        self._backend = backend = Backend(client, options=options, observer=observer)
+        self._sources, self._storing = backend.sources, backend.storing
         self._front = Front(
             self._credentials.context,
             limits=options.limits,
             handshake=options.handshake,
-            lines=self._lines,
+            lines=backend.lines,
         )
-        self._admission = Admission(
-            self._decide,
-            claim=Clusters(client).claim,
-            waiting=self._sources.unsynced,
-            limits=options.limits,
-            observer=observer,
-            lines=self._lines,
-        )
+        self._admission = Admission(backend, admin_ca=lambda: self._credentials.admin_ca)
         self._guard = Guard(
-            self._admission,
-            audiences=AUDIENCES,
-            limits=options.limits,
-            receiving=Receiving(options.limits, self._readers),
-            connection=self._front.connection,
-            observer=observer,
-            spans=spans,
+            backend, self._admission, audiences=AUDIENCES, connection=self._front.connection, spans=spans
         )
         self._sources.tenants.subscribe(self._tenant_changed)
         self._health = health.aio.HealthServicer()
@@ -101,9 +76,9 @@ class Gateway:
     def _tenant_changed(self, event: EventType, _: Key, old: Tenant | None, new: Tenant | None) -> None:
         self._guard.review()
         if event == "ADDED" and new is not None:
-            self._observer.tenant_came(new.name)
+            self._backend.observer.tenant_came(new.name)
         elif event == "DELETED" and old is not None:
-            self._observer.tenant_gone(old.name)
+            self._backend.observer.tenant_gone(old.name)
 
     @property
     def not_after(self) -> datetime:
@@ -159,8 +134,7 @@ class Gateway:
         while True:
             self._credentials.look()
             self._guard.review()
-            self._lines.review()
-            for counted in (self._admission, self._readers, self._storing, self._front):
+            for counted in (self._backend, self._admission, self._front):
                 counted.forget_idle()
             await self._tell_health(serving=not self.waiting())
             await asyncio.sleep(self._options.tick)
@@ -170,56 +144,10 @@ class Gateway:
         for service in (health.OVERALL_HEALTH, *AUDIENCES):
             await self._health.set(service, status)
 
-    def _decide(self, evidence: Evidence) -> Caller | Refusal:
-        found = identify(
-            evidence.pem,
-            audience=evidence.audience,
-            tenant_ids=evidence.tenant_ids,
-            tenants_named=self._sources.tenants_named,
-            admin_names=[name.lower() for name in self._options.admin_names],
-            now=datetime.now(UTC),
-            admin_ca=self._credentials.admin_ca,
-        )
-        if isinstance(found, Refusal) or found.tenant is None:
-            return found
-        return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
-
     def _server(self) -> grpc.aio.Server:
-        server = grpc.aio.server(interceptors=[self._guard], options=_channel_options(self._options))
-        add_services(
-            server,
-            self._client,
-            self._sources,
-            storing=self._storing,
-            readers=self._readers,
-            options=self._options,
-            observer=self._observer,
-            lines=self._lines,
-        )
+        server = grpc.aio.server(interceptors=[self._guard], options=channel_options(self._options))
+        add_services(server, self._backend)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(tuple(AUDIENCES), server)
         server.add_insecure_port(self._front.target)  # of this process alone: TLS ends at the front
         return server
-
-
-def _channel_options(options: GatewayOptions) -> list[tuple[str, Any]]:
-    limits = options.limits
-    keepalive, patience = int(options.keepalive * 1000), int(options.keepalive * 400)
-    return [
-        ("grpc.max_receive_message_length", limits.message_bytes),
-        ("grpc.max_send_message_length", -1),
-        # What comes in before anybody asks for it. Else it would grow with the speed of the line, up to megabytes.
-        ("grpc.http2.lookahead_bytes", limits.unread_bytes),
-        ("grpc.http2.bdp_probe", 0),
-        ("grpc.server_handshake_timeout_ms", int(options.handshake * 1000)),
-        ("grpc.max_connection_idle_ms", int(options.idle * 1000)),
-        ("grpc.max_concurrent_streams", limits.streams_per_connection),
-        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
-        # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
-        ("grpc.keepalive_time_ms", keepalive),
-        ("grpc.keepalive_timeout_ms", patience),
-        ("grpc.http2.ping_timeout_ms", patience),
-        ("grpc.keepalive_permit_without_calls", 1),
-        ("grpc.http2.max_pings_without_data", 0),
-        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
-    ]

@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
-from typing import Protocol
 
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import Store
-from app.tenancy.gateway.ledger import Known, Ledger, project_known
-from app.tenancy.gateway.views import View, known_tenant, view_pod, view_rule
+from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
+from app.tenancy.gateway.views import BY_NAMESPACE, View, known_tenant, view_pod, view_rule
 from app.tenancy.model import Tenant
 from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
 
-BY_NAME, BY_NAMESPACE = "name", "namespace"
+BY_NAME = "name"
 COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
 """What the two caches of Pods are called in the metrics."""
 WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
 """Every kind in the metrics of the caches."""
 
 
-class _Namespaced(Protocol):
-    @property
-    def namespace(self) -> str: ...
-
-
-def _namespace(value: _Namespaced) -> Iterable[Hashable]:
+def _namespace(value: Known | View) -> Iterable[Hashable]:
     return (value.namespace,)
 
 
@@ -43,7 +37,7 @@ class Sources:
         self.rules: Store[View] = Store(view_rule, indices=by_namespace)
         self.companions: Store[View] = Store(view_pod, indices=by_namespace)
         self.pods: Store[View] = Store(view_pod, indices=by_namespace)
-        self.ledger = Ledger(self.workloads)
+        self.ledger = ledger_of(self.workloads)
         self._reflectors = (
             Reflector(client, TENANTS, self.tenants),
             Reflector(client, WORKLOADS, self.workloads),
@@ -62,6 +56,10 @@ class Sources:
     def tenants_named(self, name: str) -> list[Tenant]:
         """The tenants that list this name (in lower case) of a certificate."""
         return self.tenants.by_index(BY_NAME, name)
+
+    def workloads_in(self, namespace: str) -> int:
+        """How many Workloads are stored there."""
+        return self.workloads.count(BY_NAMESPACE, namespace)
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""

@@ -6,7 +6,7 @@ wait in one queue of the scheduler. No I/O.
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import dataclass
 
 from app.errors import EXCEEDED_QUOTA
 from app.kube.rate import Rate
@@ -16,15 +16,22 @@ from app.tenancy.gateway.options import Limits
 from app.tenancy.gateway.views import View
 
 
+@dataclass(slots=True)
+class _Pods:
+    """What the Pods of one namespace have together; the names are those of `View`."""
+
+    size: int = 0
+    pending: int = 0
+    weight: int = 0
+
+
 class Storing:
     """Judged by what the cache of the resource service's Pods shows: what is on its way comes on top."""
 
     def __init__(self, limits: Limits, pods: Store[View]) -> None:
         self._limits = limits
         self._pods = pods
-        self._bytes: Counter[str] = Counter()
-        self._pending: Counter[str] = Counter()
-        self._unbound: Counter[str] = Counter()
+        self._stored: dict[str, _Pods] = {}
         self._written: Rate[str] = Rate(per_second=limits.stored_bytes_per_second, burst=limits.stored_bytes_burst)
         pods.subscribe(self._changed)
 
@@ -43,14 +50,15 @@ class Storing:
         known = self._pods.get(namespace, name)
         if known is None:
             self.schedulable(namespace)
-        self._fits(self._bytes[namespace] - (known.size if known else 0), size, self._limits.pods_bytes, "Pods")
+        stored = self._of(namespace)
+        self._fits(stored.size - (known.size if known else 0), size, self._limits.pods_bytes, "Pods")
         if known is None or known.pending:
-            others = self._pending[namespace] - (known.pending if known else 0)
+            others = stored.pending - (known.pending if known else 0)
             self._fits(others, size, self._limits.pending_pods_bytes, "Pods without a node")
 
     def schedulable(self, namespace: str) -> None:
         """RESOURCE_EXHAUSTED where so many Pods have no node that no more are to be made."""
-        if (pending := self._unbound[namespace]) >= self._limits.pending_pods:
+        if (pending := self._of(namespace).weight) >= self._limits.pending_pods:
             most = f"at most {self._limits.pending_pods}, where each term that selects Pods counts for four more"
             text = f"{EXCEEDED_QUOTA}: {pending} Pods of this tenant have no node: {most}"
             raise Refused(Code.RESOURCE_EXHAUSTED, text)
@@ -63,13 +71,15 @@ class Storing:
     def forget_idle(self) -> None:
         self._written.forget_idle()
 
+    def _of(self, namespace: str) -> _Pods:
+        return self._stored.get(namespace, _Pods())
+
     def _changed(self, _event: EventType, key: Key, old: View | None, new: View | None) -> None:
-        namespace = key[0]
-        for one, sign in ((old, -1), (new, 1)):
-            if one is not None:
-                self._bytes[namespace] += sign * one.size
-                self._pending[namespace] += sign * one.pending
-                self._unbound[namespace] += sign * one.weight
-        for counted in (self._bytes, self._pending, self._unbound):
-            if not counted[namespace]:
-                del counted[namespace]
+        stored = self._stored[key[0]] = self._of(key[0])
+        for view, sign in ((old, -1), (new, 1)):
+            if view is not None:
+                stored.size += sign * view.size
+                stored.pending += sign * view.pending
+                stored.weight += sign * view.weight
+        if stored == _Pods():
+            del self._stored[key[0]]

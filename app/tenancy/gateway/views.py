@@ -14,22 +14,26 @@ from app.kube.names import domain_above
 from app.tenancy.gateway.cluster import cluster_of
 from app.tenancy.messages import canonical, rule_message
 from app.tenancy.model import Tenant
-from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
+from app.tenancy.proto import resource_pb
 from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.companions.marks import is_bound, size_of
 from app.workloads.model import COMPANION, RESERVED_DOMAINS, RULE_NAME, TENANT_NAMESPACE_PREFIX, WORKLOAD
+from app.workloads.rules.problems import computed_keys, match_keys
 from app.workloads.templates.terms import weight_of
 
 log = structlog.get_logger(__name__)
+
+BY_NAMESPACE = "namespace"
+"""The index of the caches by namespace."""
 
 
 @dataclass(frozen=True, slots=True)
 class View:
     """One object as its tenant sees it: `message` is the serialized message of its watch.
 
-    `size` are the bytes of what its author says of a Pod that is no companion, `pending` those of one without a node,
-    and `weight` what that counts for.
+    Of a rule `keys` are those that compute. Of a Pod that is no companion `size` are the bytes of what its author says,
+    `pending` those of one without a node, and `weight` what that counts for.
     """
 
     namespace: str
@@ -38,6 +42,7 @@ class View:
     size: int = field(default=0, compare=False)
     pending: int = field(default=0, compare=False)
     weight: int = field(default=0, compare=False)
+    keys: frozenset[str] = field(default=frozenset(), compare=False)
 
 
 def known_tenant(obj: JSON) -> Tenant | None:
@@ -54,7 +59,9 @@ def view_rule(obj: JSON) -> View | None:
     metadata = obj["metadata"]
     if metadata.get("deletionTimestamp"):
         return None
-    return View(metadata["namespace"], metadata["name"], rule_message(obj).SerializeToString(deterministic=True))
+    message = rule_message(obj).SerializeToString(deterministic=True)
+    keys = computed_keys(match_keys(obj.get("spec") or {}))
+    return View(metadata["namespace"], metadata["name"], message, keys=keys)
 
 
 def view_pod(obj: JSON) -> View | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
@@ -13,32 +12,23 @@ from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
-    """`companions` counts those of admin rules in the system namespace too; `pods` the tenant's other Pods."""
+async def contents_of(client: KubeClient, tenant: str) -> str:
+    """What the infra cluster holds of the tenant at this moment, as text.
 
-    workloads: int
-    companions: int
-    pods: int
-
-    def __str__(self) -> str:
-        return ", ".join((
-            _counted(self.workloads, "workload"),
-            _counted(self.companions, "companion"),
-            _counted(self.pods, "other Pod"),
-        ))  # fmt: skip
-
-
-async def contents_of(client: KubeClient, tenant: str) -> Contents:
-    """What the infra cluster holds of the tenant at this moment."""
+    Companions are those of admin rules in the system namespace too; other Pods are those that are no companions.
+    """
     namespace = tenant_namespace(tenant)
     companions = await _count(client, PODS, namespace=namespace, selector=COMPANION)
     pods = await _count(client, PODS, namespace=namespace)
     of_admin = await _count(
         client, PODS, namespace=SYSTEM_NAMESPACE, selector=COMPANION, wanted=lambda pod: _is_of(pod, namespace)
     )
-    workloads = await _count(client, WORKLOADS, namespace=namespace)
-    return Contents(workloads, companions + of_admin, pods - companions)
+    counts = {
+        "workload": await _count(client, WORKLOADS, namespace=namespace),
+        "companion": companions + of_admin,
+        "other Pod": pods - companions,
+    }
+    return ", ".join(f"{count} {noun}{'' if count == 1 else 's'}" for noun, count in counts.items())
 
 
 def _is_of(pod: JSON, namespace: str) -> bool:
@@ -64,7 +54,3 @@ async def _count(
         if error.not_found:
             return 0
         raise
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -39,10 +39,9 @@ class Seen:
     def __init__(self) -> None:
         self._before = _counted()
 
-    @property
-    def counts(self) -> Counter[tuple[str, ...]]:
-        """By a word for the metric and the values of its labels; zeros are left out."""
-        return _counted() - self._before
+    def workload(self, name: str) -> pb.Workload:
+        """The Pod of namespace `default` as the agent would send it now."""
+        return pb.WorkloadStreamRequest.FromString(self._caches["Pod"].get("default", name).message).update
 
 
 def workload(agent: Agent, name: str) -> pb.Workload:

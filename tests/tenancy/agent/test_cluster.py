@@ -199,7 +199,7 @@ async def test_what_is_no_word_on_the_cluster_leaves_statuses_alone(
     await tenant.rule("r1")
     await succeeded(tenant, WORKLOAD_RULES, "r1")
     fake.fail["WatchRules"] = code, "no"
-    agent, seen = await agents.start(ready=False)
+    agent, seen = await agents.start(ready=False, patience=PATIENCE)
     await until(lambda: seen.counts["ended", "rules", code.name.lower()] > 2)
     assert await tenant.result(WORKLOAD_RULES, "r1") == "success"
     assert agent.waiting()

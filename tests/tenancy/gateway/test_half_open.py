@@ -9,8 +9,7 @@ from collections.abc import AsyncIterator
 import grpc
 import pytest
 
-from app.tenancy.gateway.options import GatewayOptions
-from app.tenancy.gateway.server import _channel_options
+from app.tenancy.gateway.options import GatewayOptions, channel_options
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Pki, Start, until
@@ -87,7 +86,7 @@ async def test_the_stream_of_a_peer_that_is_gone_ends(
 
 def test_a_dead_peer_is_noticed_in_less_than_forty_seconds(pki: Pki) -> None:
     """By default; and agents may ping as often as every ten seconds."""
-    options = dict(_channel_options(GatewayOptions(tls=pki.files)))
+    options = dict(channel_options(GatewayOptions(tls=pki.files)))
     patience = max(options["grpc.keepalive_timeout_ms"], options["grpc.http2.ping_timeout_ms"])
     assert 30_000 <= options["grpc.keepalive_time_ms"] + patience < 40_000
     assert options["grpc.http2.min_ping_interval_without_data_ms"] == 10_000

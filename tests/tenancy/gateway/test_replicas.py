@@ -7,7 +7,7 @@ from typing import Any
 import grpc
 import pytest_asyncio
 
-from app.tenancy.gateway.streamids import STREAM, StreamIds, stream_of
+from app.tenancy.gateway.stored_workloads import STREAM, StreamIds, stream_of
 from app.workloads.model import WORKLOADS
 from tests.tenancy.conftest import Door, Infra, Start, until
 from tests.tenancy.gateway.calls import Sender, spec, workload
@@ -72,9 +72,13 @@ async def test_a_stream_left_open_sweeps_nothing_of_the_newer_one(replicas: tupl
 async def test_the_newer_stream_sweeps_what_the_older_one_wrote(replicas: tuple[Door, Door], infra: Infra) -> None:
     """Also what comes after its "synced"."""
     first, second = replicas
+    former = Sender(first.tenant("tenant1"))
+    await former.update("a")
+    await former.close()
+    # It has not sent "a" itself: a stream ends when something else deletes what it has sent.
     old = Sender(first.tenant("tenant1"))
-    await old.update("a")
-    await until(lambda: there(infra, "a"))
+    await old.delete("b")
+    await old.call.initial_metadata()
     await until(lambda: shown(second, "a"))
     new = Sender(second.tenant("tenant1"))
     await new.synced()

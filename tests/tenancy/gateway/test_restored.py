@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import grpc
 import pytest
 
+from app.tenancy.gateway import workload_stream
+from app.tenancy.gateway.workload_writer import WorkloadWriter
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as resource_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as rule_pb
 from app.workloads.model import WORKLOADS
@@ -74,3 +77,24 @@ async def test_a_stream_goes_on_after_deletions_of_its_own(door: Door, infra: In
     await sender.update("a")
     await sender.close()
     assert await infra.names(WORKLOADS, "tenant-tenant1") == {workload("a")}
+
+
+async def test_deletions_of_its_own_leave_nothing_behind(door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stream stays open for days."""
+    writers: list[WorkloadWriter] = []
+
+    class Kept(WorkloadWriter):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            writers.append(self)
+
+    monkeypatch.setattr(workload_stream, "WorkloadWriter", Kept)
+    sender = Sender(door.tenant("tenant1"))
+    for name in ("a", "b", "c"):
+        await sender.update(name)
+    await until(lambda: len(door.gateway._sources.workloads) == 3)
+    for name in ("a", "b", "c"):
+        await sender.delete(name)
+    await until(lambda: not door.gateway._sources.workloads and not writers[0]._removing)
+    await until(lambda: not len(door.gateway._sources.ledger))
+    await sender.close()

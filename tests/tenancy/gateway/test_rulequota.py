@@ -11,9 +11,10 @@ import pytest
 from app.kube.store import Store
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.rulequota import MAX_COMPUTED, MAX_RULES, RuleQuota, refuse_beyond
-from app.tenancy.gateway.views import View
+from app.tenancy.gateway.views import BY_NAMESPACE, View
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as admin_pb
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
+from app.workloads.rules.problems import computed_keys
 from tests.tenancy.conftest import Door
 from tests.tenancy.gateway.calls import admin_rule, admin_rules, data, fails, rule, rules
 
@@ -30,13 +31,13 @@ def keyed(*keys: str) -> Any:
 
 
 def view(name: str, *keys: str, namespace: str = NS) -> View:
-    return View(namespace, name, rule(name, data=keyed(*keys)).SerializeToString())
+    return View(namespace, name, rule(name, data=keyed(*keys)).SerializeToString(), keys=computed_keys(keys))
 
 
 class Bench:
     def __init__(self) -> None:
         self.now = 0.0
-        self.store: Store[View] = Store(lambda obj: obj["view"])
+        self.store: Store[View] = Store(lambda obj: obj["view"], indices={BY_NAMESPACE: lambda view: [view.namespace]})
         self.workloads = 0
         self.quota = RuleQuota(self.store, workloads=lambda _: self.workloads, pairs=1000, clock=lambda: self.now)
 

@@ -11,10 +11,9 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES
-from app.tenancy.gateway import workloadstream
+from app.tenancy.gateway import workload_stream
 from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.receiving import Context, Receiving
+from app.tenancy.gateway.reading import Context, Readers, Receiving
 from app.tenancy.messages import workload_message
 from app.tenancy.proto.universe.workload.v1 import workload_pb2, workload_rule_pb2
 from app.workloads.model import WORKLOADS
@@ -179,8 +178,8 @@ async def test_large_states_are_read_beside_the_event_loop(
 
         return call
 
-    monkeypatch.setattr(workloadstream, "workload_spec", noted("convert", workloadstream.workload_spec))
-    monkeypatch.setattr(workloadstream, "digest_of", noted("hash", workloadstream.digest_of))
+    monkeypatch.setattr(workload_stream, "workload_spec", noted("convert", workload_stream.workload_spec))
+    monkeypatch.setattr(workload_stream, "digest_of", noted("hash", workload_stream.digest_of))
     sender = Sender(door.tenant("tenant1"))
     await sender.update("a", extra={"labels": {}, "annotations": {"big": "x" * 50_000}})
     await until(lambda: done(infra, {workload("a")}))

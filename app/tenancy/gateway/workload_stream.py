@@ -1,29 +1,31 @@
-"""Applies one stream of a tenant's workloads to the infra cluster, by the latest state of each and not by event.
+"""The service that takes what runs in tenants' clusters: one stream of each tenant, the newest.
 
-It reads as fast as it can write. An unusable workload is dropped with a log line, and its last good state stays. A
-refused write is tried again; if the refusals go on, the stream ends, so that its agent sends everything again.
+A stream is applied to the infra cluster by the latest state of each workload and not by event. It reads as fast as it
+can write. An unusable workload is dropped with a log line, and its last good state stays. An older stream of the same
+tenant ends: at this replica when a newer one begins, at another one when a Workload shows that a newer one writes.
 """
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections.abc import AsyncIterator
 
-from app.errors import ApiError
-from app.kube.queue import QueueClosed
-from app.tenancy.gateway.failures import Code, Refused, message_of
-from app.tenancy.gateway.intake import GONE, Intake, State
-from app.tenancy.gateway.ledger import Known, digest_of
+from app.kube.rate import Rate
+from app.kube.store import Key
+from app.tenancy.gateway.admitting import tenant_of_call
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.reading import SMALL_MESSAGE
-from app.tenancy.gateway.sources import BY_NAMESPACE
+from app.tenancy.gateway.stored_workloads import Known, StreamIds, digest_of
+from app.tenancy.gateway.views import BY_NAMESPACE
 from app.tenancy.gateway.workload_quota import Census
-from app.tenancy.gateway.writing import Writer, Writing
+from app.tenancy.gateway.workload_writer import GONE, State, WorkloadWriter
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
-from app.tenancy.proto.universe.workload.v1 import workload_pb2 as pb
-from app.workloads.model import ObjectKey, workload_name
+from app.tenancy.proto import workload_grpc
+from app.tenancy.proto import workload_pb as pb
+from app.workloads.model import workload_name
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 """Ids of Kubernetes. Of one form and length, so that no name that ends with one can be read in two ways."""
@@ -38,32 +40,65 @@ class _Unusable(Exception):
         self.reason = reason
 
 
+class WorkloadService(workload_grpc.WorkloadServiceServicer):
+    """One stream of a tenant is served at a time: a new one ends the old one with ABORTED."""
+
+    def __init__(self, backend: Backend) -> None:
+        limits = backend.limits
+        self.backend = backend
+        self.events: Rate[str] = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
+        self.ids = StreamIds()
+        self._current: dict[str, asyncio.Event] = {}
+
+    async def WorkloadStream(  # noqa: N802
+        self, request_iterator: AsyncIterator[pb.WorkloadStreamRequest], _context: object
+    ) -> pb.WorkloadStreamResponse:
+        tenant = tenant_of_call()
+        superseded = asyncio.Event()
+        if (older := self._current.get(tenant.name)) is not None:
+            older.set()
+        self._current[tenant.name] = superseded
+        stream = WorkloadStream(self, tenant, superseded)
+        serving = asyncio.create_task(stream.run(request_iterator))
+        newer = asyncio.create_task(superseded.wait())
+        try:
+            await asyncio.wait({serving, newer}, return_when=asyncio.FIRST_COMPLETED)
+            if not serving.done():
+                raise Refused(Code.ABORTED, "a newer stream of the same tenant has taken over")
+            serving.result()
+        finally:
+            serving.cancel()
+            newer.cancel()
+            await asyncio.gather(serving, newer, return_exceptions=True)
+            if self._current.get(tenant.name) is superseded:
+                del self._current[tenant.name]
+        return pb.WorkloadStreamResponse()
+
+
 class WorkloadStream:
     """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on.
 
     It sets `superseded` when a Workload shows that a newer stream of its tenant writes, at another replica.
     """
 
-    def __init__(self, writing: Writing, tenant: Tenant, superseded: asyncio.Event) -> None:
-        self._with = writing
+    def __init__(self, service: WorkloadService, tenant: Tenant, superseded: asyncio.Event) -> None:
+        self._backend = backend = service.backend
+        self._events, self._ids = service.events, service.ids
         self._tenant = tenant
         self._superseded = superseded
-        self._id = ""
-        limits = writing.options.limits
+        limits = backend.limits
         self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes, advised=self._advised)
-        self._intake = Intake(limits)
+        self._writer = WorkloadWriter(backend, tenant, rejected=self._rejected)
         self._complete = False
-        self._failing_since: float | None = None
         self._lost = asyncio.Event()
-        self._writer = Writer(writing.client, writing.ledger)
 
     async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
-        unsubscribe = self._with.store.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
+        unsubscribe = self._backend.sources.workloads.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
         stored = self._stored()
         self._census.begin(known.size for known in stored)
         # From here on whatever has a later id is of a newer stream.
-        self._id = self._with.ids.next(known.stream for known in stored)
-        workers = {asyncio.create_task(self._work()) for _ in range(self._with.options.limits.writes_per_tenant)}
+        self._writer.stream = self._ids.next(known.stream for known in stored)
+        workers = [asyncio.create_task(self._writer.work()) for _ in range(self._backend.limits.writes_per_tenant)]
         reader, lost = asyncio.create_task(self._read(requests)), asyncio.create_task(self._lost.wait())
         try:
             done, _ = await asyncio.wait({reader, lost, *workers}, return_when=asyncio.FIRST_COMPLETED)
@@ -74,7 +109,7 @@ class WorkloadStream:
         finally:
             # Whatever has not been written is dropped: the next stream begins with the full state.
             unsubscribe()
-            self._intake.queue.close()
+            self._writer.close()
             for task in (reader, lost, *workers):
                 task.cancel()
             await asyncio.gather(reader, lost, *workers, return_exceptions=True)
@@ -84,24 +119,24 @@ class WorkloadStream:
             kind = request.WhichOneof("event")
             if kind is None:
                 self._drop("content", "an event of no kind")
-                await self._with.events.turn(self._tenant.name)
+                await self._events.turn(self._tenant.name)
                 continue
-            self._with.observer.event(self._tenant.name, kind)
+            self._backend.observer.event(self._tenant.name, kind)
             if kind == "update":
                 await self._update(request.update)
             elif kind == "delete":
                 self._delete(request.delete.id)
             else:
                 self._synced()
-            await self._intake.room()
-            await self._with.events.turn(self._tenant.name)
-        await self._intake.empty()
+            await self._writer.room()
+            await self._events.turn(self._tenant.name)
+        await self._writer.empty()
 
     async def _update(self, workload: pb.Workload) -> None:
         workload_id = workload.metadata.id
         if not self._good(workload_id):
             return
-        stored, limits = self._known(workload_id), self._with.options.limits
+        stored, limits = self._known(workload_id), self._backend.limits
         if not self._census.room(workload_id, known=stored is not None):
             most = min(limits.workloads_per_tenant, self._advised())
             self._drop("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
@@ -112,7 +147,7 @@ class WorkloadStream:
         size, limit = workload.ByteSize(), limits.workload_bytes
         try:
             # The next event is read when this one is done: the order stays.
-            state = await self._with.readers.read(
+            state = await self._backend.readers.read(
                 lambda: _state(workload, size, limit=limit), size=size, tenant=self._tenant.name, small=SMALL_MESSAGE
             )
         except _Unusable as unusable:
@@ -123,16 +158,17 @@ class WorkloadStream:
             self._drop("limit", problem, workload_id)
             return
         self._census.add(workload_id, state.size)
-        self._want(workload_id, state)
+        self._writer.put(workload_id, state)
 
     def _delete(self, workload_id: str) -> None:
         if self._good(workload_id):
             self._census.discard(workload_id)
-            self._want(workload_id, GONE)
+            self._writer.put(workload_id, GONE)
 
     def _advised(self) -> int:
         """How many workloads there may be beside the rules that there are."""
-        return self._with.options.limits.pairs // max(1, self._with.rules.count(BY_NAMESPACE, self._tenant.namespace))
+        rules = self._backend.sources.rules.count(BY_NAMESPACE, self._tenant.namespace)
+        return self._backend.limits.pairs // max(1, rules)
 
     def _synced(self) -> None:
         self._complete = True
@@ -140,48 +176,40 @@ class WorkloadStream:
             self._sweep(known)
 
     def _stored(self) -> list[Known]:
-        return self._with.store.by_index(BY_NAMESPACE, self._tenant.namespace)
+        return self._backend.sources.workloads.by_index(BY_NAMESPACE, self._tenant.namespace)
 
     def _known(self, workload_id: str) -> Known | None:
-        return self._with.ledger.get((self._tenant.namespace, workload_name(workload_id)))
+        return self._backend.sources.ledger.get((self._tenant.namespace, workload_name(workload_id)))
 
-    def _shown(self, key: ObjectKey, old: Known | None, new: Known | None) -> None:
+    def _shown(self, key: Key, old: Known | None, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
         if key[0] != self._tenant.namespace:
             return
         self._census.stored += (new is not None) - (old is not None)
         self._census.stored_bytes += _bytes(new) - _bytes(old)
         sent = key[1].removeprefix(workload_name("")) in self._census
-        if sent and old is not None and (self._removed(old) if new is None else self._restored(old, new)):
+        if old is not None and self._lose(old, new) and sent:
             # Only the agent knows what has to be there: it begins with everything.
             self._lost.set()
         if new is None:
             return
-        if new.stream > self._id:
+        if new.stream > self._writer.stream:
             self._superseded.set()
         elif self._complete:
             self._sweep(new)
 
-    def _removed(self, old: Known) -> bool:
-        """Whether something else has deleted it: the namespace was deleted, the definition, or the object by hand."""
-        return not self._writer.removed(old)
-
-    def _restored(self, old: Known, new: Known) -> bool:
-        """Whether the cluster was restored from an earlier copy."""
-        return self._with.store.in_doubt and new.before(old)
+    def _lose(self, old: Known, new: Known | None) -> bool:
+        """Whether something else has deleted it, or the cluster was restored from an earlier copy."""
+        if new is None:
+            return not self._writer.removed(old)
+        return self._backend.sources.workloads.in_doubt and new.before(old)
 
     def _sweep(self, known: Known) -> None:
-        if known.stream > self._id:
+        if known.stream > self._writer.stream:
             return  # of a newer stream: its agent knows what runs, this one does no more
         workload_id = known.name.removeprefix(workload_name(""))
         if workload_name(workload_id) == known.name and workload_id not in self._census:
-            self._want(workload_id, GONE)
-
-    def _want(self, workload_id: str, state: State) -> None:
-        """A state that waits to be written is not put again: its pause would begin anew."""
-        waiting = self._intake.wanted(workload_id)
-        if waiting is None or (waiting.digest, waiting.size) != (state.digest, state.size):
-            self._intake.put(workload_id, state)
+            self._writer.put(workload_id, GONE)
 
     def _good(self, workload_id: str) -> bool:
         if _UUID.fullmatch(workload_id):
@@ -189,59 +217,15 @@ class WorkloadStream:
         self._drop("id", f"{workload_id[:_SHOWN]!r} is no id of Kubernetes: use a UUID in lower case")
         return False
 
+    def _rejected(self, workload_id: str, problem: str) -> None:
+        self._drop("rejected", problem, workload_id)
+        if not self._writer.waits(workload_id) and self._known(workload_id) is None:
+            self._census.discard(workload_id)
+
     def _drop(self, reason: str, problem: str, workload_id: str = "") -> None:
-        self._with.observer.event_dropped(self._tenant.name, reason)
+        self._backend.observer.event_dropped(self._tenant.name, reason)
         same = {"tenant": self._tenant.name, "reason": reason}
-        self._with.lines.warning("event dropped", same, workload=workload_id, problem=problem)
-
-    async def _work(self) -> None:
-        queue = self._intake.queue
-        while True:
-            try:
-                workload_id = await queue.get()
-            except QueueClosed:
-                return
-            try:
-                await self._settle(workload_id)
-            finally:
-                queue.done(workload_id)
-
-    async def _settle(self, workload_id: str) -> None:
-        state = self._intake.wanted(workload_id)
-        if state is None:
-            return
-        key = (self._tenant.namespace, workload_name(workload_id))
-        if self._writer.changes(key, state):
-            await self._with.storing.turn(self._tenant.namespace, state.size)
-        try:
-            async with self._with.turns.of(self._tenant.namespace):
-                verb = await self._writer.write(key, state, self._id)
-        except ApiError as error:
-            self._failed(workload_id, state, error)
-            return
-        self._failing_since = None
-        self._intake.queue.forget(workload_id)
-        self._intake.settle(workload_id, state)
-        self._with.observer.written(self._tenant.name, verb, "done")
-
-    def _failed(self, workload_id: str, state: State, error: ApiError) -> None:
-        self._with.observer.written(self._tenant.name, "delete" if state.spec is None else "replace", "failed")
-        self._with.ledger.forget((self._tenant.namespace, workload_name(workload_id)))
-        if error.rejected:
-            # It will not pass by itself; a later state of the same workload may.
-            self._drop("rejected", message_of(error), workload_id)
-            self._intake.settle(workload_id, state)
-            if self._intake.wanted(workload_id) is None and self._known(workload_id) is None:
-                self._census.discard(workload_id)
-            return
-        if error.status in (0, 401, 429) or error.status >= 500:
-            now = time.monotonic()
-            self._failing_since = now if self._failing_since is None else self._failing_since
-            if now - self._failing_since >= self._with.options.give_up:
-                raise Refused(Code.UNAVAILABLE, message_of(error)) from error
-        delay = self._intake.queue.retry(workload_id, at_least=error.delay)
-        same = {"tenant": self._tenant.name, "status": str(error.status)}
-        self._with.lines.warning("write again", same, workload=workload_id, delay_s=f"{delay:.3f}", error=str(error))
+        self._backend.lines.warning("event dropped", same, workload=workload_id, problem=problem)
 
 
 def _bytes(known: Known | None) -> int:

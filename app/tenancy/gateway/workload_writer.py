@@ -1,0 +1,217 @@
+"""Writes the Workloads of one stream: the latest state of each, where it differs from what is stored, until it is.
+
+Bounded in number and bytes: `room` makes the reader of the stream wait, which holds up its sender alone. A refused
+write is tried again; if the refusals go on, the stream ends, so that its agent sends everything again. Every object
+records the stream that wrote it. An object with the right spec is not written again for that record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from app.admission.patch import pointer
+from app.errors import ApiError
+from app.kube.queue import QueueClosed, WorkQueue
+from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.failures import Code, Refused, message_of, no_namespace
+from app.tenancy.gateway.stored_workloads import STREAM, Known, project_known
+from app.tenancy.model import Tenant
+from app.wire import JSON
+from app.workloads.model import WORKLOADS, ObjectKey, workload_name
+
+_STREAM_PATH = pointer("metadata", "annotations", STREAM)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a workload is to be: its spec, or None for gone. `size` is the spec's in bytes."""
+
+    spec: JSON | None
+    digest: bytes = b""
+    size: int = 0
+
+
+GONE = State(None)
+
+
+class WorkloadWriter:
+    """`stream` is the id of the stream. `rejected` is told of what the API server will never take, with the reason.
+
+    `work` is one worker; it ends when the writer is closed.
+    """
+
+    def __init__(self, backend: Backend, tenant: Tenant, *, rejected: Callable[[str, str], None]) -> None:
+        self._backend = backend
+        self._client, self._ledger = backend.client, backend.sources.ledger
+        self._tenant = tenant
+        self._rejected = rejected
+        self.stream = ""
+        self._queue: WorkQueue[str] = WorkQueue(base=0.1, cap=15.0)
+        self._wanted: dict[str, State] = {}
+        self._bytes = 0
+        self._changed = asyncio.Event()
+        self._failing_since: float | None = None
+        self._removing: set[str] = set()
+
+    def put(self, workload_id: str, state: State) -> None:
+        """A newer state replaces one that waits. The same one is not put again: its pause would begin anew."""
+        old = self._wanted.get(workload_id)
+        if old is not None and (old.digest, old.size) == (state.digest, state.size):
+            return
+        self._bytes += state.size - (old.size if old is not None else 0)
+        self._wanted[workload_id] = state
+        self._queue.forget(workload_id)
+        self._queue.add(workload_id)
+
+    def waits(self, workload_id: str) -> bool:
+        return workload_id in self._wanted
+
+    async def room(self) -> None:
+        """Wait until another event may be read."""
+        limits = self._backend.limits
+        while len(self._wanted) >= limits.pending_events or self._bytes >= limits.pending_bytes:
+            await self._change()
+
+    async def empty(self) -> None:
+        """Wait until everything has been written, or given up."""
+        while self._wanted:
+            await self._change()
+
+    def close(self) -> None:
+        """What has not been written is dropped."""
+        self._queue.close()
+
+    def removed(self, gone: Known) -> bool:
+        """Whether it is gone because of this writer; to be asked once for each object that is gone."""
+        ours = gone.uid in self._removing
+        self._removing.discard(gone.uid)
+        return ours
+
+    async def work(self) -> None:
+        while True:
+            try:
+                workload_id = await self._queue.get()
+            except QueueClosed:
+                return
+            try:
+                await self._next(workload_id)
+            finally:
+                self._queue.done(workload_id)
+
+    async def _next(self, workload_id: str) -> None:
+        state = self._wanted.get(workload_id)
+        if state is None:
+            return
+        namespace = self._tenant.namespace
+        key = (namespace, workload_name(workload_id))
+        known = self._ledger.get(key)
+        if state.spec is not None and (known is None or known.digest != state.digest):
+            await self._backend.storing.turn(namespace, state.size)
+        try:
+            async with self._backend.turns.of(namespace):
+                verb = await self._write(key, state)
+        except ApiError as error:
+            self._failed(workload_id, key, state, error)
+            return
+        self._failing_since = None
+        self._queue.forget(workload_id)
+        self._settle(workload_id, state)
+        self._backend.observer.written(self._tenant.name, verb, "done")
+
+    def _failed(self, workload_id: str, key: ObjectKey, state: State, error: ApiError) -> None:
+        backend, tenant = self._backend, self._tenant.name
+        backend.observer.written(tenant, "delete" if state.spec is None else "replace", "failed")
+        self._ledger.forget(key)
+        if error.rejected:
+            # It will not pass by itself; a later state of the same workload may.
+            self._settle(workload_id, state)
+            self._rejected(workload_id, message_of(error))
+            return
+        if error.status in (0, 401, 429) or error.status >= 500:
+            now = time.monotonic()
+            self._failing_since = now if self._failing_since is None else self._failing_since
+            if now - self._failing_since >= backend.options.give_up:
+                raise Refused(Code.UNAVAILABLE, message_of(error)) from error
+        delay = self._queue.retry(workload_id, at_least=error.delay)
+        same = {"tenant": tenant, "status": str(error.status)}
+        backend.lines.warning("write again", same, workload=workload_id, delay_s=f"{delay:.3f}", error=str(error))
+
+    def _settle(self, workload_id: str, state: State) -> None:
+        """This state has been written, or given up; a newer one that came meanwhile stays."""
+        if self._wanted.get(workload_id) is state:
+            del self._wanted[workload_id]
+            self._bytes -= state.size
+            self._changed.set()
+
+    async def _change(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _write(self, key: ObjectKey, state: State) -> str:
+        """Returns "create", "replace", "delete" or "unchanged". Raises ApiError, or Refused for a missing namespace."""
+        known = self._ledger.get(key)
+        if state.spec is None:
+            return "unchanged" if known is None else await self._remove(known)
+        if known is None:
+            return await self._create(key, state.spec)
+        if known.digest == state.digest:
+            return "unchanged"
+        return await self._replace(key, state.spec, marked=bool(known.stream))
+
+    async def _create(self, key: ObjectKey, spec: JSON) -> str:
+        namespace, name = key
+        body = {
+            "apiVersion": WORKLOADS.api_version,
+            "kind": WORKLOADS.kind,
+            "metadata": {"name": name, "namespace": namespace, "annotations": {STREAM: self.stream}},
+            "spec": spec,
+        }
+        try:
+            made = await self._client.create(WORKLOADS, body, namespace=namespace)
+        except ApiError as error:
+            if error.not_found:
+                raise no_namespace(namespace) from error
+            if error.reason != "AlreadyExists":
+                raise
+            return await self._replace(key, spec, marked=False)
+        self._ledger.wrote(key, project_known(made))
+        return "create"
+
+    async def _replace(self, key: ObjectKey, spec: JSON, *, marked: bool) -> str:
+        """Replace the whole spec, and nothing else. No other client writes specs, so no resourceVersion is needed."""
+        namespace, name = key
+        patch: list[JSON] = [
+            {"op": "replace", "path": "/spec", "value": spec},
+            {"op": "add", "path": _STREAM_PATH, "value": self.stream},
+        ]
+        try:
+            if not marked:
+                # A JSON Patch adds to annotations only where there are some; a merge patch leaves others' alone.
+                first = {"metadata": {"annotations": {STREAM: self.stream}}}
+                await self._client.patch(WORKLOADS, name, first, patch_type="merge", namespace=namespace)
+            made = await self._client.patch(WORKLOADS, name, patch, patch_type="json", namespace=namespace)
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            return await self._create(key, spec)
+        self._ledger.wrote(key, project_known(made))
+        return "replace"
+
+    async def _remove(self, known: Known) -> str:
+        self._removing.add(known.uid)  # before the request: the watch may be faster than the answer
+        try:
+            await self._client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
+        except ApiError as error:
+            if not error.not_found:
+                raise  # a conflict is another object of this name: the cache will show it, and it is tried again
+            if not self._shows(known):
+                self._removing.discard(known.uid)  # it was gone before, and its end has been shown
+        self._ledger.deleted(known.key, known.uid)
+        return "delete"
+
+    def _shows(self, known: Known) -> bool:
+        shown = self._backend.sources.workloads.get(*known.key)
+        return shown is not None and shown.uid == known.uid
