@@ -55,11 +55,12 @@ class Caches:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the parts of a wing are made with. `namespace` is that of the webhook."""
+    """What the parts of a wing are made with. `namespace` is that of the webhook. With `logs` they log what they read."""
 
     settings: RoleSettings
     namespace: str
     caches: Caches
+    logs: bool = False
     shared: dict[object, Any] = field(default_factory=dict)
 
     def once(self, make: Callable[[Context], T]) -> T:

@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from app import logs
 from app.cli.options import paragraphs
 from app.doctor.model import Finding, Severity
 from app.doctor.rendering import Form, render
@@ -70,7 +69,6 @@ def doctor(
     for role in roles or []:
         if role not in BY_NAME:
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")
-    logs.configure("error")
     try:
         findings = asyncio.run(
             _examine(

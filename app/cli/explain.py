@@ -11,7 +11,6 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from app import logs
 from app.cli.roles import option_of
 from app.errors import Transient, UsageError
 from app.explain.documents import read_documents
@@ -109,7 +108,6 @@ def explain(
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
-    logs.configure("error")
     manifests = sort_documents(read_documents(files), namespace=namespace)
     if not manifests.pods:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")

@@ -27,6 +27,7 @@ def review(context: Context) -> Parts:
         caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
         namespace=context.namespace,
         initial=settings.initial_switches,
+        logs=context.logs,
     )
     injector = NetworksInjector(attachments, switches=switches, options=settings.networks_options)
     return Parts((injector,), (AttachmentCheck(keys),), switches.problems)

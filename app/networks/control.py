@@ -22,10 +22,10 @@ def text_of(config_map: JSON) -> str | None:
 
 
 class ControlSwitches:
-    """Follows the ConfigMap in `namespace`. `initial` are the switches without it."""
+    """Follows the ConfigMap in `namespace`, and `logs` what it says. `initial` are the switches without it."""
 
-    def __init__(self, store: Store[str], *, namespace: str, initial: Switches) -> None:
-        self._store, self._namespace, self._initial = store, namespace, initial
+    def __init__(self, store: Store[str], *, namespace: str, initial: Switches, logs: bool = False) -> None:
+        self._store, self._namespace, self._initial, self._logs = store, namespace, initial, logs
         self._switches = initial
         store.subscribe(lambda *_: self._reload())
 
@@ -42,6 +42,10 @@ class ControlSwitches:
     def _reload(self) -> None:
         text = self._store.get(self._namespace, CONFIG_MAP_NAME)
         self._switches = parse_switches(text, initial=self._initial, previous=self._switches)
+        if self._logs:
+            self._log_all()
+
+    def _log_all(self) -> None:
         problems = self._switches.problems
         for problem in problems[:_LOGGED]:
             _log.warning("control switches", config_map=CONFIG_MAP_NAME, problem=problem)

@@ -164,7 +164,7 @@ class Serving:
 
     def _endpoints(self) -> dict[str, ReviewEndpoint]:
         settings = self._settings
-        parts = parts_of(Context(settings, settings.namespace, self._caches))
+        parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
         return {
             f"/{name}": ReviewEndpoint(
                 name,

@@ -18,7 +18,7 @@ from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS
 from app.kube.transport import connect
-from app.runtime.controller import LEASE
+from app.registry import CONTROLLER_LEASE as LEASE
 from app.tenancy.model import tenant_certificate_name
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, TENANTS, WORKLOADS
 from tests.faults.processes import Process

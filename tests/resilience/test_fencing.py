@@ -17,7 +17,7 @@ import pytest_asyncio
 
 from app.errors import ApiError
 from app.kube.resources import LEASES
-from app.runtime.controller import LEASE
+from app.registry import CONTROLLER_LEASE as LEASE
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS
 from tests.faults.world import eventually
 from tests.resilience.quick import QUICK
