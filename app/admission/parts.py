@@ -55,7 +55,7 @@ class Caches:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the parts of a wing are made with; `namespace` is that of the webhook. With `logs` they log what they read."""
+    """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read."""
 
     settings: RoleSettings
     namespace: str

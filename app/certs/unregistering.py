@@ -6,9 +6,9 @@ Deletes those that are ours and refuses the others: our label, or nothing but ou
 from __future__ import annotations
 
 from app.certs.patching import CONFIGURATIONS, ServiceName, called_service
-from app.errors import ApiError, Terminal
+from app.errors import Terminal
 from app.kube.client import KubeClient
-from app.kube.retry import get_or_none
+from app.kube.retry import delete_if_there, get_or_none
 from app.wire import JSON
 
 PART_OF = "app.kubernetes.io/part-of"
@@ -29,11 +29,7 @@ async def unregister(client: KubeClient, name: str, *, service: ServiceName | No
         elif not _is_ours(present, service):
             foreign.append(f"{resource.kind} {name}")
         else:
-            try:
-                await client.delete(resource, name, uid=present["metadata"]["uid"])
-            except ApiError as error:
-                if not error.not_found:
-                    raise
+            await delete_if_there(client, resource, name, uid=present["metadata"]["uid"])
             lines.append(f"{resource.kind} {name}: deleted")
     if foreign:
         called = f" and calls others than Service {service.namespace}/{service.name}" if service else ""

@@ -28,6 +28,15 @@ async def get_or_none(
         raise
 
 
+async def delete_if_there(client: KubeClient, resource: Resource, name: str, *, uid: str) -> None:
+    """Delete the object of this UID; an object that is gone is no error."""
+    try:
+        await client.delete(resource, name, uid=uid)
+    except ApiError as error:
+        if not error.not_found:
+            raise
+
+
 async def every_item(page: Callable[[str], Awaitable[Page]]) -> AsyncIterator[JSON]:
     """All items of a list, one page of it in memory. `page` reads the one that a token continues, "" for the first."""
     token = ""

@@ -13,8 +13,8 @@ from datetime import UTC, datetime, timedelta
 
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, Resource
-from app.kube.retry import every_item, get_or_none, until_no_conflict
+from app.kube.resources import NAMESPACES
+from app.kube.retry import delete_if_there, every_item, get_or_none, until_no_conflict
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.bundles import Bundle
 from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace
@@ -174,27 +174,19 @@ async def remove_tenant(client: KubeClient, name: str) -> Removed:
         except ApiError as error:
             if error.status not in _REFUSED:
                 raise  # without suspension there is no removal, except for a broken Tenant: it can only be deleted
-        await _delete(client, TENANTS, name, uid=tenant["metadata"]["uid"])
+        await delete_if_there(client, TENANTS, name, uid=tenant["metadata"]["uid"])
     namespace = await read_namespace(client, name)
     if namespace is None:
         return Removed(tenant is not None, "absent")
     if not is_ours(namespace, name):
         return Removed(tenant is not None, "foreign")
     metadata = namespace["metadata"]
-    await _delete(client, NAMESPACES, metadata["name"], uid=metadata["uid"])
+    await delete_if_there(client, NAMESPACES, metadata["name"], uid=metadata["uid"])
     return Removed(tenant is not None, "deleted")
 
 
-async def _delete(client: KubeClient, resource: Resource, name: str, *, uid: str) -> None:
-    try:
-        await client.delete(resource, name, uid=uid)
-    except ApiError as error:
-        if not error.not_found:
-            raise
-
-
 async def _change(client: KubeClient, name: str, change: Callable[[JSON], None]) -> bool:
-    """Change the spec under the version that was read, again where another writer came between; False for no change."""
+    """Change the spec under the version that was read, again where another writer came between."""
 
     async def attempt() -> bool:
         tenant = await client.get(TENANTS, name)
