@@ -22,6 +22,13 @@ def written_object(request: Request, *, reason: str) -> JSON | None:
     return None if isinstance(metadata, dict) and metadata.get("deletionTimestamp") else obj
 
 
+def old_object(request: Request, *, reason: str) -> JSON | None:
+    """What an update starts from; None for other requests."""
+    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
+        return None
+    return decode_object(request.old_object, reason=reason)
+
+
 def decode_object(raw: msgspec.Raw, *, reason: str) -> JSON:
     """A raw object of a review. Raises Denied, with `reason`, for what is no JSON object."""
     try:

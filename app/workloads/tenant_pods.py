@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from app.admission.chain import Plan
 from app.admission.review import Request, check_namespace
-from app.admission.written import decode_object
+from app.admission.written import decode_object, old_object
 from app.errors import Denied
 from app.placement.policy import TenantPolicy
 from app.placement.webhook import TenantLookup, is_static
@@ -121,6 +121,4 @@ def _written(request: Request) -> _Write | None:
     if is_static(request, annotations if isinstance(annotations, dict) else None):
         return None
     path = CLAIMS.get(kind) or TEMPLATES[kind]
-    update = request.operation == "UPDATE" and bytes(request.old_object) != b"null"
-    old = decode_object(request.old_object, reason="UnreadableObject") if update else {}
-    return _Write(kind, path, at(obj, path), at(old, path))
+    return _Write(kind, path, at(obj, path), at(old_object(request, reason="UnreadableObject"), path))

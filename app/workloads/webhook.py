@@ -13,7 +13,7 @@ from typing import Any
 
 from app.admission.chain import Plan
 from app.admission.review import Request
-from app.admission.written import decode_object, written_object
+from app.admission.written import old_object, written_object
 from app.errors import Denied
 from app.placement.policy import TenantPolicy
 from app.text import cut
@@ -24,10 +24,8 @@ from app.workloads.model import (
     RULE_NAME,
     SYSTEM_NAMESPACE,
     TENANT_RULES,
-    UVS_CONFIG_MAPS,
-    UVS_DAEMON_SETS,
     UVS_PODS,
-    UVS_SECRETS,
+    UVS_RESOURCES,
     WORKLOAD_RULES,
     RuleKind,
 )
@@ -40,12 +38,7 @@ _RULES: dict[tuple[str, str], RuleKind] = {
     (TENANT_RULES.group, TENANT_RULES.kind): "tenant",
     (ADMIN_RULES.group, ADMIN_RULES.kind): "admin",
 }
-_OBJECTS = {
-    (UVS_PODS.group, UVS_PODS.kind): "Pod",
-    (UVS_DAEMON_SETS.group, UVS_DAEMON_SETS.kind): "DaemonSet",
-    (UVS_SECRETS.group, UVS_SECRETS.kind): "Secret",
-    (UVS_CONFIG_MAPS.group, UVS_CONFIG_MAPS.kind): "ConfigMap",
-}
+_OBJECTS = {(resource.group, resource.kind): resource.kind.removeprefix("UVS") for resource in UVS_RESOURCES}
 _OF_AGENTS = {(WORKLOAD_RULES.group, WORKLOAD_RULES.kind), *_OBJECTS}
 """What an agent reads, in one namespace of its cluster."""
 _WHOLE_NAME = 63 - 36 - 1
@@ -74,7 +67,7 @@ class RuleCheck:
         obj = written_object(request, reason=reason)
         if obj is None:
             return
-        old = _old(request, reason)
+        old = old_object(request, reason=reason)
         if old is not None and _unchanged(obj, old):
             return
         if kind == (UVS_PODS.group, UVS_PODS.kind):
@@ -95,18 +88,14 @@ class RuleCheck:
             )
 
     def _problems(self, obj: JSON, kind: tuple[str, str]) -> list[str]:
-        if kind in _RULES:
-            return _rule(obj, _RULES[kind], self._policy)
-        return manifest_problems(member(obj.get("spec"), "object"), kind=_OBJECTS[kind], policy=self._policy)
-
-
-def _rule(obj: JSON, kind: RuleKind, policy: TenantPolicy) -> list[str]:
-    spec = obj.get("spec")
-    problems = _name(obj)
-    problems += rule_problems(spec, kind=kind)
-    if isinstance(spec, dict):
-        problems += template_problems(spec.get("template"), trusted=kind == "admin", policy=policy)
-    return problems
+        spec = obj.get("spec")
+        if kind in _OBJECTS:
+            return manifest_problems(member(spec, "object"), kind=_OBJECTS[kind], policy=self._policy)
+        rule_kind = _RULES[kind]
+        problems = [*_name(obj), *rule_problems(spec, kind=rule_kind)]
+        if isinstance(spec, dict):
+            problems += template_problems(spec.get("template"), trusted=rule_kind == "admin", policy=self._policy)
+        return problems
 
 
 def _name(obj: JSON) -> list[str]:
@@ -116,13 +105,6 @@ def _name(obj: JSON) -> list[str]:
     if name or not isinstance(beginning, str) or not beginning:
         return name_problems(name)
     return name_problems(f"{beginning}x", "metadata.generateName")
-
-
-def _old(request: Request, reason: str) -> JSON | None:
-    """What an update starts from."""
-    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
-        return None
-    return decode_object(request.old_object, reason=reason)
 
 
 def _unchanged(obj: JSON, old: JSON) -> bool:
@@ -150,21 +132,23 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
     if isinstance(name, str) and len(name) > _WHOLE_NAME:
         yield f"metadata.name: has more than {_WHOLE_NAME} characters and is shortened in the names of Pods"
     spec = obj.get("spec")
-    metadata = member(member(spec, "template"), "metadata")
+    template = member(spec, "template")
+    metadata = member(template, "metadata")
     for field in ("name", "generateName", "namespace", "ownerReferences", "finalizers"):
         if member(metadata, field):
             yield f"spec.template.metadata.{field}: not used; the rule gives the Pods theirs"
     written = {member(member(one, "asAnnotation"), "name") for one in member(spec, "workloadInfoInject") or []}
     written |= set(member(metadata, "annotations") or {})
-    for path, annotation in _read_annotations(member(member(spec, "template"), "spec")):
+    for path, annotation in _read_annotations(member(template, "spec")):
         if annotation not in written:
             yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
-    yield from unknown_fields(member(spec, "template"), kind="Pod", path="spec.template")
+    yield from unknown_fields(template, kind="Pod", path="spec.template")
 
 
 def _object_warnings(obj: JSON, kind: str) -> Iterator[str]:
-    yield from unknown_fields(member(obj.get("spec"), "object"), kind=kind, path="spec.object")
-    namespace = member(member(member(obj.get("spec"), "object"), "metadata"), "namespace")
+    manifest = member(obj.get("spec"), "object")
+    yield from unknown_fields(manifest, kind=kind, path="spec.object")
+    namespace = member(member(manifest, "metadata"), "namespace")
     if namespace and namespace != member(obj.get("metadata"), "namespace"):
         yield f"spec.object.metadata.namespace: {cut(str(namespace))} is not used; the tenant's namespace is"
 

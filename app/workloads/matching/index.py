@@ -69,8 +69,11 @@ class RuleIndex:
                 self._always.discard(rule)
                 continue
             key, values = posting
+            buckets = self._buckets.get(key, {})
             for value in values:
-                _discard(self._buckets, key, value, rule)
+                _discard(buckets, value, rule)
+            if not buckets:
+                self._buckets.pop(key, None)
 
     def candidates(self, facts: Facts) -> set[ObjectKey]:
         """The rules of which a term may hold."""
@@ -136,10 +139,7 @@ class WorkloadIndex:
                 self._remember(key, new, member)
                 continue
             if isinstance(old, str):
-                bucket = buckets[old]
-                bucket.discard(member)
-                if not bucket:
-                    del buckets[old]
+                _discard(buckets, old, member)
             self._insert(key, new, member)
 
     def candidates(self, posting: Posting | None) -> Iterator[ObjectKey]:
@@ -161,14 +161,9 @@ class WorkloadIndex:
             self._computed[key][member] = value
 
 
-def _discard(buckets: _Buckets, key: str, value: str, member: ObjectKey) -> None:
+def _discard(buckets: dict[str, set[ObjectKey]], value: str, member: ObjectKey) -> None:
     """Two terms of a rule may share a bucket, so what is gone already is no fault."""
-    by_value = buckets.get(key, {})
-    bucket = by_value.get(value)
-    if bucket is None:
-        return
+    bucket = buckets.get(value, set())
     bucket.discard(member)
     if not bucket:
-        del by_value[value]
-    if not by_value:
-        del buckets[key]
+        buckets.pop(value, None)
