@@ -102,7 +102,6 @@ class Agent:
         return problems + self._connection.waiting()
 
     async def run(self) -> None:
-        """Runs until cancelled."""
         self._runs = True
         try:
             await self._run()
