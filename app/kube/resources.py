@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import quote
+
+from app.wire import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +22,10 @@ class Resource:
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
+
+    def body(self, metadata: JSON, **parts: Any) -> JSON:
+        """An object of this resource."""
+        return {"apiVersion": self.api_version, "kind": self.kind, "metadata": metadata, **parts}
 
     def path(self, *, namespace: str | None = None, name: str | None = None, subresource: str | None = None) -> str:
         """The URL path of the collection, of one object or of its subresource; every segment is quoted.

@@ -24,6 +24,13 @@ _OPERATORS: dict[str, rule_pb.MatchOperation] = {
     "DoesNotExist": rule_pb.MATCH_OPERATION_DOES_NOT_EXIST,
 }
 _OPERATIONS = {number: name for name, number in _OPERATORS.items()}
+_CONDITION = {
+    "type": "type",
+    "status": "status",
+    "reason": "reason",
+    "message": "message",
+    "lastTransitionTime": "last_transition_time",
+}
 _canonical = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -133,13 +140,7 @@ def status_message(status: Mapping[str, Any], *, observed_generation: int) -> ru
         matched=_number(status.get("matched")) & 0x7FFFFFFF,
         created=_number(status.get("created")) & 0x7FFFFFFF,
         conditions=[
-            rule_pb.RuleCondition(
-                type=_text(condition.get("type")),
-                status=_text(condition.get("status")),
-                reason=_text(condition.get("reason")),
-                message=_text(condition.get("message")),
-                last_transition_time=_text(condition.get("lastTransitionTime")),
-            )
+            rule_pb.RuleCondition(**{field: _text(condition.get(name)) for name, field in _CONDITION.items()})
             for condition in _objects(status.get("conditions"))
         ],
     )
@@ -155,14 +156,7 @@ def status_json(status: rule_pb.RuleStatus) -> JSON:
         "matched": status.matched,
         "created": status.created,
         "conditions": [
-            {
-                "type": condition.type,
-                "status": condition.status,
-                "reason": condition.reason,
-                "message": condition.message,
-                "observedGeneration": observed,
-                "lastTransitionTime": condition.last_transition_time,
-            }
+            {name: getattr(condition, field) for name, field in _CONDITION.items()} | {"observedGeneration": observed}
             for condition in status.conditions
         ],
     }

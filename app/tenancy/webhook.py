@@ -14,7 +14,6 @@ from app.admission.written import written_object
 from app.errors import Denied
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.objects import tenant_problems
-from app.wire import JSON
 from app.workloads.model import TENANTS
 
 
@@ -38,12 +37,11 @@ class TenantCheck:
         obj = written_object(request, reason="UnreadableTenant")
         if obj is None:
             return
-        problems = [*tenant_problems(obj), *self._admin_problems(obj)]
+        problems = [*tenant_problems(obj), *self._admin_problems(obj.get("spec"))]
         if problems:
             raise Denied("; ".join(problems), reason="BrokenTenant")
 
-    def _admin_problems(self, obj: JSON) -> Iterator[str]:
-        spec = obj.get("spec")
+    def _admin_problems(self, spec: object) -> Iterator[str]:
         identity = spec.get("identity") if isinstance(spec, dict) else None
         names = identity.get("names") if isinstance(identity, dict) else None
         for index, name in enumerate(names if isinstance(names, list) else ()):

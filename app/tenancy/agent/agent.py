@@ -25,14 +25,14 @@ from app.tenancy.agent.rules import RuleSync
 from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.targets import TARGETS
 from app.tenancy.agent.views import ObjectView, project_object
-from app.tenancy.agent.watches import PodWatch, RuleWatch
+from app.tenancy.agent.watches import pod_watch, rule_watch
 from app.tenancy.agent.workloads import WorkloadSender
 from app.tenancy.callspans import CallSpans
 from app.workloads.model import UVS_PODS, WORKLOAD_RULES
 
 
 class Agent:
-    """`run()` works until cancelled, once; `waiting()` says what readiness waits for.
+    """`run()` works until cancelled, once: no cache is older than its agent. `waiting()` says what readiness waits for.
 
     `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
     ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`. `events` is
@@ -71,7 +71,7 @@ class Agent:
             ),
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options)
-        self._rule_watch, self._pod_watch = RuleWatch(), PodWatch()
+        self._rule_watch, self._pod_watch = rule_watch(), pod_watch()
         context = Context(client, connection, options, events)
         remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
@@ -95,8 +95,14 @@ class Agent:
         return problems + self._connection.waiting()
 
     async def run(self) -> None:
-        """Runs until cancelled."""
-        connection, self._runs = self._connection, True
+        self._runs = True
+        try:
+            await self._run()
+        finally:
+            self._runs = False
+
+    async def _run(self) -> None:
+        connection = self._connection
         async with asyncio.TaskGroup() as tasks:
             for reflector in self._reflectors:
                 tasks.create_task(reflector.run())

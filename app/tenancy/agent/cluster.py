@@ -30,7 +30,6 @@ class ClusterIdentity:
         self.problem = f"namespace {NAMESPACE} was not read yet"
 
     async def known(self) -> None:
-        """Returns once `uid` is there."""
         await self._known.wait()
 
     async def learn(self) -> None:

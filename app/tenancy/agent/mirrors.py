@@ -19,7 +19,7 @@ from app.tenancy.agent.statuses import Report
 from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.proto import resource_pb as pb
-from app.wire import JSON, decode_json
+from app.wire import decode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 
 log = structlog.get_logger(__name__)
@@ -66,17 +66,13 @@ class MirrorSync(Syncer[pb.PodSummary]):
         return Done()
 
     async def _create(self, companion: pb.PodSummary) -> None:
-        body: JSON = {
-            "apiVersion": UVS_PODS.api_version,
-            "kind": UVS_PODS.kind,
-            "metadata": {
-                "name": companion.name,
-                "namespace": self._namespace,
-                "labels": {MIRROR: "true"},
-                "annotations": {RULE_NAME: companion.rule},
-            },
-            "spec": {"object": decode_json(companion.manifest)},
+        metadata = {
+            "name": companion.name,
+            "namespace": self._namespace,
+            "labels": {MIRROR: "true"},
+            "annotations": {RULE_NAME: companion.rule},
         }
+        body = UVS_PODS.body(metadata, spec={"object": decode_json(companion.manifest)})
         await self._client.create(UVS_PODS, body, namespace=self._namespace)
         log.info("mirror created", name=companion.name, rule=companion.rule)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 from app.errors import ApiError
@@ -75,29 +74,22 @@ class StatusWriter:
         *,
         namespace: str,
         events: Events | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._client = client
         self._resource = resource
         self._namespace = namespace
         self._events = ReadyEvents(events)
-        self._now = now
 
     async def report(self, view: ObjectView, report: Report) -> None:
         """Raises ApiError; an object that is gone needs no status."""
-        now = stamp(self._now())
+        now = stamp()
         await self.write(view, status_of(report, generation=view.generation, previous=view.decoded_status(), now=now))
 
     async def write(self, view: ObjectView, status: JSON) -> None:
         """Make `status` the whole of what we say of the object. Raises ApiError."""
         if canonical(status) == view.status:
             return
-        body = {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "metadata": {"name": view.name, "namespace": self._namespace},
-            "status": status,
-        }
+        body = self._resource.body({"name": view.name, "namespace": self._namespace}, status=status)
         try:
             await self._client.apply(
                 self._resource,

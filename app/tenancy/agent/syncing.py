@@ -69,7 +69,6 @@ class Syncer(ABC, Generic[T]):
         store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
 
     async def run(self) -> None:
-        """Runs until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._controller.run())
             tasks.create_task(self._sweep())
@@ -100,7 +99,6 @@ class Syncer(ABC, Generic[T]):
         """What the remote does not tell. Raises BerthError."""
 
     def _there(self) -> Iterable[str]:
-        """The names that the gateway has."""
         return self._remote.items
 
     def _names(self) -> list[str]:

@@ -35,7 +35,6 @@ class ObjectView:
 
     @property
     def result(self) -> str:
-        """`status.result`; "" where there is none."""
         return str(self.decoded_status().get("result") or "")
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -17,31 +17,27 @@ from app.wire import decode_json
 T = TypeVar("T")
 
 
-class _Watch(ABC, Generic[T]):
-    """Keeps `remote` equal to what one stream tells, while `session` runs."""
+class Watch(Generic[T]):
+    """Keeps `remote` equal to what one stream tells, while `session` runs.
 
-    event: str
-    """The member of the answers' `event` that brings an item; `deleted` and `synced` are the others."""
+    `event` is the member of the answers' `event` that brings an item; `deleted` and `synced` are the others. `keep`
+    puts the item under the name that `deleted` will call it.
+    """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, stub: Callable[[Any], Any], request: Any, event: str, keep: Callable[[Remote[T], T], None]
+    ) -> None:
+        self._stub, self._request, self._event, self._keep = stub, request, event, keep
         self.remote: Remote[T] = Remote()
 
-    @abstractmethod
-    def call(self, link: Link) -> Any:
-        """The stream of answers."""
-
-    @abstractmethod
-    def put(self, item: T) -> None:
-        """Keep the item under the name that `deleted` will call it."""
-
     async def session(self, link: Link) -> None:
-        call = self.call(link)
+        call = self._stub(link.channel).Watch(self._request, metadata=link.metadata)
         self.remote.begin()
         try:
             async for answer in call:
                 match answer.WhichOneof("event"):
-                    case self.event:
-                        self.put(getattr(answer, self.event))
+                    case self._event:
+                        self._keep(self.remote, getattr(answer, self._event))
                     case "deleted":
                         self.remote.drop(answer.deleted)
                     case "synced":
@@ -52,33 +48,20 @@ class _Watch(ABC, Generic[T]):
             call.cancel()
 
 
-class RuleWatch(_Watch[rule_pb.WorkloadRule]):
+def rule_watch() -> Watch[rule_pb.WorkloadRule]:
     """The rules at the gateway, by id."""
-
-    event = "rule"
-
-    def call(self, link: Link) -> Any:
-        return rule_grpc.WorkloadRuleServiceStub(link.channel).Watch(
-            rule_pb.WatchWorkloadRulesRequest(), metadata=link.metadata
-        )
-
-    def put(self, item: rule_pb.WorkloadRule) -> None:
-        self.remote.put(item.id, item)
+    request = rule_pb.WatchWorkloadRulesRequest()
+    return Watch(rule_grpc.WorkloadRuleServiceStub, request, "rule", lambda remote, rule: remote.put(rule.id, rule))
 
 
-class PodWatch(_Watch[resource_pb.PodSummary]):
-    """The companions and Pods of the tenant at the gateway, by name."""
+def pod_watch() -> Watch[resource_pb.PodSummary]:
+    """The companions and Pods of the tenant at the gateway, by name, their manifests in canonical form."""
+    return Watch(resource_grpc.UniverseResourceServiceStub, resource_pb.WatchRequest(), "pod", _keep_pod)
 
-    event = "pod"
 
-    def call(self, link: Link) -> Any:
-        return resource_grpc.UniverseResourceServiceStub(link.channel).Watch(
-            resource_pb.WatchRequest(), metadata=link.metadata
-        )
-
-    def put(self, item: resource_pb.PodSummary) -> None:
-        # In canonical form, once: a mirror is compared with it each time that it is looked at.
-        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-            if item.manifest:
-                item.manifest = canonical(decode_json(item.manifest))
-        self.remote.put(item.name, item)
+def _keep_pod(remote: Remote[resource_pb.PodSummary], pod: resource_pb.PodSummary) -> None:
+    # Once, when it comes in: a mirror is compared with it each time that it is looked at.
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+        if pod.manifest:
+            pod.manifest = canonical(decode_json(pod.manifest))
+    remote.put(pod.name, pod)

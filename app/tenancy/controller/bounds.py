@@ -47,12 +47,7 @@ class Bound:
         metadata: JSON = {"name": self.name, "namespace": namespace}
         if self.resource == RESOURCE_QUOTAS:
             metadata["labels"] = {MANAGED_BY: MANAGER}
-        return {
-            "apiVersion": self.resource.api_version,
-            "kind": self.resource.kind,
-            "metadata": metadata,
-            **self.fields,
-        }
+        return self.resource.body(metadata, **self.fields)
 
     def is_met_by(self, present: JSON) -> bool:
         """Whether the fields are as they should be, and nothing is added to them."""

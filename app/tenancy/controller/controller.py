@@ -103,7 +103,6 @@ class TenantsController:
         self._namespaces.subscribe(self._namespace_changed)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self._reflectors:
                 group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")

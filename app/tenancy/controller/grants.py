@@ -45,13 +45,8 @@ class NamespaceGrant:
 
     def body(self, namespace: str) -> JSON:
         """The RoleBinding in the namespace of a tenant; it is called like its ClusterRole."""
-        return {
-            "apiVersion": ROLE_BINDINGS.api_version,
-            "kind": ROLE_BINDINGS.kind,
-            "metadata": {"name": self.cluster_role, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}},
-            "roleRef": self._role,
-            "subjects": self._subjects,
-        }
+        metadata = {"name": self.cluster_role, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}}
+        return ROLE_BINDINGS.body(metadata, roleRef=self._role, subjects=self._subjects)
 
     def is_met_by(self, binding: JSON) -> bool:
         return binding.get("roleRef") == self._role and binding.get("subjects") == self._subjects

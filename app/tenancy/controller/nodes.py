@@ -51,9 +51,5 @@ class NodeReconciler:
             patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "labels": {label: None}}}
             await self._client.patch(NODES, state.name, patch, patch_type="merge")
             return
-        body: JSON = {
-            "apiVersion": NODES.api_version,
-            "kind": NODES.kind,
-            "metadata": {"name": state.name, "uid": metadata["uid"], "labels": {label: decided.tenant}},
-        }
+        body = NODES.body({"name": state.name, "uid": metadata["uid"], "labels": {label: decided.tenant}})
         await self._client.apply(NODES, state.name, body, field_manager=FIELD_MANAGER)

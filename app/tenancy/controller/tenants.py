@@ -178,12 +178,7 @@ class TenantReconciler:
         )
         if status == obj.get("status"):
             return
-        body: JSON = {
-            "apiVersion": TENANTS.api_version,
-            "kind": TENANTS.kind,
-            "metadata": {"name": state.name, "uid": metadata["uid"]},
-            "status": status,
-        }
+        body = TENANTS.body({"name": state.name, "uid": metadata["uid"]}, status=status)
         try:
             await self._client.apply(TENANTS, state.name, body, field_manager=FIELD_MANAGER, subresource="status")
         except ApiError as error:

@@ -57,11 +57,9 @@ class Front:
 
     @property
     def target(self) -> str:
-        """Where gRPC is to listen."""
         return f"unix-abstract:{self._name}"
 
     def start(self, listener: socket.socket) -> None:
-        """Accept on this bound socket."""
         self._listener = Listener(
             listener,
             self._pool,
@@ -73,7 +71,6 @@ class Front:
         )
 
     def close(self) -> None:
-        """Accept no more."""
         if self._listener is not None:
             self._listener.close()
 

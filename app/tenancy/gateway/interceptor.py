@@ -115,7 +115,6 @@ class Guard(grpc.aio.ServerInterceptor):
                 self._end(stream, self._admission.refuse(decision, service=stream.service, peer=stream.peer))
 
     def end_all(self, refused: Refused) -> None:
-        """End every open stream."""
         for stream in tuple(self._streams):
             self._end(stream, refused)
 

@@ -98,7 +98,6 @@ class Receiving:
         return await self._parsed(parse, await self._arrived(context), label)
 
     async def each(self, parse: Parse, context: Context, label: str) -> AsyncIterator[Any]:
-        """The messages of a stream."""
         while (raw := await context.read()) is not grpc.aio.EOF:
             yield await self._parsed(parse, raw, label)
 

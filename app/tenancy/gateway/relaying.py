@@ -47,13 +47,11 @@ class End(asyncio.Protocol):
             asyncio.get_running_loop().call_later(_GOODBYE, self.other.abort)
 
     def stop(self, reason: str) -> None:
-        """Read no more for this reason."""
         if not self._stopped and (transport := _open(self)) is not None:
             transport.pause_reading()
         self._stopped.add(reason)
 
     def go_on(self, reason: str) -> None:
-        """This reason is no more."""
         if reason in self._stopped:
             self._stopped.remove(reason)
             if not self._stopped and (transport := _open(self)) is not None:

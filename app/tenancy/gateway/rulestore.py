@@ -99,12 +99,8 @@ class RuleStore(Generic[M]):
             raise
 
     async def _create(self, wanted: Wanted, namespace: str) -> JSON:
-        body = {
-            "apiVersion": self._resource.api_version,
-            "kind": self._resource.kind,
-            "metadata": {"name": wanted.name, "namespace": namespace} | _marks(wanted, {}),
-            "spec": wanted.spec,
-        }
+        metadata = {"name": wanted.name, "namespace": namespace} | _marks(wanted, {})
+        body = self._resource.body(metadata, spec=wanted.spec)
         self._storing.write(namespace, len(canonical(wanted.spec)))
         try:
             return await self._client.create(self._resource, body, namespace=namespace)

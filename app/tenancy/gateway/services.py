@@ -34,7 +34,6 @@ AUDIENCES: dict[str, Audience] = {
 
 
 def methods() -> dict[str, tuple[str, ...]]:
-    """The methods of each service."""
     pool = descriptor_pool.Default()
     return {name: tuple(method.name for method in pool.FindServiceByName(name).methods) for name in AUDIENCES}
 

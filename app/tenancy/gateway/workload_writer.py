@@ -163,14 +163,9 @@ class WorkloadWriter:
 
     async def _create(self, key: ObjectKey, spec: JSON) -> str:
         namespace, name = key
-        body = {
-            "apiVersion": WORKLOADS.api_version,
-            "kind": WORKLOADS.kind,
-            "metadata": {"name": name, "namespace": namespace, "annotations": {STREAM: self.stream}},
-            "spec": spec,
-        }
+        metadata = {"name": name, "namespace": namespace, "annotations": {STREAM: self.stream}}
         try:
-            made = await self._client.create(WORKLOADS, body, namespace=namespace)
+            made = await self._client.create(WORKLOADS, WORKLOADS.body(metadata, spec=spec), namespace=namespace)
         except ApiError as error:
             if error.not_found:
                 raise no_namespace(namespace) from error

@@ -80,12 +80,7 @@ async def create_tenant(
     spec: JSON = {"identity": identity}
     if hosts is not None:
         spec["hosts"] = list(dict.fromkeys(hosts))
-    body: JSON = {
-        "apiVersion": TENANTS.api_version,
-        "kind": TENANTS.kind,
-        "metadata": {"name": name},
-        "spec": spec,
-    }
+    body = TENANTS.body({"name": name}, spec=spec)
     problems = tenant_problems(body)
     admins = {admin.lower() for admin in admin_names}
     problems += [

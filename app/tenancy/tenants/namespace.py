@@ -48,9 +48,8 @@ async def ensure_namespace(client: KubeClient, tenant: str, *, pod_security: str
         labels = {TENANT_LABEL: tenant, MANAGED_BY: MANAGER}
         if pod_security:
             labels[POD_SECURITY] = pod_security
-        body: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
         try:
-            await client.create(NAMESPACES, body)
+            await client.create(NAMESPACES, NAMESPACES.body({"name": name, "labels": labels}))
         except ApiError as error:
             if not error.conflict:
                 raise
