@@ -7,9 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, get_args
 
+from app.certs.permissions import unregistering
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.permissions import declared
 from app.placement.model import DPU_OF_HOST
+from app.placement.policy import OWN_VOLUMES, VOLUME_TYPES
 from app.registration.isolation import isolation_webhooks
 from app.registration.objects import rules_of
 from app.registry import ROLES, arguments_of, settings_of
@@ -47,7 +49,13 @@ def chart_pages(root: Path) -> list[Page]:
 
 
 def roles_file(roles: Iterable[Role]) -> JSON:
-    return {"roles": [_role(role) for role in roles], "reviews": _reviews()}
+    (unregister,) = unregistering()
+    return {
+        "roles": [_role(role) for role in roles],
+        "reviews": _reviews(),
+        "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
+        "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": VOLUME_TYPES},
+    }
 
 
 def with_roles(schema: JSON, roles: Iterable[Role]) -> JSON:
@@ -137,11 +145,7 @@ def _rules(role: Role, scope: Scope) -> list[JSON]:
     by_resources: dict[str, JSON] = {}
     for alike in by_verbs.values():
         first = alike[0]
-        rule: JSON = {
-            "apiGroups": [first.group],
-            "resources": [resource for one in alike for resource in one.resources],
-            "verbs": list(first.verbs),
-        }
+        rule = _rule(first.group, [resource for one in alike for resource in one.resources], first.verbs)
         when = _source(role, first.when) if first.when else ""
         if first.names:
             names = [_without_empty(_name(role, name) | {"when": when}) for name in first.names]
@@ -149,6 +153,10 @@ def _rules(role: Role, scope: Scope) -> list[JSON]:
         else:
             by_resources[repr((rule, when))] = rule | ({"when": when} if when else {})
     return list(by_resources.values())
+
+
+def _rule(group: str, resources: Iterable[str], verbs: Iterable[str]) -> JSON:
+    return {"apiGroups": [group], "resources": list(resources), "verbs": list(verbs)}
 
 
 def _name(role: Role, name: str) -> JSON:
