@@ -11,7 +11,7 @@ from app.certs.permissions import unregistering
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.permissions import declared
 from app.placement.model import DPU_OF_HOST
-from app.placement.policy import OWN_VOLUMES, VOLUME_TYPES
+from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.isolation import isolation_webhooks
 from app.registration.objects import rules_of
 from app.registry import ROLES, arguments_of, settings_of
@@ -54,7 +54,7 @@ def roles_file(roles: Iterable[Role]) -> JSON:
         "roles": [_role(role) for role in roles],
         "reviews": _reviews(),
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
-        "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": VOLUME_TYPES},
+        "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
 
 

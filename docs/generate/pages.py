@@ -13,6 +13,7 @@ from docs.generate.chart import chart_pages
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
+from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
 from docs.generate.texts import Page
 from docs.generate.values import values_page
@@ -33,6 +34,7 @@ def build_pages(root: Path) -> list[Page]:
         permissions_page(),
         *chart_definitions(),
         *chart_pages(root),
+        openapi_file(),
     ]
 
 
