@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.cel.schemaformats import go_pattern
+from app.cel.schemaformats import BadPattern, compiled_pattern
 from app.cel.types import ANY, BOOL, DOUBLE, DYN, INT, STRING, TYPE, Type, list_of, map_of, optional_of
 from app.errors import BerthError
 
@@ -123,9 +122,9 @@ _ANY_TYPE = frozenset({"dyn", "type"})
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return re.search(go_pattern(pattern), text) is not None
-    except re.error as error:
-        raise NoValue(f"error parsing regexp: {error}: `{pattern}`") from error
+        return compiled_pattern(pattern).search(text) is not None
+    except BadPattern as error:
+        raise NoValue(str(error)) from error
 
 
 def _find(target: Any, wanted: Any) -> int:

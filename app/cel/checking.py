@@ -6,11 +6,10 @@ own ("the sandbox does not speak ..."), so that no rule is ever ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from app.cel.calls import FUNCTIONS, KNOWN_ELSEWHERE, METHODS, TYPE_NAMES, Overload
-from app.cel.schemaformats import go_pattern
+from app.cel.schemaformats import BadPattern, compiled_pattern
 from app.cel.syntax import Node
 from app.cel.tokens import BadExpression, Fault, located
 from app.cel.types import BOOL, DOUBLE, DYN, INT, NULL, STRING, TYPE, Type, filled, fits, join, list_of, map_of
@@ -28,22 +27,32 @@ _ARITHMETIC: dict[str, frozenset[str]] = {
 
 def check(expression: str, node: Node, variables: Mapping[str, Type]) -> Type:
     """The type of the tree of `expression`; raises `BadExpression` with everything that does not fit."""
+    return check_parts(expression, node, variables)[id(node)]
+
+
+def check_parts(expression: str, node: Node, variables: Mapping[str, Type]) -> dict[int, Type]:
+    """The types of all parts of the tree, by their identity; raises `BadExpression`."""
     checker = _Checker()
-    kind = checker.visit(node, variables)
+    checker.visit(node, variables)
     if checker.faults:
         raise BadExpression(located(expression, checker.faults))
-    return kind
+    return checker.kinds
 
 
 class _Checker:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.kinds: dict[int, Type] = {}
 
     def _fault(self, text: str, at: int) -> Type:
         self.faults.append(Fault(text, at))
         return DYN
 
     def visit(self, node: Node, scope: Mapping[str, Type]) -> Type:
+        kind = self.kinds[id(node)] = self._visit(node, scope)
+        return kind
+
+    def _visit(self, node: Node, scope: Mapping[str, Type]) -> Type:
         match node.kind:
             case "literal":
                 return _LITERALS[type(node.value)]
@@ -209,8 +218,8 @@ class _Checker:
         if node.kind != "literal":
             return
         try:
-            go_pattern(node.value)
-        except re.error:
+            compiled_pattern(node.value)
+        except BadPattern:
             self._fault("invalid matches argument", node.at)
 
 
