@@ -8,6 +8,7 @@ import ipaddress
 import re
 from collections.abc import Callable
 from datetime import date, datetime
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
@@ -64,6 +65,19 @@ def compiled_pattern(pattern: str) -> Any:
             text, rest = "invalid named capture", pattern[pattern.index(part) :]
             part = rest[: rest.find(">") + 1] or rest
         raise BadPattern(f"error parsing regexp: {text}: `{part}`") from None
+
+
+_DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+|[-+]?0")
+_PART = re.compile(r"(\d*\.?\d*)(ns|us|µs|μs|ms|s|m|h)")
+_UNITS = {"ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9}
+
+
+def parse_duration(text: str) -> int:
+    """The nanoseconds of a duration of Go (`1h30m`); raises `ValueError`."""
+    if not _DURATION.fullmatch(text):
+        raise ValueError(f'invalid duration "{text}"')
+    total = sum(int(Decimal(number) * _UNITS[unit]) for number, unit in _PART.findall(text))
+    return -total if text.startswith("-") else total
 
 
 def is_format(value: str, name: str) -> bool:

@@ -108,7 +108,7 @@ class Served:
 
     def namespace(self) -> str:
         """A fresh namespace, so that tests do not meet each other's objects."""
-        name = f"test-{next(_NUMBERS)}"
+        name = f"test-{next(_NUMBERS):04}"
         answer = self.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         assert answer.status == 201, answer.body
         return name

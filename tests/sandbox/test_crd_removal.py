@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.waiting import eventually
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/ends.example.com/v1/things"
 MERGE = "application/merge-patch+json"
@@ -91,7 +93,7 @@ def test_other_finalizers_of_a_definition_count_too(served: Any) -> None:
     assert served.request("POST", THINGS, thing("free")).status == 201
     name = CRD["metadata"]["name"]
     assert served.request("DELETE", f"{CRDS}/{name}").status == 200
-    assert served.request("GET", f"{CRDS}/{name}").body["metadata"]["finalizers"] == ["example.com/hold"]
+    eventually(lambda: served.request("GET", f"{CRDS}/{name}").body["metadata"]["finalizers"] == ["example.com/hold"])
     served.until(f"{THINGS}/free", 404)
     freed = {"metadata": {"finalizers": None}}
     assert served.request("PATCH", f"{CRDS}/{name}", freed, content_type=MERGE).status == 200

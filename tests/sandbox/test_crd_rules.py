@@ -278,6 +278,32 @@ def test_rules_that_cannot_be_served_are_refused(served: Any, rule: Any, field: 
     assert text in answer.body["message"]
 
 
+SPANS = fields(d={"type": "string", "format": "duration"}, t=TEXT)
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "holds"),
+    [
+        ("self.d < duration('1h')", {"d": "59m59.5s"}, True),
+        ("self.d < duration('1h')", {"d": "1h0m"}, False),
+        ("self.d + duration('30m') == duration('2h') - duration(self.t)", {"d": "30m", "t": "1h"}, True),
+        ("self.d.getMinutes() == 90 && self.d.getHours() == 1", {"d": "1h30m"}, True),
+        ("self.d.getSeconds() == -90 && self.d.getMilliseconds() == -90000", {"d": "-1.5m"}, True),
+        ("string(self.d) == '5400.5s'", {"d": "1h30m500ms"}, True),
+        ("self.t.matches('(?i)^ab$')", {"t": "aB"}, True),
+    ],
+)
+def test_durations_and_flags_of_patterns(boxes: Any, rule: str, spec: Any, *, holds: bool) -> None:
+    boxes.define({**SPANS, **rules(rule)})
+    assert boxes.create(spec).status == (201 if holds else 422)
+
+
+def test_a_literal_duration_is_judged_with_the_rule(served: Any) -> None:
+    for rule, text in (("duration('1x') == self.d", "invalid duration argument"), ("self.d > 1", "(duration, int)")):
+        answer = served.request("POST", f"{CRDS}?dryRun=All", definition({**SPANS, **rules(rule)}))
+        assert text in fault(answer)
+
+
 @pytest.mark.parametrize(
     ("rule", "text"),
     [

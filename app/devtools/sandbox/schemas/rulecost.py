@@ -18,7 +18,7 @@ MOST = 2**64 - 1
 REQUEST = 3 * 1024 * 1024
 """Bytes of a request: no value is larger."""
 _TRAVERSAL, _PATTERN = 0.1, 0.25
-_SCALARS = frozenset({"bool", "int", "double"})
+_SCALARS = frozenset({"bool", "int", "double", "duration"})
 _FORMATS = {"duration": (32, 3), "date": (12, 12), "date-time": (32, 21)}
 """The most characters of a format and the fewest bytes of its JSON."""
 
