@@ -9,10 +9,10 @@ CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 .DEFAULT_GOAL := help
 # Hundreds of short-lived processes would each compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
-.PHONY: help demo test unit e2e lint format generate secrets bench protos lock clean
+.PHONY: help demo test unit e2e conformance lint format generate secrets bench protos lock clean
 
 help: ## Show this list
-	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements-dev.lock pyproject.toml
 	@echo "==> Making the virtual environment in $(VENV) (once, about a minute)"
@@ -36,6 +36,10 @@ unit: $(READY) ## Run the tests that start no process and no whole API server; t
 
 e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig NAME=FILE" for real API servers)
 	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)
+
+conformance: $(READY) ## Run the tests that state what an API server does on a real one (KUBEBUILDER_ASSETS=dir)
+	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" || { echo "Error: KUBEBUILDER_ASSETS is not a directory with etcd and kube-apiserver" >&2; exit 1; }
+	@$(BIN)/python -m pytest tests/sandbox tests/chart -m conformance $(PYTEST_ARGS)
 
 lint: $(READY) ## Check style, types, layers, the Dockerfile, secrets, and that what is generated is fresh
 	@echo "==> ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
+import sysconfig
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+# As in an activated environment: `kubectl` is the pinned one, not the machine's.
+os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
 # A slow machine is no fault of what is tested.
 settings.register_profile("berth", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("berth")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from app.cel.schemaformats import go_pattern
-from app.cel.types import ANY, BOOL, DOUBLE, DYN, INT, STRING, TYPE, Type, list_of, map_of, optional_of
+from app.cel.schemaformats import BadPattern, compiled_pattern, parse_duration
+from app.cel.types import ANY, BOOL, DOUBLE, DURATION, DYN, INT, STRING, TYPE, Type, list_of, map_of, optional_of
 from app.errors import BerthError
 
 Overload = tuple[tuple[Type, ...], Type]
@@ -19,6 +18,8 @@ _WORDS = list_of(STRING)
 _SIZES: tuple[Overload, ...] = (((STRING,), INT), ((list_of(DYN),), INT), ((_MAPS,), INT))
 _TEST: tuple[Overload, ...] = (((STRING, STRING), BOOL),)
 _CHANGE: tuple[Overload, ...] = (((STRING,), STRING),)
+
+_PARTS: tuple[Overload, ...] = (((DURATION,), INT),)
 
 METHODS: dict[str, tuple[Overload, ...]] = {
     "startsWith": _TEST,
@@ -38,12 +39,17 @@ METHODS: dict[str, tuple[Overload, ...]] = {
     "join": (((_WORDS,), STRING), ((_WORDS, STRING), STRING)),
     "hasValue": (((optional_of(ANY),), BOOL),),
     "value": (((optional_of(ANY),), ANY),),
+    "getHours": _PARTS,
+    "getMinutes": _PARTS,
+    "getSeconds": _PARTS,
+    "getMilliseconds": _PARTS,
     "orValue": (((optional_of(ANY), ANY), ANY),),
 }
 FUNCTIONS: dict[str, tuple[Overload, ...]] = {
     "size": _SIZES,
     "matches": _TEST,
-    "string": tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL)),
+    "duration": (((STRING,), DURATION), ((DURATION,), DURATION)),
+    "string": tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL, DURATION)),
     "int": tuple(((kind,), INT) for kind in (STRING, INT, DOUBLE)),
     "double": tuple(((kind,), DOUBLE) for kind in (STRING, INT, DOUBLE)),
     "bool": tuple(((kind,), BOOL) for kind in (STRING, BOOL)),
@@ -53,7 +59,7 @@ FUNCTIONS: dict[str, tuple[Overload, ...]] = {
 TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "string", "list": "list", "map": "map",
               "null_type": "null"}  # fmt: skip
 KNOWN_ELSEWHERE = frozenset({
-    "bytes", "uint", "timestamp", "duration", "quantity", "isQuantity", "ip", "isIP", "cidr", "isCIDR", "url",
+    "bytes", "uint", "timestamp", "quantity", "isQuantity", "ip", "isIP", "cidr", "isCIDR", "url",
     "isURL", "semver", "isSemver", "optMap", "optFlatMap", "sum", "min", "max", "isSorted", "find", "findAll",
     "format", "reverse", "existsOne", "transformList", "transformMap", "transformMapEntry", "validate", "getHost",
     "getHostname", "getPort", "getScheme", "getQuery", "getEscapedPath", "isGreaterThan", "isLessThan", "compareTo",
@@ -72,6 +78,13 @@ class TypeName:
     """The value of `type(x)` and of a type's name."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Duration:
+    """A span of time."""
+
+    nanoseconds: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +111,7 @@ _TYPES = (
     (float, "double"),
     (str, "string"),
     (list, "list"),
+    (Duration, "duration"),
     (TypeName, "type"),
     (Optional, "optional_type"),
 )
@@ -123,9 +137,9 @@ _ANY_TYPE = frozenset({"dyn", "type"})
 
 def _matches(text: str, pattern: str) -> bool:
     try:
-        return re.search(go_pattern(pattern), text) is not None
-    except re.error as error:
-        raise NoValue(f"error parsing regexp: {error}: `{pattern}`") from error
+        return compiled_pattern(pattern).search(text) is not None
+    except BadPattern as error:
+        raise NoValue(str(error)) from error
 
 
 def _find(target: Any, wanted: Any) -> int:
@@ -175,6 +189,8 @@ def _value(optional: Optional) -> Any:
 def _string(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Duration):
+        return f"{value.nanoseconds / 10**9:.9f}".rstrip("0").rstrip(".") + "s"
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e21:
         return str(int(value))
     return str(value)
@@ -195,6 +211,20 @@ def _double(value: Any) -> float:
         return float(value)
     except ValueError as error:
         raise NoValue(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from error
+
+
+def duration(value: Any) -> Duration:
+    """A duration of its text; raises `NoValue`."""
+    if isinstance(value, Duration):
+        return value
+    try:
+        return Duration(parse_duration(value))
+    except ValueError as error:
+        raise NoValue(f"time: {error}") from error
+
+
+def _whole(unit: int) -> Callable[[Duration], int]:
+    return lambda span: span.nanoseconds // unit if span.nanoseconds >= 0 else -(-span.nanoseconds // unit)
 
 
 def _truth(value: Any) -> bool:
@@ -228,6 +258,11 @@ _COMPUTE: dict[str, Callable[..., Any]] = {
     "hasValue": lambda optional: optional.present,
     "value": _value,
     "orValue": lambda optional, other: optional.content if optional.present else other,
+    "duration": duration,
+    "getHours": _whole(3600 * 10**9),
+    "getMinutes": _whole(60 * 10**9),
+    "getSeconds": _whole(10**9),
+    "getMilliseconds": _whole(10**6),
     "string": _string,
     "int": _int,
     "double": _double,

@@ -6,11 +6,10 @@ own ("the sandbox does not speak ..."), so that no rule is ever ignored.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from app.cel.calls import FUNCTIONS, KNOWN_ELSEWHERE, METHODS, TYPE_NAMES, Overload
-from app.cel.schemaformats import go_pattern
+from app.cel.schemaformats import BadPattern, compiled_pattern, parse_duration
 from app.cel.syntax import Node
 from app.cel.tokens import BadExpression, Fault, located
 from app.cel.types import BOOL, DOUBLE, DYN, INT, NULL, STRING, TYPE, Type, filled, fits, join, list_of, map_of
@@ -18,8 +17,8 @@ from app.cel.types import BOOL, DOUBLE, DYN, INT, NULL, STRING, TYPE, Type, fill
 _LITERALS: dict[type, Type] = {bool: BOOL, int: INT, float: DOUBLE, str: STRING, type(None): NULL}
 _NUMBERS = frozenset({"int", "double"})
 _ARITHMETIC: dict[str, frozenset[str]] = {
-    "+": frozenset({"int", "double", "string", "list"}),
-    "-": _NUMBERS,
+    "+": frozenset({"int", "double", "string", "list", "duration"}),
+    "-": _NUMBERS | {"duration"},
     "*": _NUMBERS,
     "/": _NUMBERS,
     "%": frozenset({"int"}),
@@ -28,22 +27,32 @@ _ARITHMETIC: dict[str, frozenset[str]] = {
 
 def check(expression: str, node: Node, variables: Mapping[str, Type]) -> Type:
     """The type of the tree of `expression`; raises `BadExpression` with everything that does not fit."""
+    return check_parts(expression, node, variables)[id(node)]
+
+
+def check_parts(expression: str, node: Node, variables: Mapping[str, Type]) -> dict[int, Type]:
+    """The types of all parts of the tree, by their identity; raises `BadExpression`."""
     checker = _Checker()
-    kind = checker.visit(node, variables)
+    checker.visit(node, variables)
     if checker.faults:
         raise BadExpression(located(expression, checker.faults))
-    return kind
+    return checker.kinds
 
 
 class _Checker:
     def __init__(self) -> None:
         self.faults: list[Fault] = []
+        self.kinds: dict[int, Type] = {}
 
     def _fault(self, text: str, at: int) -> Type:
         self.faults.append(Fault(text, at))
         return DYN
 
     def visit(self, node: Node, scope: Mapping[str, Type]) -> Type:
+        kind = self.kinds[id(node)] = self._visit(node, scope)
+        return kind
+
+    def _visit(self, node: Node, scope: Mapping[str, Type]) -> Type:
         match node.kind:
             case "literal":
                 return _LITERALS[type(node.value)]
@@ -172,7 +181,7 @@ class _Checker:
         if sign in _ARITHMETIC:
             return self._arithmetic(node, kinds)
         names = {left.name, right.name} - {"dyn"}
-        if names <= _NUMBERS or names in ({"string"}, {"bool"}):
+        if names <= _NUMBERS or names in ({"string"}, {"bool"}, {"duration"}):
             return BOOL
         return self._mismatch(node, f"_{sign}_", kinds)
 
@@ -201,17 +210,17 @@ class _Checker:
             given = ", ".join(str(kind) for kind in kinds[1:] if method) if method else ""
             applied = f"{kinds[0]}.({given})" if method else f"({', '.join(str(kind) for kind in kinds)})"
             return self._fault(f"found no matching overload for '{name}' applied to '{applied}'", node.at)
-        if name == "matches":
-            self._check_pattern(node.parts[1])
+        if name in ("matches", "duration"):
+            self._check_literal(name, node.parts[-1])
         return results[0] if all(result == results[0] for result in results) else DYN
 
-    def _check_pattern(self, node: Node) -> None:
+    def _check_literal(self, name: str, node: Node) -> None:
         if node.kind != "literal":
             return
         try:
-            go_pattern(node.value)
-        except re.error:
-            self._fault("invalid matches argument", node.at)
+            (compiled_pattern if name == "matches" else parse_duration)(node.value)
+        except (BadPattern, ValueError):
+            self._fault(f"invalid {name} argument", node.at)
 
 
 def _result(overload: Overload, kinds: list[Type]) -> Type | None:

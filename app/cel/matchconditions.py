@@ -64,7 +64,7 @@ def _check_expression(expression: str, path: str) -> list[FieldError]:
         _, kind = compile_condition(expression)
     except BadExpression as error:
         return [FieldError(path, "Invalid", f"compilation failed: {error}", expression)]
-    if kind.name not in ("bool", "dyn"):
+    if kind.name != "bool":
         return [FieldError(path, "Invalid", f"must evaluate to bool but got {kind}", expression)]
     return []
 

@@ -26,6 +26,7 @@ INT = Type("int")
 DOUBLE = Type("double")
 STRING = Type("string")
 NULL = Type("null")
+DURATION = Type("duration")
 TYPE = Type("type")
 ANY = Type("A")
 """Stands for any one type in a signature, the same one wherever it stands."""

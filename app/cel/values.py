@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from app.cel.calls import TYPE_NAMES, NoValue, TypeName, call, equal, type_of
+from app.cel.calls import TYPE_NAMES, Duration, NoValue, TypeName, call, equal, type_of
 from app.cel.identifiers import unescaped
 from app.cel.syntax import Node
 
@@ -111,11 +111,13 @@ def _binary(node: Node, variables: Variables) -> Any:
     if sign == "in":
         return _contained(left, right)
     kinds = {type_of(left), type_of(right)}
-    if sign in _COMPARE and (kinds <= _NUMBERS or kinds in ({"string"}, {"bool"})):
+    if sign in _COMPARE and (kinds <= _NUMBERS or kinds in ({"string"}, {"bool"}, {"duration"})):
         return _COMPARE[sign](left, right)
     same = len(kinds) == 1
     if same and kinds <= _NUMBERS and sign in _COMPUTE:
         return _bounded(_COMPUTE[sign](left, right))
+    if kinds == {"duration"} and sign in ("+", "-"):
+        return Duration(_bounded(_COMPUTE[sign](left.nanoseconds, right.nanoseconds)))
     if same and sign == "+" and kinds <= {"string", "list"}:
         return left + right
     raise NoValue(f"no such overload: {type_of(left)} {sign} {type_of(right)}")

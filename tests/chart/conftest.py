@@ -32,6 +32,7 @@ JSON = dict[str, Any]
 CHART = Path(__file__).parents[2] / "charts" / "berth"
 NAMESPACE = "berth-system"
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
+SERVERS = ["sandbox", *([pytest.param("real", marks=pytest.mark.conformance)] if ASSETS else [])]
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """Safe, and ten times as fast where libyaml is."""
 
@@ -160,13 +161,13 @@ async def sandbox(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-@pytest_asyncio.fixture(params=["sandbox", *(["real"] if ASSETS else [])])
+@pytest_asyncio.fixture(params=SERVERS)
 async def server(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Server]:
     async with (_sandboxes if request.param == "sandbox" else _real)(tmp_path, ["chart"]) as (server,):
         yield server
 
 
-@pytest_asyncio.fixture(params=["sandbox", *(["real"] if ASSETS else [])])
+@pytest_asyncio.fixture(params=SERVERS)
 async def clusters(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[list[Server]]:
     """An infra cluster and a tenant cluster."""
     async with (_sandboxes if request.param == "sandbox" else _real)(tmp_path, ["infra", "tenant"]) as servers:

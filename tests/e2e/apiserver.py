@@ -10,10 +10,11 @@ from pathlib import Path
 import kubernetes
 import urllib3
 import yaml
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from app.certs.issuing import encode_certificate, issue_authority, issue_client, issue_serving, serving_names
+from app.certs.issuing import Issued, issue_authority, issue_client, issue_serving, serving_names
 from tests.e2e.processes import Background
 from tests.e2e.waiting import eventually
 from tests.ports import lasting_port
@@ -92,7 +93,8 @@ def _write_files(directory: Path) -> None:
     admin = issue_client(ca, common_name="admin", organizations=["system:masters"], now=now, days=1)
     serving = issue_serving(ca, names=serving_names(addresses=("127.0.0.1",)), now=now, days=1)
     files = {
-        "ca.crt": encode_certificate(ca.certificate),
+        "ca.crt": ca.certificate_pem,
+        "ca.key": ca.key_pem,
         "tls.crt": serving.certificate_pem,
         "tls.key": serving.key_pem,
         "admin.crt": admin.certificate_pem,
@@ -101,6 +103,13 @@ def _write_files(directory: Path) -> None:
     }
     for name, content in files.items():
         (directory / name).write_bytes(content)
+
+
+def read_authority(directory: Path) -> Issued:
+    """The authority whose client certificates the API server of this directory believes."""
+    key = serialization.load_pem_private_key((directory / "ca.key").read_bytes(), password=None)
+    assert isinstance(key, ec.EllipticCurvePrivateKey)
+    return Issued(x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes()), key)
 
 
 def _kubeconfig(directory: Path, port: int) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Three clusters with Berth in them, reached as users reach them: kubectl where it is installed, the Python client always.
+"""Three clusters with Berth in them, reached as users reach them: with kubectl and with the Python client.
 
 The API servers are the sandbox's, or real ones: `KUBEBUILDER_ASSETS` names a folder with `etcd` and `kube-apiserver`
 (the envtest convention), `--kubeconfig` those that already run. The tests do not know which.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -55,10 +54,7 @@ def kubeconfig(sandbox: Path) -> Path:
     return sandbox / "tenant1.kubeconfig"
 
 
-_USERS = [PythonClient, *([Kubectl] if shutil.which("kubectl") else [])]
-
-
-@pytest.fixture(params=_USERS, ids=lambda kind: kind.name)
+@pytest.fixture(params=[PythonClient, Kubectl], ids=lambda kind: kind.name)
 def user(request: pytest.FixtureRequest, kubeconfig: Path) -> User:
     """Whoever types: each test runs once with every client there is."""
     return request.param(kubeconfig)

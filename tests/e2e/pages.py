@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -46,8 +45,6 @@ class Shell:
         here = Path(__file__).parent / "programs"
         _script(programs / "helm", f'exec "{sys.executable}" "{here / "helm.py"}" "$@"')
         _script(programs / "berth", f'exec "{sys.executable}" -m app "$@"')
-        if shutil.which("kubectl") is None:
-            _script(programs / "kubectl", f'exec "{sys.executable}" "{here / "kubectl.py"}" "$@"')
         for name in ("charts", "examples"):
             (directory / name).symlink_to(ROOT / name)
         return cls(directory)

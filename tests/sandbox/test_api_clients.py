@@ -115,8 +115,8 @@ class Kubectl:
 
 
 @pytest.fixture
-def clients(served: Any, namespace: str, has_kubectl: Any) -> Any:
-    found: list[Any] = [PythonClient(served, namespace), *([Kubectl(served, namespace)] if has_kubectl else [])]
+def clients(served: Any, namespace: str) -> Any:
+    found: list[Any] = [PythonClient(served, namespace), Kubectl(served, namespace)]
     yield found
     for client in found:
         client.close()
@@ -148,13 +148,7 @@ def test_python_client_watches_and_meets_errors(served: Any, namespace: str) -> 
     client.close()
 
 
-def test_kubectl_commands(served: Any, namespace: str, has_kubectl: Any) -> None:
-    """Everyday commands; where kubectl is absent, what they stand on is asked for over HTTP."""
-    if not has_kubectl:
-        accept = "application/json;as=Table;v=v1;g=meta.k8s.io"
-        table = served.request("GET", f"/api/v1/namespaces/{namespace}/pods", headers={"Accept": accept}).body
-        assert [column["name"] for column in table["columnDefinitions"]][:3] == ["Name", "Ready", "Status"]
-        return
+def test_kubectl_commands(served: Any, namespace: str) -> None:
     kubectl = Kubectl(served, namespace)
     text = json.dumps(POD)
     assert "pod/demo created" in kubectl.run("apply", "-f", "-", stdin=text)
@@ -184,13 +178,11 @@ def test_kubectl_commands(served: Any, namespace: str, has_kubectl: Any) -> None
     assert "NotFound" in kubectl.run("get", "pod", "demo", ok=False)
 
 
-def test_kubectl_and_custom_resources(served: Any, namespace: str, has_kubectl: Any) -> None:
+def test_kubectl_and_custom_resources(served: Any, namespace: str) -> None:
     created = served.request(
         "POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", CRD.encode(), content_type="application/yaml"
     )
     assert created.status == 201, created.body
-    if not has_kubectl:
-        return
     kubectl = Kubectl(served, namespace)
     kubectl.run("wait", "--for=condition=Established", "crd/things.clients.example.com", f"--timeout={PATIENCE:.0f}s")
     thing = "apiVersion: clients.example.com/v1\nkind: Thing\nmetadata: {name: t}\nspec: {size: 1}\n"
@@ -201,9 +193,7 @@ def test_kubectl_and_custom_resources(served: Any, namespace: str, has_kubectl: 
     assert "deleted" in kubectl.run("delete", "thing", "t")
 
 
-def test_kubectl_watches_waits_and_proxies(served: Any, namespace: str, has_kubectl: Any) -> None:
-    if not has_kubectl:
-        return
+def test_kubectl_watches_waits_and_proxies(served: Any, namespace: str) -> None:
     kubectl = Kubectl(served, namespace)
     kubectl.create(POD)
     base = ["kubectl", "--kubeconfig", str(served.kubeconfig()), "-n", namespace]

@@ -110,7 +110,7 @@ def test_unbound_pod_goes_at_once(served: Any, namespace: str) -> None:
 
 def test_bound_pod_stays_until_its_node_confirms(served: Any, namespace: str) -> None:
     served.request("POST", pods(namespace), POD)
-    target = {"target": {"kind": "Node", "name": "n1"}}
+    target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
     assert served.request("POST", pods(namespace, "p") + "/binding", target).status == 201
     bound = served.request("GET", pods(namespace, "p")).body
     assert bound["spec"]["nodeName"] == "n1"
@@ -128,7 +128,7 @@ def test_preconditions_of_a_deletion(served: Any, namespace: str) -> None:
     created = make_map(served, namespace)
     wrong = served.request("DELETE", maps(namespace, "m"), {"preconditions": {"uid": "another"}})
     assert (wrong.status, wrong.body["reason"]) == (409, "Conflict")
-    assert "Precondition failed: UID in precondition: another" in wrong.body["message"]
+    assert "the UID in the precondition (another) does not match the UID in record (" in wrong.body["message"]
     right = served.request("DELETE", maps(namespace, "m"), {"preconditions": {"uid": created["metadata"]["uid"]}})
     assert right.body["status"] == "Success"
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import quote
 
+import pytest
+
 
 def maps(namespace: str, query: str = "") -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps{query}"
@@ -20,6 +22,14 @@ def version(served: Any, namespace: str) -> str:
 
 def names(events: list[dict[str, Any]]) -> list[tuple[str, str]]:
     return [(event["type"], event["object"]["metadata"].get("name", "")) for event in events]
+
+
+def need_progress(served: Any, namespace: str) -> None:
+    """An etcd before 3.4.25 tells its API server no progress, and such a server sends no bookmarks."""
+    query = "?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
+    (event,) = served.watch(maps(namespace, f"{query}&timeoutSeconds=1"), count=1)
+    if event["type"] == "ERROR" and "RequestWatchProgress" in event["object"]["message"]:
+        pytest.skip(event["object"]["message"])
 
 
 def test_watch_resumes_after_the_version_it_was_given(served: Any, namespace: str) -> None:
@@ -40,10 +50,12 @@ def test_watch_without_a_version_starts_with_what_exists(served: Any, namespace:
 
 
 def test_watch_ends_at_its_timeout(served: Any, namespace: str) -> None:
+    need_progress(served, namespace)
     assert served.watch(maps(namespace, "?watch=true&timeoutSeconds=1"), count=5) == []
 
 
 def test_bookmarks_carry_a_version_that_can_be_resumed_from(served: Any, namespace: str) -> None:
+    need_progress(served, namespace)
     start = version(served, namespace)
     served.namespace()  # something else moves the version on
     query = f"?watch=true&allowWatchBookmarks=true&resourceVersion={start}"
@@ -57,6 +69,7 @@ def test_bookmarks_carry_a_version_that_can_be_resumed_from(served: Any, namespa
 
 
 def test_initial_events_end_with_a_marked_bookmark(served: Any, namespace: str) -> None:
+    need_progress(served, namespace)
     make(served, namespace, "a")
     query = "?watch=true&sendInitialEvents=true&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan"
     added, bookmark = served.watch(maps(namespace, query), count=2)
@@ -64,22 +77,24 @@ def test_initial_events_end_with_a_marked_bookmark(served: Any, namespace: str) 
     assert bookmark["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
 
 
-def test_watch_from_a_version_that_is_gone_says_410(served: Any, namespace: str) -> None:
-    start = version(served, namespace)
-    make(served, namespace, "a")
-    served.inside(served.cluster.storage.compact)
-    make(served, namespace, "b")
-    (event,) = served.watch(maps(namespace, f"?watch=true&resourceVersion={start}"), count=5)
+def test_watch_from_a_version_that_is_gone_says_410(sandboxed: Any) -> None:
+    namespace = sandboxed.namespace()
+    start = version(sandboxed, namespace)
+    make(sandboxed, namespace, "a")
+    sandboxed.inside(sandboxed.cluster.storage.compact)
+    make(sandboxed, namespace, "b")
+    (event,) = sandboxed.watch(maps(namespace, f"?watch=true&resourceVersion={start}"), count=5)
     assert event["type"] == "ERROR"
     assert (event["object"]["code"], event["object"]["reason"]) == (410, "Expired")
     assert event["object"]["message"].startswith(f"too old resource version: {start}")
 
 
-def test_list_of_a_version_that_is_gone_says_410(served: Any, namespace: str) -> None:
-    start = version(served, namespace)
-    make(served, namespace, "a")
-    served.inside(served.cluster.storage.compact)
-    answer = served.request("GET", maps(namespace, f"?resourceVersion={start}&resourceVersionMatch=Exact"))
+def test_list_of_a_version_that_is_gone_says_410(sandboxed: Any) -> None:
+    namespace = sandboxed.namespace()
+    start = version(sandboxed, namespace)
+    make(sandboxed, namespace, "a")
+    sandboxed.inside(sandboxed.cluster.storage.compact)
+    answer = sandboxed.request("GET", maps(namespace, f"?resourceVersion={start}&resourceVersionMatch=Exact"))
     assert (answer.status, answer.body["reason"]) == (410, "Expired")
 
 
@@ -106,13 +121,14 @@ def test_pages_show_one_consistent_state(served: Any, namespace: str) -> None:
     assert found == ["m0", "m1", "m2", "m3", "m4"]
 
 
-def test_token_of_a_page_that_is_gone_says_410(served: Any, namespace: str) -> None:
+def test_token_of_a_page_that_is_gone_says_410(sandboxed: Any) -> None:
+    namespace = sandboxed.namespace()
     for name in "abc":
-        make(served, namespace, name)
-    token = served.request("GET", maps(namespace, "?limit=1")).body["metadata"]["continue"]
-    make(served, namespace, "d")
-    served.inside(served.cluster.storage.compact)
-    answer = served.request("GET", maps(namespace, f"?limit=1&continue={quote(token)}"))
+        make(sandboxed, namespace, name)
+    token = sandboxed.request("GET", maps(namespace, "?limit=1")).body["metadata"]["continue"]
+    make(sandboxed, namespace, "d")
+    sandboxed.inside(sandboxed.cluster.storage.compact)
+    answer = sandboxed.request("GET", maps(namespace, f"?limit=1&continue={quote(token)}"))
     assert (answer.status, answer.body["reason"]) == (410, "Expired")
 
 
@@ -138,7 +154,10 @@ def test_field_selectors(served: Any, namespace: str) -> None:
     found = served.request("GET", maps(namespace, "?fieldSelector=metadata.name%3Db")).body["items"]
     assert [item["metadata"]["name"] for item in found] == ["b"]
     refused = served.request("GET", maps(namespace, "?fieldSelector=spec.color%3Dred"))
-    assert (refused.status, refused.body["message"]) == (400, "field label not supported: spec.color")
+    known = 'only "metadata.name", "metadata.namespace"'
+    assert (refused.status, refused.body["message"]) == (400, f'"spec.color" is not a known field selector: {known}')
+    pods = served.request("GET", f"/api/v1/namespaces/{namespace}/pods?fieldSelector=spec.color%3Dred")
+    assert (pods.status, pods.body["message"]) == (400, "field label not supported: spec.color")
 
 
 def test_label_selector_operators(served: Any, namespace: str) -> None:

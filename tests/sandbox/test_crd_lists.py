@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.test_crd_rules import CRDS, GROUP, MERGE, definition, fields
+from tests.sandbox.test_crd_rules import GROUP, MERGE, definition, fields
 
 BOXES = f"/apis/{GROUP}/v1/boxes"
 
@@ -24,9 +24,9 @@ def defined(served: Any) -> Any:
         {"name": "Result", "type": "string", "jsonPath": ".spec.x"},
         {"name": "Wide", "type": "string", "jsonPath": ".spec.y", "priority": 1},
     ]
-    assert served.request("POST", CRDS, body).status == 201
+    served.define(body)
     yield
-    served.request("DELETE", f"{CRDS}/boxes.{GROUP}")
+    served.undefine(f"boxes.{GROUP}")
 
 
 def put(served: Any, namespace: str, name: str, **labels: str) -> Any:
@@ -88,7 +88,7 @@ def test_wide_columns_carry_their_priority(served: Any, defined: None, namespace
     assert table["rows"][0]["cells"] == ["a", "1", "z"]
 
 
-def test_answers_do_not_wait_for_acknowledgments(served: Any) -> None:
+def test_answers_do_not_wait_for_acknowledgments(sandboxed: Any) -> None:
     """Nagle's algorithm is off on every connection, else each answer waits for the client's delayed ACK."""
-    listener = served.cluster._socket
+    listener = sandboxed.cluster._socket
     assert listener.proto == 6  # asyncio turns it off where the protocol is known to be TCP

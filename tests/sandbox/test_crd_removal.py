@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.waiting import eventually
+
 CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 THINGS = "/apis/ends.example.com/v1/things"
 MERGE = "application/merge-patch+json"
@@ -30,7 +32,7 @@ def thing(name: str, *finalizers: str) -> dict[str, Any]:
 @pytest.fixture
 def ending(served: Any) -> dict[str, Any]:
     """The answer to the deletion of a definition with one free object and one that is held."""
-    assert served.request("POST", CRDS, CRD).status == 201
+    served.define(CRD)
     assert served.request("POST", THINGS, thing("free")).status == 201
     assert served.request("POST", THINGS, thing("held", "example.com/hold")).status == 201
     answer = served.request("DELETE", f"{CRDS}/things.ends.example.com")
@@ -42,6 +44,11 @@ def release(served: Any) -> Any:
     return served.request("PATCH", f"{THINGS}/held", {"metadata": {"finalizers": None}}, content_type=MERGE)
 
 
+def gone(served: Any) -> None:
+    served.until(f"{CRDS}/things.ends.example.com", 404)
+    served.until(THINGS, 404)
+
+
 def test_objects_with_finalizers_hold_their_definition(served: Any, ending: dict[str, Any]) -> None:
     assert ending["metadata"]["finalizers"] == ["customresourcecleanup.apiextensions.k8s.io"]
     assert ending["metadata"]["deletionTimestamp"]
@@ -50,6 +57,7 @@ def test_objects_with_finalizers_hold_their_definition(served: Any, ending: dict
         "Established",
         "Terminating",
     ]
+    served.until(f"{THINGS}/free", 404)
     (held,) = served.request("GET", THINGS).body["items"]
     assert held["metadata"]["name"] == "held"
     assert held["metadata"]["deletionTimestamp"]
@@ -59,8 +67,7 @@ def test_objects_with_finalizers_hold_their_definition(served: Any, ending: dict
         "create not allowed while custom resource definition is terminating",
     )
     assert release(served).status == 200
-    assert served.request("GET", f"{CRDS}/things.ends.example.com").status == 404
-    assert served.request("GET", THINGS).status == 404
+    gone(served)
 
 
 def test_a_second_deletion_changes_nothing(served: Any, ending: dict[str, Any]) -> None:
@@ -68,7 +75,7 @@ def test_a_second_deletion_changes_nothing(served: Any, ending: dict[str, Any]) 
     assert again["metadata"]["deletionTimestamp"] == ending["metadata"]["deletionTimestamp"]
     assert len(again["status"]["conditions"]) == 3
     assert release(served).status == 200
-    assert served.request("GET", THINGS).status == 404
+    gone(served)
 
 
 def test_a_changed_definition_still_says_that_it_ends(served: Any, ending: dict[str, Any]) -> None:
@@ -77,23 +84,23 @@ def test_a_changed_definition_still_says_that_it_ends(served: Any, ending: dict[
     ).body
     assert "Terminating" in [entry["type"] for entry in patched["status"]["conditions"]]
     assert release(served).status == 200
+    gone(served)
 
 
 def test_other_finalizers_of_a_definition_count_too(served: Any) -> None:
     held = {**CRD, "metadata": {**CRD["metadata"], "finalizers": ["example.com/hold"]}}
-    assert served.request("POST", CRDS, held).status == 201
+    served.define(held)
     assert served.request("POST", THINGS, thing("free")).status == 201
     name = CRD["metadata"]["name"]
     assert served.request("DELETE", f"{CRDS}/{name}").status == 200
-    assert served.request("GET", f"{CRDS}/{name}").body["metadata"]["finalizers"] == ["example.com/hold"]
-    assert served.request("GET", THINGS).body["items"] == []
+    eventually(lambda: served.request("GET", f"{CRDS}/{name}").body["metadata"]["finalizers"] == ["example.com/hold"])
+    served.until(f"{THINGS}/free", 404)
     freed = {"metadata": {"finalizers": None}}
     assert served.request("PATCH", f"{CRDS}/{name}", freed, content_type=MERGE).status == 200
-    assert served.request("GET", THINGS).status == 404
+    gone(served)
 
 
 def test_a_definition_without_objects_goes_at_once(served: Any) -> None:
-    assert served.request("POST", CRDS, CRD).status == 201
+    served.define(CRD)
     assert served.request("DELETE", f"{CRDS}/{CRD['metadata']['name']}").status == 200
-    assert served.request("GET", f"{CRDS}/{CRD['metadata']['name']}").status == 404
-    assert served.request("GET", THINGS).status == 404
+    gone(served)

@@ -48,8 +48,7 @@ class Boxes:
         self._path = f"/apis/{GROUP}/v1/namespaces/{namespace}/boxes"
 
     def define(self, spec: dict[str, Any], status: dict[str, Any] | None = None) -> None:
-        answer = self._served.request("POST", CRDS, definition(spec, status))
-        assert answer.status == 201, answer.body["message"]
+        self._served.define(definition(spec, status))
 
     def create(self, spec: Any) -> Any:
         body = {"apiVersion": f"{GROUP}/v1", "kind": "Box", "metadata": {"name": "b"}, "spec": spec}
@@ -72,7 +71,7 @@ class Boxes:
 @pytest.fixture
 def boxes(served: Any, namespace: str) -> Any:
     yield Boxes(served, namespace)
-    served.request("DELETE", f"{CRDS}/boxes.{GROUP}")
+    served.undefine(f"boxes.{GROUP}")
 
 
 def fault(answer: Any) -> str:
@@ -88,10 +87,10 @@ LEVELS = fields(
     m={"type": "object", "additionalProperties": {**TEXT, **rules('self != "z"')}},
     i={"x-kubernetes-int-or-string": True, **rules("type(self) == int || self == '1'")},
     n={"type": "string", "nullable": True, **rules("self == 'a'")},
-    r={**fields(a=TEXT, c={"type": "array", "items": NUMBER}),
+    r={**fields(a=TEXT, c={"type": "array", "items": NUMBER, "maxItems": 3}),
        **rules({"rule": "self.a != 'x'", "message": "not x", "reason": "FieldValueForbidden", "fieldPath": ".a"},
                {"rule": "self.a != 'y'", "message": "m", "messageExpression": "'a is ' + self.a"},
-               {"rule": "self.a != 'w'", "message": " trimmed ", "messageExpression": "self.a + string(self.c[0])"},
+               {"rule": "self.a != 'w'", "message": " trimmed ", "messageExpression": "self.a + (self.c[0] == 1 ? '' : '!')"},
                {"rule": "self.a != 'v'", "reason": "FieldValueDuplicate"})},
 )  # fmt: skip
 
@@ -215,7 +214,7 @@ def test_lists_by_key_merge_in_an_applied_status(boxes: Any) -> None:
 TYPED = {
     **fields(
         a=TEXT, b={"type": "boolean"}, n=NUMBER, d={"type": "number"}, o=fields(x={"type": "string"}),
-        l={"type": "array", "items": {"type": "string"}}, m={"type": "object", "additionalProperties": {"type": "string"}},
+        l={"type": "array", "items": TEXT, "maxItems": 9}, m={"type": "object", "additionalProperties": {"type": "string"}},
         q={"type": "string", "format": "date-time"}, any={"type": "object", "x-kubernetes-preserve-unknown-fields": True},
         namespace=TEXT, **{"a-b": TEXT, "i": {"x-kubernetes-int-or-string": True}},
     )
@@ -264,8 +263,6 @@ AT = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[
         ("self.a", "rule", '"FieldPath":"","OptionalOldSelf":null}: cel expression must evaluate to a bool'),
         ("self.a", "rule", ': Invalid value: {"Rule":"self.a","Message":"","MessageExpression":"","Reason":null,'),
         ("  ", "rule", "Required value: rule is not specified"),
-        ("quantity(self.a).isInteger()", "rule", "the sandbox does not speak quantity()"),
-        ("self.q == self.q", "rule", "the sandbox does not speak values of the format date-time"),
         ({"rule": "true", "messageExpression": "1"}, "messageExpression", "messageExpression must evaluate to a string"),
         ({"rule": "true", "messageExpression": "self.zz"}, "messageExpression", "messageExpression compilation failed: "),
         ({"rule": "true", "reason": "Bad"}, "reason", 'Unsupported value: "Bad": supported values: "FieldValueDuplicate"'),
@@ -279,6 +276,92 @@ def test_rules_that_cannot_be_served_are_refused(served: Any, rule: Any, field: 
     answer = served.request("POST", f"{CRDS}?dryRun=All", definition({**TYPED, **rules(rule)}))
     assert fault(answer).startswith(f"{AT}.{field}: ")
     assert text in answer.body["message"]
+
+
+SPANS = fields(d={"type": "string", "format": "duration"}, t=TEXT)
+
+
+@pytest.mark.parametrize(
+    ("rule", "spec", "holds"),
+    [
+        ("self.d < duration('1h')", {"d": "59m59.5s"}, True),
+        ("self.d < duration('1h')", {"d": "1h0m"}, False),
+        ("self.d + duration('30m') == duration('2h') - duration(self.t)", {"d": "30m", "t": "1h"}, True),
+        ("self.d.getMinutes() == 90 && self.d.getHours() == 1", {"d": "1h30m"}, True),
+        ("self.d.getSeconds() == -90 && self.d.getMilliseconds() == -90000", {"d": "-1.5m"}, True),
+        ("string(self.d) == '5400.5s'", {"d": "1h30m500ms"}, True),
+        ("self.t.matches('(?i)^ab$')", {"t": "aB"}, True),
+    ],
+)
+def test_durations_and_flags_of_patterns(boxes: Any, rule: str, spec: Any, *, holds: bool) -> None:
+    boxes.define({**SPANS, **rules(rule)})
+    assert boxes.create(spec).status == (201 if holds else 422)
+
+
+def test_a_literal_duration_is_judged_with_the_rule(served: Any) -> None:
+    for rule, text in (("duration('1x') == self.d", "invalid duration argument"), ("self.d > 1", "(duration, int)")):
+        answer = served.request("POST", f"{CRDS}?dryRun=All", definition({**SPANS, **rules(rule)}))
+        assert text in fault(answer)
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ("quantity(self.a).isInteger()", "the sandbox does not speak quantity()"),
+        ("self.q == self.q", "the sandbox does not speak values of the format date-time"),
+    ],
+)
+def test_rules_beyond_the_subset_are_refused(sandboxed: Any, rule: str, text: str) -> None:
+    answer = sandboxed.request("POST", f"{CRDS}?dryRun=All", definition({**TYPED, **rules(rule)}))
+    assert f"{AT}.rule: " in fault(answer)
+    assert text in answer.body["message"]
+
+
+LONG = {"type": "string"}
+BUDGET = " (try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, maps, and strings are declared)"
+
+
+@pytest.mark.parametrize(
+    ("schema", "rule", "field", "factor"),
+    [
+        (TEXT, {"rule": "true", "messageExpression": "self + string(1)"}, "messageExpression", "more than 100x"),
+        (TEXT, {"rule": "true", "messageExpression": "self + self"}, "messageExpression", ""),
+        (LONG, "self.contains(self)", "rule", "more than 100x"),
+        (LONG, "self.matches('^[a-z]+$')", "rule", ""),
+        (LONG, f"self.matches('^{'a' * 128}$')", "rule", "1.038091x"),
+        (LONG, f"self.matches('^{'a' * 512}$')", "rule", "4.1x"),
+        ({"type": "array", "items": LONG}, "self.all(a, a != 'x')", "rule", ""),
+        ({"type": "array", "items": LONG}, "self.all(a, self.all(b, a == b))", "rule", "more than 100x"),
+        ({"type": "array", "maxItems": 1000, "items": NUMBER}, "self.all(a, self.exists(b, a == b))", "rule", ""),
+        ({"type": "array", "maxItems": 2000, "items": NUMBER}, "self.all(a, self.exists(b, a == b))", "rule", "2.4x"),
+        ({"type": "array", "items": TEXT}, "self.map(a, a + 'x').exists(b, b == 'yx')", "rule", "2.4x"),
+        ({"type": "array", "items": TEXT}, "self.filter(a, a > 'x').exists_one(b, b in self)", "rule", "more than 100x"),
+        ({"type": "array", "items": {**LONG, **rules("self.startsWith('a') && self.lowerAscii() == 'b'")}}, "true", "items.rule", "more than 100x"),
+        ({"type": "object", "additionalProperties": NUMBER}, "self.all(k, k.size() < 9 && self[k] > 1)", "rule", ""),
+        ({"type": "object", "additionalProperties": LONG}, "self.all(k, self[k].split(',').size() < 3)", "rule", "more than 100x"),
+        (fields(l={"type": "array", "items": fields(s=TEXT)}), "self.l.all(e, has(e.s) && e.s.replace('a', 'bb') != '')", "rule", "1.468005x"),
+        ({"type": "array", "maxItems": 30, "items": LONG}, "self.join(',') == self[0] && self.indexOf('a') == 1", "rule", "1.9x"),
+    ],
+)  # fmt: skip
+def test_the_cost_of_rules_is_bounded(served: Any, schema: Any, rule: Any, field: str, factor: str) -> None:
+    answer = served.request("POST", f"{CRDS}?dryRun=All", definition(fields(f={**schema, **rules(rule)})))
+    if not factor:
+        assert answer.status == 201, answer.body["message"]
+        return
+    at = "spec.validation.openAPIV3Schema.properties[spec].properties[f]"
+    word, _, name = field.rpartition(".")
+    where = f"{at}.{word}.x-kubernetes-validations[0].{name}".replace("..", ".")
+    text = f"{where}: Forbidden: estimated {name} cost exceeds budget by factor of {factor}{BUDGET}"
+    assert text in fault(answer)
+
+
+def test_the_cost_of_all_rules_together_is_bounded(served: Any) -> None:
+    lists = {f"l{at}": {"type": "array", "items": {**TEXT, **rules("self != 'x' && self != 'y'")}} for at in range(40)}
+    found = fault(served.request("POST", f"{CRDS}?dryRun=All", definition(fields(**lists))))
+    assert (
+        "Forbidden: contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema" in found
+    )
+    assert "estimated rule cost total for entire OpenAPIv3 schema exceeds budget by factor of " in found
 
 
 def test_old_elements_of_a_list_without_keys_cannot_be_asked_for(served: Any) -> None:

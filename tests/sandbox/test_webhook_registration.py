@@ -106,6 +106,7 @@ def judged(served: Any) -> Iterator[Callable[..., Any]]:
         ({"namespaceSelector": {"matchLabels": {"a": "b c"}}}, "namespaceSelector.matchLabels", "a valid label must"),
         (conditions({"name": "a b", "expression": "true"}), "matchConditions[0].name", "name part must consist"),
         (conditions({"name": "a", "expression": "foo("}), "matchConditions[0].expression", "compilation failed: "),
+        (conditions({"name": "a", "expression": "object.x"}), "matchConditions[0].expression", "bool but got dyn"),
         (conditions({"name": "a", "expression": "'x'"}), "matchConditions[0].expression", "bool but got string"),
         (
             conditions(*[{"name": "a", "expression": "true"}] * 2),
@@ -153,7 +154,8 @@ def test_the_defaults_of_a_webhook(judged: Callable[..., Any], *, mutating: bool
 
 @pytest.mark.parametrize("method", ["put", "merge", "json", "strategic", "apply"])
 def test_no_way_of_writing_gets_around_the_check(served: Any, judged: Callable[..., Any], method: str) -> None:
-    assert judged(HOOK).status == 201
+    made = judged(HOOK)
+    assert made.status == 201
     bad = {**HOOK, **conditions({"name": "a", "expression": "object.x.map(a, a)"})}
     body: Any = configuration(bad)
     patches = {
@@ -166,7 +168,7 @@ def test_no_way_of_writing_gets_around_the_check(served: Any, judged: Callable[.
         "apply": ("application/apply-patch+yaml", body),
     }
     if method == "put":
-        answer = served.request("PUT", path("/judged"), body)
+        answer = served.request("PUT", path("/judged"), {**body, "metadata": made.body["metadata"]})
     else:
         media, patch = patches[method]
         query = "?fieldManager=test&force=true" if method == "apply" else ""

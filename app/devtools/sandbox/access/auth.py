@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -33,6 +34,8 @@ class User:
     uid: str = ""
     groups: tuple[str, ...] = ()
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    expires: datetime | None = None
+    """When the token of the user ends."""
 
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
@@ -64,11 +67,16 @@ class Authenticator:
             return self._of_certificate(certificate)
         scheme, _, token = authorization.partition(" ")
         if scheme.lower() == "bearer" and token.strip():
-            known = self.tokens.get(token.strip())
+            known = self.of_token(token.strip())
             if known is None:
                 raise unauthorized()
             return known
         return ANONYMOUS
+
+    def of_token(self, token: str) -> User | None:
+        """The user of a token that is known and has not expired."""
+        known = self.tokens.get(token)
+        return known if known is None or known.expires is None or datetime.now(UTC) < known.expires else None
 
     def _of_certificate(self, der: bytes) -> User:
         known = self._certificates.get(der)

@@ -80,10 +80,13 @@ class ApiServer:
         if scope["type"] != "http":
             return
         warnings: list[str] = []
+        request = _read(scope)
         try:
-            reply = await self._answer(_read(scope), receive, warnings)
+            reply = await self._answer(request, receive, warnings)
         except StatusError as error:
             reply = json_reply(error.status, status=error.code)
+            if error.code == 404 and not self._serves_group(request):
+                reply = Reply(404, b"404 page not found\n", "text/plain; charset=utf-8")
         except BerthError as error:
             reply = json_reply(bad_request(str(error)).status, status=400)
         except Exception as error:  # noqa: BLE001 - the HTTP route: nothing may escape but a Status
@@ -91,6 +94,14 @@ class ApiServer:
             failed = internal(type(error).__name__)
             reply = json_reply(failed.status, status=500)
         await _send(reply, scope["method"], warnings, receive, send)
+
+    def _serves_group(self, request: _Request) -> bool:
+        match request.segments:
+            case ("api", *_):
+                return True
+            case ("apis", group, *_):
+                return group in self._state.registry.groups()
+        return False
 
     async def _answer(self, request: _Request, receive: Receive, warnings: list[str]) -> Reply:
         state = self._state

@@ -105,6 +105,8 @@ def decode_object(call: Call) -> JSON:
         decoded = decode_protobuf(call.body)
     else:
         raise unsupported_media(_BODY_TYPES)
+    if decoded is None and media == "application/json":
+        return {}
     if not isinstance(decoded, dict):
         raise bad_request(
             f"the object provided is unrecognized (must be of type {call.resource.kind}): couldn't get version/kind; "

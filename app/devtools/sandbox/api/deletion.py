@@ -119,13 +119,15 @@ def _grace(obj: JSON, options: JSON) -> int:
 
 
 def _check_preconditions(call: Call, old: JSON, preconditions: JSON) -> None:
-    words = {"uid": "UID", "resourceVersion": "ResourceVersion"}
-    for field, word in words.items():
-        wanted = preconditions.get(field)
-        if wanted is not None and wanted != old["metadata"][field]:
-            actual = old["metadata"][field]
-            text = f"Precondition failed: {word} in precondition: {wanted}, {word} in object meta: {actual}"
-            raise conflict(call.resource.group, call.resource.plural, call.name, text)
+    words = {"uid": ("UID", "deleted and then recreated"), "resourceVersion": ("ResourceVersion", "modified")}
+    for field, (word, change) in words.items():
+        wanted, actual = preconditions.get(field), old["metadata"][field]
+        if wanted is not None and wanted != actual:
+            text = (
+                f"the {word} in the precondition ({wanted}) does not match the {word} in record ({actual}). "
+                f"The object might have been {change}"
+            )
+            raise conflict(call.resource.group, call.resource.kind, call.name, text)
 
 
 def _answer(call: Call, final: JSON) -> JSON:

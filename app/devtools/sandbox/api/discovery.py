@@ -22,8 +22,18 @@ VERSION: JSON = {
     "compiler": "none",
     "platform": "linux/amd64",
 }
-_SUBRESOURCE_VERBS = {"binding": ("create",), "eviction": ("create",), "finalize": ("update",)}
-_SUBRESOURCE_KINDS = {"binding": ("", "v1", "Binding"), "eviction": ("policy", "v1", "Eviction")}
+_SUBRESOURCE_VERBS = {
+    "binding": ("create",),
+    "eviction": ("create",),
+    "finalize": ("update",),
+    "token": ("create",),
+}
+_SUBRESOURCE_KINDS = {
+    "binding": ("", "v1", "Binding"),
+    "eviction": ("policy", "v1", "Eviction"),
+    "scale": ("autoscaling", "v1", "Scale"),
+    "token": ("authentication.k8s.io", "v1", "TokenRequest"),
+}
 _STATUS_VERBS = ("get", "patch", "update")
 
 

@@ -39,8 +39,9 @@ def failure(code: int, reason: str, message: str, *, details: JSON | None = None
         "metadata": {},
         "status": "Failure",
         "message": message,
-        "reason": reason,
     }
+    if reason:
+        status["reason"] = reason
     if details:
         status["details"] = {key: value for key, value in details.items() if value}
     status["code"] = code

@@ -150,6 +150,13 @@ _BUDGET: Message = {1: ("minAvailable", "x"), 2: ("selector", _SELECTOR), 3: ("m
 _LEASE: Message = {1: ("holderIdentity", "s"), 2: ("leaseDurationSeconds", "I"), 5: ("leaseTransitions", "I")}
 
 
+_TOKEN: Message = {
+    1: ("audiences", ["s"]),
+    3: ("boundObjectRef", {1: ("kind", "s"), 2: ("apiVersion", "s"), 3: ("name", "s"), 4: ("uid", "s")}),
+    4: ("expirationSeconds", "I"),
+}
+
+
 def _with_spec(spec: Message) -> Message:
     return {1: ("metadata", _META), 2: ("spec", spec), 3: ("status", "-")}
 
@@ -212,4 +219,5 @@ KINDS: dict[str, Message] = {
     "Lease": {1: ("metadata", _META), 2: ("spec", _LEASE)},
     "Eviction": {1: ("metadata", _META), 2: ("deleteOptions", _DELETE_OPTIONS)},
     "DeleteOptions": _DELETE_OPTIONS,
+    "TokenRequest": _with_spec(_TOKEN),
 }

@@ -96,7 +96,7 @@ def _rules(state: ClusterState, user: User) -> JSON:
 
 
 def _token(state: ClusterState, spec: JSON) -> JSON:
-    user = state.authenticator.tokens.get(_text(spec, "token"))
+    user = state.authenticator.of_token(_text(spec, "token"))
     if user is None:
         return {"authenticated": False, "user": {}, "error": "the token is not known"}
     known = User(user.username, user.uid, (*user.groups, AUTHENTICATED)) if AUTHENTICATED not in user.groups else user

@@ -1,13 +1,14 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
-Owns the choice of the step; the steps are in `reading`, `writes`, `patching`, `deletion` and `questions`.
+Owns the choice of the step; the steps are in `reading`, `writes`, `patching`, `deletion`, `questions` and
+`subresources`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api import deletion, patching, questions, reading, writes
+from app.devtools.sandbox.api import deletion, patching, questions, reading, subresources, writes
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_object, decode_options, json_reply
 from app.devtools.sandbox.api.failures import (
     StatusError,
@@ -23,8 +24,6 @@ from app.devtools.sandbox.kinds import admissible, strategy
 if TYPE_CHECKING:
     from app.devtools.sandbox.state import ClusterState
     from app.wire import JSON
-
-_POSTED = frozenset({"binding", "eviction"})
 
 
 async def serve(state: ClusterState, call: Call) -> Reply:
@@ -42,10 +41,8 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
         if call.verb != "create":
             raise method_not_allowed()
         return json_reply(questions.answer(state, call, decode_object(call)), status=201)
-    if call.subresource in _POSTED:
-        if call.verb != "create":
-            raise method_not_allowed()
-        return await (_bind if call.subresource == "binding" else _evict)(state, call)
+    if call.subresource in _SUBRESOURCES:
+        return await _SUBRESOURCES[call.subresource](state, call)
     match call.verb:
         case "get":
             return reading.get_object(state, call)
@@ -123,7 +120,13 @@ def _apply_dry_run(call: Call, options: JSON) -> None:
 
 async def _bind(state: ClusterState, call: Call) -> Reply:
     """pods/binding: the scheduler's decision."""
+    if call.verb != "create":
+        raise method_not_allowed()
     sent = decode_object(call)
+    metadata = sent.get("metadata") or {}
+    if not isinstance(metadata, dict) or metadata.get("name") != call.name:
+        raise bad_request("name in URL does not match name in Binding object")
+    writes.place(call, metadata)
     target = sent.get("target")
     node = target.get("name") if isinstance(target, dict) else None
     if not isinstance(node, str) or not node:
@@ -158,6 +161,8 @@ async def _bind(state: ClusterState, call: Call) -> Reply:
 
 async def _evict(state: ClusterState, call: Call) -> Reply:
     """pods/eviction: a deletion; disruption budgets are stored but not honored."""
+    if call.verb != "create":
+        raise method_not_allowed()
     sent = decode_object(call)
     options = sent.get("deleteOptions") or {}
     if not isinstance(options, dict):
@@ -185,6 +190,7 @@ def _pod(state: ClusterState, call: Call) -> JSON:
     return pod
 
 
+_SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": subresources.scale, "token": subresources.token}
 _WRITES = {
     "create": _create,
     "update": _update,

@@ -160,7 +160,11 @@ def _parse_fields(resource: ApiResource, text: str) -> list[_Term]:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{part}'")
         key, operator, value = found.groups()
         if key not in allowed:
-            raise bad_request(f"field label not supported: {key}")
+            if resource.key == ("batch", "jobs"):
+                raise bad_request(f'field label "{key}" not supported for Job')
+            if resource.custom or resource.key in _FIELDS:
+                raise bad_request(f"field label not supported: {key}")
+            raise bad_request(f'"{key}" is not a known field selector: only "metadata.name", "metadata.namespace"')
         terms.append(_Term(key, "notin" if operator == "!=" else "in", frozenset({value})))
     return terms
 

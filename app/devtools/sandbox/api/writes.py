@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.call import copy_json
-from app.devtools.sandbox.api.failures import already_exists, bad_request, conflict, invalid, not_found
+from app.devtools.sandbox.api.failures import already_exists, bad_request, conflict, failure, invalid, not_found
 from app.devtools.sandbox.api.quotas import QUOTAS, account, begin_quota, check_room
 from app.devtools.sandbox.api.removal import after_removal, check_lasting
 from app.devtools.sandbox.kinds import admissible, strategy
@@ -32,6 +32,11 @@ if TYPE_CHECKING:
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
 MANAGED = "managedFields"
+_VERSION_REQUIRED = frozenset({
+    "CustomResourceDefinition", "Lease", "MutatingWebhookConfiguration", "PodDisruptionBudget",
+    "ValidatingWebhookConfiguration",
+})  # fmt: skip
+"""Built-in kinds whose updates have to name the version that they were made from."""
 
 
 def keys_of(resource: ApiResource) -> MergeKeys:
@@ -70,8 +75,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     obj = copy_json(read_sent(call, sent))
     metadata = obj["metadata"]
     place(call, metadata)
-    if metadata.pop("resourceVersion", "") and not applied:
-        raise bad_request("resourceVersion should not be set on objects to be created")
+    version_given = metadata.pop("resourceVersion", "") and not applied
     for name in ("uid", "creationTimestamp", *(() if applied else (MANAGED,))):
         metadata.pop(name, None)
     now = state.storage.now()
@@ -96,6 +100,8 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     errors = strategy.check_create(resource, obj)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
+    if version_given:
+        raise failure(500, "", "resourceVersion should not be set on objects to be created")
     call.warnings += strategy.warnings(resource, obj)
     await admissible.validate(state, call, "CREATE", copy_json(obj), None, name=name)
     if call.dry_run:
@@ -129,10 +135,10 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
     place(call, metadata)
     _check_identity(call, metadata, old)
     expected = metadata.get("resourceVersion") or ""
-    if resource.custom and not expected:
+    if not expected and (resource.custom or resource.kind in _VERSION_REQUIRED):
         raise invalid(
             resource.group,
-            resource.kind,
+            resource.plural,
             name,
             [FieldError("metadata.resourceVersion", "Invalid", "must be specified for an update", 0)],
         )
@@ -237,9 +243,19 @@ def place(call: Call, metadata: JSON) -> None:
 
 def _check_identity(call: Call, metadata: JSON, old: JSON) -> None:
     uid = metadata.get("uid")
-    if uid and uid != old["metadata"]["uid"]:
-        text = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {old['metadata']['uid']}"
-        raise conflict(call.resource.group, call.resource.plural, call.name, text)
+    if not uid or uid == old["metadata"]["uid"]:
+        return
+    resource = call.resource
+    if call.verb == "patch":
+        fault = FieldError("metadata.uid", "Invalid", "field is immutable", uid)
+        raise invalid(resource.group, resource.kind, call.name, [fault])
+    parts = ("registry", resource.group if resource.custom else "", resource.plural, call.namespace, call.name)
+    text = (
+        f"StorageError: invalid object, Code: 4, Key: /{'/'.join(filter(None, parts))}, ResourceVersion: 0, "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        f"{old['metadata']['uid']}"
+    )
+    raise conflict(resource.group, resource.plural, call.name, text)
 
 
 def _generate_name(metadata: JSON) -> None:

@@ -95,7 +95,7 @@ def _rows() -> list[ApiResource]:
             plural,
             kind,
             short_names=(short,),
-            subresources=status,
+            subresources=status if kind == "DaemonSet" else frozenset({"status", "scale"}),
             generation=True,
             categories=everything,
         )
@@ -121,7 +121,7 @@ def _rows() -> list[ApiResource]:
         core("configmaps", "ConfigMap", "cm"),
         core("secrets", "Secret"),
         core("services", "Service", "svc", sub=status, categories=everything),
-        core("serviceaccounts", "ServiceAccount", "sa"),
+        core("serviceaccounts", "ServiceAccount", "sa", sub=frozenset({"token"})),
         core("events", "Event", "ev"),
         core("endpoints", "Endpoints", "ep"),
         core("resourcequotas", "ResourceQuota", "quota", sub=status),

@@ -140,7 +140,10 @@ def check_crd(crd: JSON) -> list[FieldError]:
         text = "the sandbox converts by changing apiVersion alone"
         errors.append(FieldError("spec.conversion.strategy", "Invalid", text, spec["conversion"].get("strategy")))
     versions = spec.get("versions") or []
-    return errors + _check_versions(versions) + _check_all_columns(versions)
+    errors += _check_versions(versions) + _check_all_columns(versions)
+    if not any(version.get("storage") for version in versions):
+        errors.append(FieldError("status.storedVersions", "Invalid", "must have at least one stored version", None))
+    return errors
 
 
 def _check_all_columns(versions: list[JSON]) -> list[FieldError]:

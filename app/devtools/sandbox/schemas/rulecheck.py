@@ -1,19 +1,22 @@
 """Whether the `x-kubernetes-validations` of a schema can be served: every rule is read, typed and bounded beforehand.
 
-Pure. The API server's estimate of what a rule may cost is not made here: a rule
-over unbounded lists that a real server refuses passes.
+Pure. What an expression may cost is estimated in `rulecost`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
-from app.cel.checking import check
+from app.cel.checking import check_parts
 from app.cel.tokens import BadExpression
 from app.cel.types import Type, optional_of
+from app.devtools.sandbox.schemas.rulecost import MOST, REQUEST, Sized, estimate, sized
 from app.devtools.sandbox.schemas.rules import RULES, compiled, uses_old
 from app.devtools.sandbox.schemas.ruletypes import declared_type
 from app.kinds.fielderrors import FieldError, child
@@ -21,36 +24,89 @@ from app.wire import JSON, encode_json
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _MAX_MESSAGE = 2048
+_LIMIT = 10_000_000
+_SCHEMA_LIMIT = 100_000_000
+_RESULTS = {
+    "rule": ("bool", "cel expression must evaluate to a bool"),
+    "messageExpression": ("string", "messageExpression must evaluate to a string"),
+}
 _SEGMENT = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
 _PRINTED = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
 _BREAKS = re.compile(r"[\r\n]")
 
 
-def check_rule_schemas(schema: Any, path: str, *, root: bool = True, uncorrelated: str = "") -> list[FieldError]:
-    """All faults of all rules; below the list at `uncorrelated` old elements cannot be told, so no rule may ask."""
+@dataclass(slots=True)
+class _Budget:
+    """What all expressions of a schema may cost together; `dear` are those that matter, with their places."""
+
+    total: int = 0
+    dear: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+
+    def add(self, cost: int, path: str) -> None:
+        self.total = min(self.total + cost, MOST)
+        if cost >= _SCHEMA_LIMIT // 100:
+            self.dear.append((cost, path))
+
+    def faults(self, path: str) -> list[FieldError]:
+        if self.total <= _SCHEMA_LIMIT:
+            return []
+        dearest = sorted(self.dear, key=lambda one: -one[0])[:4]
+        what = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
+        total = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
+        text = _over(total, self.total, _SCHEMA_LIMIT)
+        return [FieldError(where, "Forbidden", what) for _, where in dearest] + [FieldError(path, "Forbidden", text)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where in the schema the rules are.
+
+    `count` is how many values the schema above allows here at most, None without a bound. Below the list at
+    `uncorrelated` old elements are not known, so rules cannot use them.
+    """
+
+    path: str
+    count: int | None = 1
+    uncorrelated: str = ""
+
+    def below(self, schema: JSON) -> Iterator[tuple[_Place, Any]]:
+        for name, inner in (schema.get("properties") or {}).items():
+            yield replace(self, path=f"{child(self.path, 'properties')}[{name}]"), inner
+        extra, items = schema.get("additionalProperties"), schema.get("items")
+        most = schema.get("maxProperties")
+        yield replace(self, path=child(self.path, "additionalProperties"), count=_product(self.count, most)), extra
+        within = self.path if schema.get("x-kubernetes-list-type") != "map" else ""
+        count = _product(self.count, schema.get("maxItems"))
+        yield _Place(child(self.path, "items"), count, self.uncorrelated or within), items
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one * other
+
+
+def check_rule_schemas(schema: Any, path: str) -> list[FieldError]:
+    """All faults of all rules, and of what they may cost."""
+    budget = _Budget()
+    return _check_schema(schema, _Place(path), budget, root=True) + budget.faults(path)
+
+
+def _check_schema(schema: Any, place: _Place, budget: _Budget, *, root: bool = False) -> list[FieldError]:
     if not isinstance(schema, dict):
         return []
     errors: list[FieldError] = []
     rules = schema.get(RULES) or []
     kind = declared_type(schema, root=root) if rules else None
     for index, rule in enumerate(rules):
-        where = f"{child(path, RULES)}[{index}]"
+        where = f"{child(place.path, RULES)}[{index}]"
         if kind is not None and isinstance(rule, dict):
-            errors += _check_rule(rule, where, schema, kind, uncorrelated)
-    below = [
-        (f"{child(path, 'properties')}[{name}]", inner, uncorrelated)
-        for name, inner in (schema.get("properties") or {}).items()
-    ]
-    below.append((child(path, "additionalProperties"), schema.get("additionalProperties"), uncorrelated))
-    within = path if schema.get("x-kubernetes-list-type") != "map" else ""
-    below.append((child(path, "items"), schema.get("items"), uncorrelated or within))
-    for where, inner, lost in below:
-        errors += check_rule_schemas(inner, where, root=False, uncorrelated=lost)
+            errors += _check_rule(rule, replace(place, path=where), schema, kind, budget)
+    for below, inner in place.below(schema):
+        errors += _check_schema(inner, below, budget)
     return errors
 
 
-def _check_rule(rule: JSON, path: str, schema: JSON, kind: Type, uncorrelated: str) -> list[FieldError]:
-    text = rule.get("rule") or ""
+def _check_rule(rule: JSON, place: _Place, schema: JSON, kind: Type, budget: _Budget) -> list[FieldError]:
+    path, text = place.path, rule.get("rule") or ""
     if not text.strip():
         return [FieldError(f"{path}.rule", "Required", "rule is not specified"), *_check_words(rule, path)]
     errors = _check_words(rule, path) + _check_field_path(rule, path, schema)
@@ -58,32 +114,55 @@ def _check_rule(rule: JSON, path: str, schema: JSON, kind: Type, uncorrelated: s
         return [*errors, FieldError(f"{path}.rule", "Invalid", f"the sandbox does not speak {kind.parts[0]}", text)]
     optional = bool(rule.get("optionalOldSelf"))
     scope = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
-    errors += _check_expression(rule, path, "rule", scope, ("bool", "cel expression must evaluate to a bool"))
+    sizes = sized(schema, root="apiVersion" in (kind.fields or {}))
+    count = place.count if place.count is not None else REQUEST // (sizes.fewest + 1)
+    errors += _check_expression(rule, path, "rule", scope, _Cost(sizes, count, budget))
     if rule.get("messageExpression"):
-        wanted = ("string", "messageExpression must evaluate to a string")
-        errors += _check_expression(rule, path, "messageExpression", scope, wanted)
+        errors += _check_expression(rule, path, "messageExpression", scope, _Cost(sizes, 1, budget))
     old = uses_old(text)
     if optional and not old:
         detail = "may not be set if oldSelf is not used in rule"
         errors.append(FieldError(f"{path}.optionalOldSelf", "Invalid", detail, True))
-    if uncorrelated and old:
-        detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {uncorrelated}"
+    if place.uncorrelated and old:
+        detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
         errors.append(FieldError(f"{path}.rule", "Invalid", detail, text))
     return errors
 
 
-def _check_expression(
-    rule: JSON, path: str, field: str, scope: dict[str, Type], wanted: tuple[str, str]
-) -> list[FieldError]:
-    text = rule[field]
+@dataclass(frozen=True, slots=True)
+class _Cost:
+    """The sizes that an expression works on, how often it is run for one object, and what it is charged to."""
+
+    sizes: Sized
+    count: int
+    budget: _Budget
+
+
+def _check_expression(rule: JSON, path: str, field: str, scope: dict[str, Type], cost: _Cost) -> list[FieldError]:
+    text, where = rule[field], f"{path}.{field}"
     try:
-        result = check(text, compiled(text), scope)
+        node = compiled(text)
+        kinds = check_parts(text, node, scope)
     except BadExpression as error:
         prefix = "" if field == "rule" else f"{field} "
-        return [FieldError(f"{path}.{field}", "Invalid", f"{prefix}compilation failed: {error}", _printed(rule))]
-    if result.name != wanted[0]:
-        return [FieldError(f"{path}.{field}", "Invalid", wanted[1], _printed(rule))]
-    return []
+        return [FieldError(where, "Invalid", f"{prefix}compilation failed: {error}", _printed(rule))]
+    wanted, fault = _RESULTS[field]
+    if kinds[id(node)].name != wanted:
+        return [FieldError(where, "Invalid", fault, _printed(rule))]
+    price = min(estimate(node, kinds, cost.sizes) * cost.count, MOST)
+    cost.budget.add(price, where)
+    if price <= _LIMIT:
+        return []
+    return [FieldError(where, "Forbidden", _over(f"estimated {field} cost", price, _LIMIT))]
+
+
+def _over(what: str, cost: int, limit: int) -> str:
+    factor = cost / limit
+    shown = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
+    return (
+        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, "
+        "and maxLength where arrays, maps, and strings are declared)"
+    )
 
 
 def _printed(rule: JSON) -> msgspec.Raw:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.cel.calls import duration
 from app.cel.identifiers import escaped
-from app.cel.types import BOOL, DOUBLE, DYN, INT, STRING, Type, list_of, map_of, opaque
+from app.cel.types import BOOL, DOUBLE, DURATION, DYN, INT, STRING, Type, list_of, map_of, opaque
 from app.wire import JSON
 
 _SCALARS = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}
-_OPAQUE_FORMATS = frozenset({"date", "date-time", "datetime", "duration", "byte"})
+_OPAQUE_FORMATS = frozenset({"date", "date-time", "datetime", "byte"})
 _NAMES = Type("object", (), {"name": STRING, "generateName": STRING})
 _META: dict[str, Type] = {"apiVersion": STRING, "kind": STRING, "metadata": _NAMES}
 
@@ -27,6 +28,8 @@ def declared_type(schema: JSON, *, root: bool = False) -> Type:
         return list_of(declared_type(schema.get("items") or {}))
     if kind == "object":
         return _object(schema, resource=root or bool(schema.get("x-kubernetes-embedded-resource")))
+    if kind == "string" and schema.get("format") == "duration":
+        return DURATION
     if kind == "string" and schema.get("format") in _OPAQUE_FORMATS:
         return opaque(f"values of the format {schema['format']}")
     return _SCALARS.get(str(kind)) or opaque("values without a declared type")
@@ -51,6 +54,8 @@ def seen_value(value: Any, schema: JSON, *, root: bool = False) -> Any:
         return float(value)
     if kind == "integer" and isinstance(value, float):
         return int(value)
+    if kind == "string" and schema.get("format") == "duration":
+        return duration(value)
     if isinstance(value, list):
         items = schema.get("items") or {}
         return [seen_value(element, items) for element in value]

@@ -5,10 +5,9 @@ Pure; looks at the schema alone. Paths are relative to openAPIV3Schema, the call
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
-from app.cel.schemaformats import go_pattern
+from app.cel.schemaformats import BadPattern, compiled_pattern
 from app.devtools.sandbox.schemas.schemavalues import validate
 from app.kinds.fielderrors import FieldError, child
 from app.wire import JSON
@@ -120,9 +119,9 @@ def _check_pattern(schema: JSON, path: str) -> list[FieldError]:
     if not pattern:
         return []
     try:
-        go_pattern(pattern)
-    except re.error as error:
-        text = f"must be a valid regular expression, but isn't: error parsing regexp: {error.msg}: `{pattern}`"
+        compiled_pattern(pattern)
+    except BadPattern as error:
+        text = f"must be a valid regular expression, but isn't: {error}"
         return [FieldError(child(path, "pattern"), "Invalid", text, pattern)]
     return []
 

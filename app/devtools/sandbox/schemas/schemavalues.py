@@ -6,12 +6,11 @@ together with its old value, so rules over values (CEL) have their place beside 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from math import isclose
 from typing import Any
 
-from app.cel.schemaformats import go_pattern, is_format, type_name
+from app.cel.schemaformats import compiled_pattern, is_format, type_name
 from app.kinds.fielderrors import FieldError, child
 from app.wire import JSON, encode_json
 
@@ -90,7 +89,7 @@ def _check_string(value: str, schema: JSON, path: str) -> list[FieldError]:
         text = _in_body(path, f"should be at least {schema['minLength']} chars long")
         errors.append(FieldError(path, "Invalid", text, value))
     pattern = schema.get("pattern")
-    if pattern and not re.search(go_pattern(pattern), value):
+    if pattern and not compiled_pattern(pattern).search(value):
         errors.append(FieldError(path, "Invalid", _in_body(path, f"should match '{pattern}'"), value))
     if not is_format(value, schema.get("format", "")):
         text = _in_body(path, f"must be of type {schema['format']}: {encode_json(value).decode()}")
