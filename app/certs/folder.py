@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, renewal_due
+from app.certs.certificate_set import (
+    AUTHORITY,
+    AUTHORITY_DAYS,
+    BRIDGE,
+    BUNDLE,
+    DAYS,
+    SERVING,
+    CertificateSet,
+    Files,
+    renewal_due,
+)
 from app.certs.issuing import CLOCK_SKEW, Algorithm, Issued, Names, algorithm_of, extension_of, issue_leaf
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, serving_leaf
 from app.errors import UsageError
@@ -49,11 +59,10 @@ def make(
         )
     leaves = {stem: Leaf(lambda *_: True, _again(pair)) for stem, pair in held.leaves.items()}
     leaves |= {stem: replace(leaf, stays=lambda *_: False) for stem, leaf in asked.items()}
-    _check(held, but=[*asked, *(stem for stem in held.problems if stem.startswith("client-"))])
     wanted = Wanted(leaves, authority_days, algorithm=algorithm)
     after = following(held, wanted, now=now, force="ca" if new_authority else "")
-    if after.authority != held.pairs.get(AUTHORITY):
-        _check(held, but=asked)
+    others = [stem for stem in held.problems if stem.startswith("client-")]
+    _check(held, but=[*asked, BRIDGE] if _is_new(after, held) else [*asked, *others, BUNDLE])
     return after.files
 
 
@@ -64,12 +73,12 @@ def renew(present: Files, *, now: datetime, force: bool = False) -> Renewed:
     Raises UsageError where there is no CA with its key to sign with, or where something is damaged.
     """
     held = CertificateSet.parse(present)
-    _check(held)
-    if not held.can_sign:
+    if not {f"{AUTHORITY}.crt", f"{AUTHORITY}.key"} <= present.keys():
         raise UsageError("no CA to renew with: ca.crt and ca.key are both needed")
     leaves = {stem: Leaf(lambda old, _, at: at < renewal_due(old), _again(pair)) for stem, pair in held.leaves.items()}
     wanted = Wanted(leaves, _days(held.authority.certificate), algorithm=algorithm_of(held.authority.key))
     after = following(held, wanted, now=now, force="certificate" if force else "")
+    _check(held, but=[BRIDGE] if _is_new(after, held) else [])
     renewed = tuple(stem for stem, pair in after.pairs.items() if pair != held.pairs[stem])
     return Renewed(after.files, renewed, after.next_due)
 
@@ -79,7 +88,13 @@ def client_stem(common_name: str) -> str:
     return "client-" + (re.sub(r"[^A-Za-z0-9._-]+", "-", common_name).strip("-.") or "unnamed")
 
 
-def _check(held: CertificateSet, *, but: Iterable[str] = ()) -> None:
+def _is_new(after: CertificateSet, held: CertificateSet) -> bool:
+    """Whether the CA is another: then the bridge to the one before it is not needed, and every leaf is."""
+    return after.authority != held.pairs.get(AUTHORITY)
+
+
+def _check(held: CertificateSet, *, but: Sequence[str]) -> None:
+    """Raise UsageError for the first thing in the folder that cannot be read, `but` for these."""
     for name, problem in held.problems.items():
         if name not in but:
             raise UsageError(problem)

@@ -110,12 +110,13 @@ def next_leaf(leaf: Leaf, old: Issued | None, authority: Issued, *, now: datetim
 
 
 def successor(present: CertificateSet, wanted: Wanted, *, now: datetime, force: Renewal = "") -> CertificateSet:
-    """What follows a set that others may have damaged: all is new but a CA of ours that is whole.
+    """What follows a set that others may have damaged: all is new but a CA of ours that is whole, and other files go.
 
     What a set without one has served was trusted through the webhook configuration's own caBundle, which keeps that CA.
     """
     base = present if present.can_sign else CertificateSet()
-    return following(base, wanted, now=now, force=force or ("certificate" if base.problems else ""))
+    after = following(base, wanted, now=now, force=force or ("certificate" if base.problems else ""))
+    return after if after.pairs == base.pairs else replace(after, others={})
 
 
 def careful(present: CertificateSet, after: CertificateSet, *, now: datetime) -> CertificateSet:
