@@ -1,77 +1,30 @@
 """The controller's caches: workloads, rules and companions, and which rules match which workloads.
 
-Contains the stores, their projections, and the objects to reconcile after each change. No projection fails: an unusable
-object is kept as such, because treating it as absent would delete companions.
+Contains the stores, and the objects to reconcile after each change.
 """
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-import structlog
-
 from app.kube.own_writes import OwnWrites
 from app.kube.store import EventType, Store, key_of
 from app.wire import JSON
-from app.workloads.companions.marks import Companion, companion_of, version_of
+from app.workloads.companions.marks import Companion, version_of
 from app.workloads.companions.plan import Blueprint, CompanionOptions, blueprint_of
 from app.workloads.controller.places import DEFAULT_PLACES, Places
+from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
 from app.workloads.controller.storing import DEFAULT_BOUNDS, Storing
 from app.workloads.controller.warming import Warming
-from app.workloads.documents import project_workload
 from app.workloads.matching.matcher import Matcher
-from app.workloads.model import ObjectKey, Policy, Problem, Rule, RuleKind, Workload
-from app.workloads.rules.parsing import RuleError, parse_rule
-
-log = structlog.get_logger(__name__)
+from app.workloads.model import ObjectKey, Policy, Rule
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
-
-
-@dataclass(frozen=True, slots=True)
-class StoredWorkload:
-    """A Workload object; `workload` is None where it cannot be used, and `problem` says why.
-
-    `status` is the digest of what its status says.
-    """
-
-    workload: Workload | None
-    status: bytes
-    problem: str = ""
-
-    @property
-    def finding(self) -> Problem:
-        """What a Workload that cannot be used means for each of its companions."""
-        return Problem("InvalidWorkload", f"the Workload cannot be used: {self.problem}", of_workload=True)
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRule:
-    """A rule object; `rule` is None where it is broken, and `problems` say why."""
-
-    kind: RuleKind
-    generation: int
-    rule: Rule | None
-    problems: tuple[str, ...]
-    status: JSON
-
-    @property
-    def finding(self) -> Problem:
-        """What a broken rule means for each of its companions."""
-        return Problem("InvalidRule", "; ".join(self.problems))
-
-
-def status_digest(rules: JSON) -> bytes:
-    """Eight bytes that stand for `status.rules` of a Workload; nothing for an empty one."""
-    present = {kind: entries for kind, entries in rules.items() if entries}
-    return hashlib.blake2b(msgspec.json.encode(present, order="sorted"), digest_size=8).digest() if present else b""
 
 
 @dataclass(slots=True)
@@ -114,8 +67,8 @@ class Caches:
         self.created: Counter[ObjectKey] = Counter()
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
-        self.tenant_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "tenant"))
-        self.admin_rules: Store[StoredRule] = Store(lambda obj: _stored_rule(obj, "admin"))
+        self.tenant_rules: Store[StoredRule] = Store(lambda obj: stored_rule(obj, "tenant"))
+        self.admin_rules: Store[StoredRule] = Store(lambda obj: stored_rule(obj, "admin"))
         self.companions: Store[Companion] = Store(self._companion)
         # An index of the store would need four times the memory.
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
@@ -178,7 +131,7 @@ class Caches:
             self._wake(companion.workload)
 
     def _stored_workload(self, obj: JSON) -> StoredWorkload:
-        stored = _stored_workload(obj)
+        stored = stored_workload(obj)
         present = self.workloads.get(*key_of(obj))
         if present is not None and present.workload == stored.workload:
             # The matcher holds it, too: one copy in memory is enough.
@@ -188,9 +141,9 @@ class Caches:
     def _companion(self, pod: JSON) -> Companion | None:
         written = self.written.written(key_of(pod))
         if written is None or written.ending or self.companions.in_doubt:
-            return _companion(pod)  # in another history the same version may be another state
+            return stored_companion(pod)  # in another history the same version may be another state
         # The answer to our own write was read before.
-        return written if written.version == version_of(pod["metadata"]) > 0 else _companion(pod)
+        return written if written.version == version_of(pod["metadata"]) > 0 else stored_companion(pod)
 
     def _workload_changed(
         self, _: EventType, key: ObjectKey, old: StoredWorkload | None, new: StoredWorkload | None
@@ -259,8 +212,9 @@ class Caches:
             self._judge(one, gone=one is not new)
             if not met:
                 self.listeners.workload(one.workload)
-        if (old is None or old.ending) != (new is None or new.ending):
-            self.listeners.rule_status((new or old).rule)  # type: ignore[union-attr]  # a change has one of them
+        latest = new or old
+        if latest is not None and (old is None or old.ending) != (new is None or new.ending):
+            self.listeners.rule_status(latest.rule)
 
     def _judge(self, companion: Companion, *, gone: bool = False) -> None:
         """Note whether the companion has to go. One of a rule or workload that cannot be used stays."""
@@ -290,38 +244,3 @@ class Caches:
         self.created[rule] += by
         if not self.created[rule]:
             del self.created[rule]
-
-
-def _stored_workload(obj: JSON) -> StoredWorkload:
-    metadata = obj["metadata"]
-    status = obj.get("status") or {}
-    workload, problem = None, ""
-    try:
-        workload = project_workload(obj)
-    except ValueError as error:
-        problem = str(error)
-        log.warning("workload skipped", namespace=metadata.get("namespace"), name=metadata.get("name"), error=problem)
-    return StoredWorkload(workload, status_digest(status.get("rules") or {}), problem)
-
-
-def _stored_rule(obj: JSON, kind: RuleKind) -> StoredRule:
-    metadata = obj["metadata"]
-    generation, status = metadata.get("generation") or 0, obj.get("status") or {}
-    try:
-        return StoredRule(kind, generation, parse_rule(obj, kind=kind), (), status)
-    except RuleError as error:
-        return StoredRule(kind, generation, None, error.problems, status)
-
-
-def _companion(pod: JSON) -> Companion | None:
-    try:
-        return companion_of(pod)
-    except ValueError as error:
-        metadata = pod["metadata"]
-        log.warning(
-            "pod with our label is left alone",
-            namespace=metadata.get("namespace"),
-            name=metadata.get("name"),
-            error=str(error),
-        )
-        return None

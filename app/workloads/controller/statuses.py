@@ -76,7 +76,7 @@ def rule_status(
     elif decisive:
         count = len(decisive) + len(excluded)
         more = f" (1 of {count} workloads with problems)" if count > 1 else ""
-        first = cut(f"{decisive[0].reason}: {decisive[0].message}", MESSAGE - len(more))
+        first = cut(f"{decisive[0].reason}: {decisive[0].message}", limit=MESSAGE - len(more))
         result, message = "error", first + more
         ready, reason, explanation = "False", decisive[0].reason, message
     else:

@@ -22,9 +22,10 @@ from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.text import stamp
 from app.wire import JSON
-from app.workloads.controller.caches import LAG, Caches, StoredWorkload, status_digest
+from app.workloads.controller.caches import LAG, Caches
 from app.workloads.controller.findings import REPLACING, Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
+from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
 
 _FIRST_PAUSE = 60.0
