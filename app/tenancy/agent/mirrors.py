@@ -18,17 +18,17 @@ from app.tenancy.agent.resource_sync import pod_summary
 from app.tenancy.agent.statuses import Report
 from app.tenancy.agent.syncing import Context, Syncer
 from app.tenancy.agent.views import ObjectView
-from app.tenancy.proto import resource_pb as pb
+from app.tenancy.proto import resource_pb
 from app.wire import decode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 
 log = structlog.get_logger(__name__)
 
 
-class MirrorSync(Syncer[pb.PodSummary]):
+class MirrorSync(Syncer[resource_pb.PodSummary]):
     """`store` holds the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
 
-    def __init__(self, context: Context, store: Store[ObjectView], pods: Remote[pb.PodSummary]) -> None:
+    def __init__(self, context: Context, store: Store[ObjectView], pods: Remote[resource_pb.PodSummary]) -> None:
         # A mirror is not the user's object: no Event is made of its status.
         super().__init__("mirrors", replace(context, events=None), UVS_PODS, store, pods)
         self._marked: set[str] = set()
@@ -50,7 +50,7 @@ class MirrorSync(Syncer[pb.PodSummary]):
         if not self._remote.synced:
             return Done()  # everything is looked at again once the gateway has told everything
         view, pod = self._store.get(self._namespace, name), self._remote.items.get(name)
-        companion = pod if pod is not None and pod.origin == pb.ORIGIN_RULE else None
+        companion = pod if pod is not None and pod.origin == resource_pb.ORIGIN_RULE else None
         if companion is None:
             self._shadowed.pop(name, None)
             if view is not None and self.is_mirror(view):
@@ -65,7 +65,7 @@ class MirrorSync(Syncer[pb.PodSummary]):
             await self._writer.report(view, Report("success", "Mirrored", extra=pod_summary(companion)))
         return Done()
 
-    async def _create(self, companion: pb.PodSummary) -> None:
+    async def _create(self, companion: resource_pb.PodSummary) -> None:
         metadata = {
             "name": companion.name,
             "namespace": self._namespace,
@@ -76,7 +76,7 @@ class MirrorSync(Syncer[pb.PodSummary]):
         await self._client.create(UVS_PODS, body, namespace=self._namespace)
         log.info("mirror created", name=companion.name, rule=companion.rule)
 
-    async def _restore(self, view: ObjectView, companion: pb.PodSummary) -> None:
+    async def _restore(self, view: ObjectView, companion: resource_pb.PodSummary) -> None:
         """Make it what it was made as; labels and annotations of others stay."""
         found = await self._client.get(UVS_PODS, view.name, namespace=self._namespace)
         metadata = found["metadata"]
@@ -102,6 +102,6 @@ class MirrorSync(Syncer[pb.PodSummary]):
             log.warning("no mirror: a UVSPod of that name is not ours", name=view.name)
 
 
-def _as_made(view: ObjectView, companion: pb.PodSummary) -> bool:
+def _as_made(view: ObjectView, companion: resource_pb.PodSummary) -> bool:
     wanted = b'{"object":%b}' % companion.manifest
     return view.mirror and view.rule == companion.rule and view.spec == wanted

@@ -19,14 +19,13 @@ from app.tenancy.agent.statuses import Report
 from app.tenancy.agent.syncing import Context, Requests
 from app.tenancy.agent.targets import Target, manifest_of, names_of
 from app.tenancy.agent.views import ObjectView
-from app.tenancy.proto import resource_grpc
-from app.tenancy.proto import resource_pb as pb
+from app.tenancy.proto import resource_grpc, resource_pb
 from app.workloads.model import AGENT_OWNER, UVS_PODS
 
 log = structlog.get_logger(__name__)
 
 
-class ResourceSync(Requests[pb.PodSummary]):
+class ResourceSync(Requests[resource_pb.PodSummary]):
     """One kind. `pods` are the tenant's Pods in the infra cluster; `is_mirror` says which objects are ours.
 
     Only of Pods the gateway tells all changes; of every kind it can list the names, which the sweep does.
@@ -40,7 +39,7 @@ class ResourceSync(Requests[pb.PodSummary]):
         context: Context,
         target: Target,
         store: Store[ObjectView],
-        pods: Remote[pb.PodSummary],
+        pods: Remote[resource_pb.PodSummary],
         *,
         is_mirror: Callable[[ObjectView], bool],
     ) -> None:
@@ -62,8 +61,8 @@ class ResourceSync(Requests[pb.PodSummary]):
     def _owns(self, name: str) -> bool:
         return name in self._present
 
-    def _deletion(self, name: str) -> pb.DeleteRequest:
-        return pb.DeleteRequest(type=self._target.type, id=pb.ResourceId(name=name))
+    def _deletion(self, name: str) -> resource_pb.DeleteRequest:
+        return resource_pb.DeleteRequest(type=self._target.type, id=resource_pb.ResourceId(name=name))
 
     def _removed(self, name: str) -> None:
         self._present.discard(name)
@@ -77,7 +76,7 @@ class ResourceSync(Requests[pb.PodSummary]):
 
     async def _learn(self) -> None:
         self._touched.clear()
-        answer = await self._call("List", pb.ListRequest(type=self._target.type, owner=AGENT_OWNER))
+        answer = await self._call("List", resource_pb.ListRequest(type=self._target.type, owner=AGENT_OWNER))
         names = await asyncio.to_thread(names_of, [obj.obj_spec for obj in answer.objects])
         # What was applied while the answer was on its way is there as well.
         self._present = names | (self._present & self._touched)
@@ -107,13 +106,13 @@ class ResourceSync(Requests[pb.PodSummary]):
     def _manifest(self, view: ObjectView) -> bytes:
         """What is to be sent. Raises ValueError where that cannot be, whatever the gateway would say."""
         pod = self._pod(view.name)
-        if pod is not None and pod.origin == pb.ORIGIN_RULE:
+        if pod is not None and pod.origin == resource_pb.ORIGIN_RULE:
             raise ValueError(f"metadata.name: the rule {pod.rule!r} has created a Pod of this name")
         return manifest_of(view)
 
     async def _apply(self, name: str, manifest: bytes) -> None:
-        obj = pb.ResourceObject(obj_spec=manifest)
-        await self._call("Update", pb.UpdateRequest(type=self._target.type, obj=obj, owner=AGENT_OWNER))
+        obj = resource_pb.ResourceObject(obj_spec=manifest)
+        await self._call("Update", resource_pb.UpdateRequest(type=self._target.type, obj=obj, owner=AGENT_OWNER))
         self._present.add(name)
         self._touched.add(name)
         log.info("object sent", kind=self._target.kind, name=name)
@@ -121,12 +120,12 @@ class ResourceSync(Requests[pb.PodSummary]):
     def _summary(self, name: str) -> dict[str, Any]:
         """Phase and node, for Pods that are there."""
         pod = self._pod(name)
-        return pod_summary(pod) if pod is not None and pod.origin == pb.ORIGIN_RESOURCE else {}
+        return pod_summary(pod) if pod is not None and pod.origin == resource_pb.ORIGIN_RESOURCE else {}
 
-    def _pod(self, name: str) -> pb.PodSummary | None:
+    def _pod(self, name: str) -> resource_pb.PodSummary | None:
         return self._remote.items.get(name) if self._target.resource is UVS_PODS else None
 
 
-def pod_summary(pod: pb.PodSummary) -> dict[str, str]:
+def pod_summary(pod: resource_pb.PodSummary) -> dict[str, str]:
     """What the status of a UVSPod says of its Pod."""
     return {key: value for key, value in (("phase", pod.phase), ("nodeName", pod.node_name)) if value}

@@ -15,24 +15,23 @@ from app.tenancy.agent.statuses import Report
 from app.tenancy.agent.syncing import Context, Requests
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import data_of_spec, status_json
-from app.tenancy.proto import rule_grpc
-from app.tenancy.proto import rule_pb as pb
+from app.tenancy.proto import rule_grpc, rule_pb
 from app.wire import JSON, decode_json
 from app.workloads.model import AGENT_OWNER, WORKLOAD_RULES
 
 log = structlog.get_logger(__name__)
 
 
-class RuleSync(Requests[pb.WorkloadRule]):
+class RuleSync(Requests[rule_pb.WorkloadRule]):
     """`store` holds the WorkloadRules, `remote` the rules at the gateway."""
 
     stream = "rules"
     stub = rule_grpc.WorkloadRuleServiceStub
     volatile = True
 
-    def __init__(self, context: Context, store: Store[ObjectView], remote: Remote[pb.WorkloadRule]) -> None:
+    def __init__(self, context: Context, store: Store[ObjectView], remote: Remote[rule_pb.WorkloadRule]) -> None:
         super().__init__("rules", context, WORKLOAD_RULES, store, remote)
-        self._taken: dict[str, tuple[pb.WorkloadRuleData, pb.WorkloadRuleData]] = {}
+        self._taken: dict[str, tuple[rule_pb.WorkloadRuleData, rule_pb.WorkloadRuleData]] = {}
         remote.subscribe(self._controller.enqueue)
 
     async def _converge(self, view: ObjectView) -> None:
@@ -46,9 +45,9 @@ class RuleSync(Requests[pb.WorkloadRule]):
         if have is not None and have.generation == view.generation and self._same(view.name, want, have.data):
             await self._show(view, have.status)
             return
-        rule = pb.WorkloadRule(id=view.name, data=want, owner=AGENT_OWNER, generation=view.generation)
+        rule = rule_pb.WorkloadRule(id=view.name, data=want, owner=AGENT_OWNER, generation=view.generation)
         try:
-            taken = await self._call("Update", pb.UpdateWorkloadRuleRequest(rule=rule))
+            taken = await self._call("Update", rule_pb.UpdateWorkloadRuleRequest(rule=rule))
         except GatewayRefused as error:
             self._answers.put(view.name, view.version, error)
             raise
@@ -59,14 +58,14 @@ class RuleSync(Requests[pb.WorkloadRule]):
             self._remote.put(view.name, taken.rule)
         log.info("rule sent", name=view.name, generation=view.generation)
 
-    async def _show(self, view: ObjectView, status: pb.RuleStatus) -> None:
+    async def _show(self, view: ObjectView, status: rule_pb.RuleStatus) -> None:
         if status.result and status.observed_generation == view.generation:
             await self._writer.write(view, _shown(status))
         elif view.observed and view.result != "success":
             # The gateway has taken it since, and its controller has not spoken yet: our own report is no longer true.
             await self._writer.report(view, Report("", "Pending"))
 
-    def _same(self, name: str, want: pb.WorkloadRuleData, have: pb.WorkloadRuleData) -> bool:
+    def _same(self, name: str, want: rule_pb.WorkloadRuleData, have: rule_pb.WorkloadRuleData) -> bool:
         """Whether the gateway has the rule, as it was sent or as it made it of what was sent."""
         return have == want or self._taken.get(name) == (want, have)
 
@@ -78,8 +77,8 @@ class RuleSync(Requests[pb.WorkloadRule]):
         have = self._remote.items.get(name)
         return have is not None and have.owner == AGENT_OWNER
 
-    def _deletion(self, name: str) -> pb.DeleteWorkloadRuleRequest:
-        return pb.DeleteWorkloadRuleRequest(id=name)
+    def _deletion(self, name: str) -> rule_pb.DeleteWorkloadRuleRequest:
+        return rule_pb.DeleteWorkloadRuleRequest(id=name)
 
 
 def _kept_by(owner: str) -> GatewayRefused:
@@ -90,7 +89,7 @@ def _kept_by(owner: str) -> GatewayRefused:
     )
 
 
-def _shown(status: pb.RuleStatus) -> JSON:
+def _shown(status: rule_pb.RuleStatus) -> JSON:
     """The status as a WorkloadRule takes it: a condition without a time would be refused."""
     shown = status_json(status)
     shown["conditions"] = [c for c in shown["conditions"] if c["type"] and c["status"] and c["lastTransitionTime"]]

@@ -10,7 +10,7 @@ from app.kube.resources import Resource
 from app.tenancy.agent.faults import GatewayUnavailable
 from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import canonical
-from app.tenancy.proto import resource_pb as pb
+from app.tenancy.proto import resource_pb
 from app.wire import decode_json, load_yaml
 from app.workloads.model import UVS_CONFIG_MAPS, UVS_DAEMON_SETS, UVS_PODS, UVS_SECRETS
 
@@ -24,8 +24,8 @@ class Target:
     kind: str
 
     @property
-    def type(self) -> pb.ResourceType:
-        return pb.ResourceType(api_version=self.api_version, kind=self.kind)
+    def type(self) -> resource_pb.ResourceType:
+        return resource_pb.ResourceType(api_version=self.api_version, kind=self.kind)
 
 
 TARGETS = (

@@ -28,7 +28,7 @@ class WorkloadRuleService(rule_grpc.WorkloadRuleServiceServicer):
         self._backend = backend
         self._rules = RuleStore(backend, TENANT_RULES, rule_message, owners=True)
         self._quota = RuleQuota(
-            backend.sources.rules, workloads=backend.sources.workloads_in, pairs=backend.limits.pairs
+            backend.sources.rules, workloads=backend.sources.count_workloads, pairs=backend.limits.pairs
         )
 
     async def Create(self, request: pb.CreateWorkloadRuleRequest, _context: object) -> pb.CreateWorkloadRuleResponse:  # noqa: N802

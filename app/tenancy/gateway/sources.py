@@ -57,9 +57,16 @@ class Sources:
         """The tenants that list this name (in lower case) of a certificate."""
         return self.tenants.by_index(BY_NAME, name)
 
-    def workloads_in(self, namespace: str) -> int:
+    def count_workloads(self, namespace: str) -> int:
         """How many Workloads are stored there."""
         return self.workloads.count(BY_NAMESPACE, namespace)
+
+    def workloads_in(self, namespace: str) -> list[Known]:
+        return self.workloads.by_index(BY_NAMESPACE, namespace)
+
+    def count_rules(self, namespace: str) -> int:
+        """How many rules of the tenant there are."""
+        return self.rules.count(BY_NAMESPACE, namespace)
 
     def unsynced(self) -> list[str]:
         """What has not been loaded for the first time, one line each."""

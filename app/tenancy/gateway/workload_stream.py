@@ -12,19 +12,16 @@ import re
 from collections.abc import AsyncIterator
 
 from app.kube.rate import Rate
-from app.kube.store import Key
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.reading import SMALL_MESSAGE
 from app.tenancy.gateway.stored_workloads import Known, StreamIds, digest_of
-from app.tenancy.gateway.views import BY_NAMESPACE
 from app.tenancy.gateway.workload_quota import Census
 from app.tenancy.gateway.workload_writer import GONE, State, WorkloadWriter
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
-from app.tenancy.proto import workload_grpc
-from app.tenancy.proto import workload_pb as pb
+from app.tenancy.proto import workload_grpc, workload_pb
 from app.workloads.model import workload_name
 
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
@@ -51,8 +48,8 @@ class WorkloadService(workload_grpc.WorkloadServiceServicer):
         self._current: dict[str, asyncio.Event] = {}
 
     async def WorkloadStream(  # noqa: N802
-        self, request_iterator: AsyncIterator[pb.WorkloadStreamRequest], _context: object
-    ) -> pb.WorkloadStreamResponse:
+        self, request_iterator: AsyncIterator[workload_pb.WorkloadStreamRequest], _context: object
+    ) -> workload_pb.WorkloadStreamResponse:
         tenant = tenant_of_call()
         superseded = asyncio.Event()
         if (older := self._current.get(tenant.name)) is not None:
@@ -72,7 +69,7 @@ class WorkloadService(workload_grpc.WorkloadServiceServicer):
             await asyncio.gather(serving, newer, return_exceptions=True)
             if self._current.get(tenant.name) is superseded:
                 del self._current[tenant.name]
-        return pb.WorkloadStreamResponse()
+        return workload_pb.WorkloadStreamResponse()
 
 
 class WorkloadStream:
@@ -83,6 +80,7 @@ class WorkloadStream:
 
     def __init__(self, service: WorkloadService, tenant: Tenant, superseded: asyncio.Event) -> None:
         self._backend = backend = service.backend
+        self._sources = backend.sources
         self._events, self._ids = service.events, service.ids
         self._tenant = tenant
         self._superseded = superseded
@@ -92,9 +90,9 @@ class WorkloadStream:
         self._complete = False
         self._lost = asyncio.Event()
 
-    async def run(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
-        unsubscribe = self._backend.sources.workloads.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
-        stored = self._stored()
+    async def run(self, requests: AsyncIterator[workload_pb.WorkloadStreamRequest]) -> None:
+        unsubscribe = self._sources.workloads.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
+        stored = self._sources.workloads_in(self._tenant.namespace)
         self._census.begin(known.size for known in stored)
         # From here on whatever has a later id is of a newer stream.
         self._writer.stream = self._ids.next(known.stream for known in stored)
@@ -114,7 +112,7 @@ class WorkloadStream:
                 task.cancel()
             await asyncio.gather(reader, lost, *workers, return_exceptions=True)
 
-    async def _read(self, requests: AsyncIterator[pb.WorkloadStreamRequest]) -> None:
+    async def _read(self, requests: AsyncIterator[workload_pb.WorkloadStreamRequest]) -> None:
         async for request in requests:
             kind = request.WhichOneof("event")
             if kind is None:
@@ -132,7 +130,7 @@ class WorkloadStream:
             await self._events.turn(self._tenant.name)
         await self._writer.empty()
 
-    async def _update(self, workload: pb.Workload) -> None:
+    async def _update(self, workload: workload_pb.Workload) -> None:
         workload_id = workload.metadata.id
         if not self._good(workload_id):
             return
@@ -167,21 +165,17 @@ class WorkloadStream:
 
     def _advised(self) -> int:
         """How many workloads there may be beside the rules that there are."""
-        rules = self._backend.sources.rules.count(BY_NAMESPACE, self._tenant.namespace)
-        return self._backend.limits.pairs // max(1, rules)
+        return self._backend.limits.pairs // max(1, self._sources.count_rules(self._tenant.namespace))
 
     def _synced(self) -> None:
         self._complete = True
-        for known in self._stored():
+        for known in self._sources.workloads_in(self._tenant.namespace):
             self._sweep(known)
 
-    def _stored(self) -> list[Known]:
-        return self._backend.sources.workloads.by_index(BY_NAMESPACE, self._tenant.namespace)
-
     def _known(self, workload_id: str) -> Known | None:
-        return self._backend.sources.ledger.get((self._tenant.namespace, workload_name(workload_id)))
+        return self._sources.ledger.get((self._tenant.namespace, workload_name(workload_id)))
 
-    def _shown(self, key: Key, old: Known | None, new: Known | None) -> None:
+    def _shown(self, key: tuple[str, str], old: Known | None, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
         if key[0] != self._tenant.namespace:
             return
@@ -202,7 +196,7 @@ class WorkloadStream:
         """Whether something else has deleted it, or the cluster was restored from an earlier copy."""
         if new is None:
             return not self._writer.removed(old)
-        return self._backend.sources.workloads.in_doubt and new.before(old)
+        return self._sources.workloads.in_doubt and new.before(old)
 
     def _sweep(self, known: Known) -> None:
         if known.stream > self._writer.stream:
@@ -232,7 +226,7 @@ def _bytes(known: Known | None) -> int:
     return known.size if known is not None else 0
 
 
-def _state(workload: pb.Workload, size: int, *, limit: int) -> State:
+def _state(workload: workload_pb.Workload, size: int, *, limit: int) -> State:
     """Pure: large ones are read beside the event loop. `size` is the message's in bytes."""
     if size <= 2 * limit:  # a message of more need not be taken apart to know
         try:

@@ -200,13 +200,10 @@ class WorkloadWriter:
         try:
             await self._client.delete(WORKLOADS, known.name, namespace=known.namespace, uid=known.uid)
         except ApiError as error:
+            shown = self._backend.sources.workloads.get(*known.key)
+            if (error.not_found or error.conflict) and (shown is None or shown.uid != known.uid):
+                self._removing.discard(known.uid)  # it was gone before, and its end has been shown
             if not error.not_found:
                 raise  # a conflict is another object of this name: the cache will show it, and it is tried again
-            if not self._shows(known):
-                self._removing.discard(known.uid)  # it was gone before, and its end has been shown
         self._ledger.deleted(known.key, known.uid)
         return "delete"
-
-    def _shows(self, known: Known) -> bool:
-        shown = self._backend.sources.workloads.get(*known.key)
-        return shown is not None and shown.uid == known.uid
