@@ -84,7 +84,7 @@ WEBHOOK = Role(
             Argument("client_ca", "berth.clientCAFile"),
             Argument("insecure", "berth.withoutClientCA"),
         ),
-        secret="berth.webhookSecret",  # noqa: S106 - where its name comes from
+        tls="berth.webhookSecret",
         volumes={"client-ca": "berth.clientCAVolume"},
         grace=("drain_seconds", "deadline_seconds"),
     ),

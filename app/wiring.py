@@ -121,7 +121,7 @@ class Argument:
 class Chart:
     """How the chart runs a role: `kind` is the kind of its workload, `enabled` the source that turns it on.
 
-    `secret` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
+    `tls` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
     templates of further volumes, by directory below /etc/berth. `grace` are the seconds from SIGTERM to the end, or
     fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server.
     """
@@ -130,7 +130,7 @@ class Chart:
     enabled: str = ""
     ports: tuple[Port, ...] = ()
     arguments: tuple[Argument, ...] = ()
-    secret: str = ""
+    tls: str = ""
     volumes: Mapping[str, str] = field(default_factory=dict, compare=False)
     grace: tuple[int | str, ...] = (10,)
     egress: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ GATEWAY = Role(
             Argument("writes_per_tenant"),
             *PLACEMENT_ARGUMENTS,
         ),
-        secret="berth.gatewaySecret",  # noqa: S106 - where its name comes from
+        tls="berth.gatewaySecret",
         grace=("drain_seconds",),
     ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
@@ -67,7 +67,7 @@ AGENT = Role(
             Argument("tenant"),
             Argument("keep_finished"),
         ),
-        secret="agent.secretName",  # noqa: S106 - where its name comes from
+        tls="agent.secretName",
         egress=("agent.gateway",),
     ),
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",

@@ -97,7 +97,7 @@ def _role(role: Role) -> JSON:
             "namespaceVariable": "namespace" in flags
             and namespaces.get("namespace", "berth.namespace") == "berth.namespace",
             "ports": [{"name": port.name, "port": port.number, "service": port.service} for port in chart.ports],
-            "secret": chart.secret,
+            "tls": chart.tls,
             "volumes": chart.volumes,
             "grace": [str(one) if isinstance(one, int) else _source(role, one) for one in chart.grace],
             "egress": chart.egress,

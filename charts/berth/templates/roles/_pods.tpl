@@ -98,7 +98,7 @@ template:
 {{- define "berth.volumes" -}}
 {{- $root := .root -}}
 {{- $volumes := list -}}
-{{- with .entry.secret -}}
+{{- with .entry.tls -}}
 {{- $secret := (include "berth.read" (dict "root" $root "source" .) | fromJson).value -}}
 {{- $volumes = append $volumes (dict "name" "tls" "secret" (dict "secretName" $secret "defaultMode" 288)) -}}
 {{- end -}}
