@@ -5,6 +5,7 @@ Kubernetes objects stay plain dictionaries from end to end (models drop fields t
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -18,13 +19,23 @@ encode_json = msgspec.json.Encoder().encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 FAST_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
-_NESTING = 10_000
+_NESTING = 500
+_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
 
 
 def may_be_deep(text: str | bytes) -> bool:
-    """Whether a YAML text may nest so deeply that libyaml, which has no bound, would exhaust the stack."""
+    """Whether a YAML text may nest so deeply that libyaml, which has no bound, would exhaust the stack of a thread.
+
+    Every level takes a bracket, a column of indentation, or an indicator on the line of its parent.
+    """
     text = text if isinstance(text, str) else text.decode(errors="replace")
-    return sum(map(text.count, ("[", "{", "- ", "-\t", "? ", "?\t"))) > _NESTING
+    return text.count("[") + text.count("{") > _NESTING or any(
+        len(line) > _NESTING
+        and (
+            len(line) - len(line.lstrip(" ")) > _NESTING or sum(map(line.count, ("- ", "-\t", "? ", "?\t"))) > _NESTING
+        )
+        for line in _LINE_BREAK.split(text)
+    )
 
 
 def load_yaml(text: str | bytes) -> Any:

@@ -5,17 +5,16 @@ Nothing here is ever written back: answers are JSON Patch operations, and unknow
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from app.errors import Denied
-from app.wire import decode_json
+from app.wire import decode_json, encode_json
 
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left alone."""
 INJECT = "berth.dev/inject"
 """Label or annotation on a Pod, by its author: "false" turns injection off for it."""
+_NULL = msgspec.Raw(b"null")
 _MAPS = ("labels", "annotations", "nodeSelector")
 
 Quantity = str | int | float
@@ -29,7 +28,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     generate_name: str = ""
     labels: dict[str, str] = {}
     annotations: dict[str, str] = {}
-    owner_references: Any = None
+    owner_references: msgspec.Raw = _NULL
 
 
 class Resources(msgspec.Struct):
@@ -87,7 +86,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: list[Volume] = []
     containers: list[Container] = []
     init_containers: list[Container] = []
-    affinity: Any = None
+    affinity: msgspec.Raw = _NULL
 
 
 NO_METADATA = ObjectMeta()
@@ -136,8 +135,8 @@ def decode_pod(raw: msgspec.Raw | bytes) -> Pod:
 def pod_from(obj: object) -> Pod:
     """The view of an already decoded Pod (manifests, templates). Raises Denied (code 400) as `decode_pod` does."""
     try:
-        return msgspec.convert(_without_nulls(obj), Pod)
-    except (msgspec.ValidationError, RecursionError) as error:
+        return _decode_pod(encode_json(_without_nulls(obj)))
+    except (msgspec.MsgspecError, UnicodeError, TypeError, RecursionError) as error:
         raise unreadable(error) from error
 
 

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -28,7 +28,6 @@ from app.kube.answers import MESSAGE_LIMIT, error_of_answer, error_of_transport
 from app.kube.credentials import Credentials
 from app.kube.fencing import FencedConnector, FencedRequest
 from app.kube.impersonation import Impersonation
-from app.kube.lines import LineSplitter
 from app.text import one_line
 from app.wire import JSON, decode_json
 
@@ -225,6 +224,31 @@ class Session:
         # Requests under way finish on the client that they began with, within reason.
         while len(self._retired) > _RETIRED_CLIENTS:
             await self._retired.popleft().close()
+
+
+class LineSplitter:
+    """Feed chunks, get the lines that they complete, of any length (without the newline, empty lines left out)."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        # Parts of an unfinished line are joined once, when it ends: a long line costs linear time.
+        start = 0
+        while (end := chunk.find(b"\n", start)) >= 0:
+            line = b"".join((*self._parts, chunk[start:end])) if self._parts else chunk[start:end]
+            self._parts.clear()
+            start = end + 1
+            if line.strip():
+                yield line
+        if start < len(chunk):
+            self._parts.append(chunk[start:])
+
+    def rest(self) -> bytes:
+        """What came after the last newline, "" at a clean end; the splitter is empty afterwards."""
+        rest = b"".join(self._parts)
+        self._parts.clear()
+        return rest
 
 
 async def _error_body(response: aiohttp.ClientResponse) -> bytes:

@@ -17,9 +17,8 @@ from app.admission.written import written_object
 from app.errors import Denied
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import NETWORK_ATTACHMENTS
-from app.networks.model import NODE_SELECTOR
+from app.networks.model import NODE_SELECTOR, resource_name
 from app.networks.nodeselector import parse_node_selector
-from app.networks.resource_names import resource_name
 from app.text import quoted
 from app.wire import JSON, decode_json
 

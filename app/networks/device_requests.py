@@ -21,8 +21,7 @@ from app.admission.patch import Patch, Steps, escape, pointer
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
-from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment
-from app.networks.resource_names import resource_name
+from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, resource_name
 from app.text import quoted
 from app.wire import encode_json
 

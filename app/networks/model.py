@@ -1,12 +1,15 @@
-"""The projection of an attachment, and the names of the annotations that this wing reads and writes."""
+"""The projection of an attachment, what a resource name may be, and the annotations that this wing reads and writes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
+from app.kube.names import check_qualified_name
+from app.text import quoted
 from app.wire import JSON
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
@@ -24,6 +27,9 @@ RESOURCES_CONTAINER = "berth.dev/resources-container"
 """Annotation on a Pod, by its author: the container that gets the resources; the first without it."""
 INJECTED_RESOURCES = "berth.dev/injected-resources"
 """Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
+
+
+_CACHED_LENGTH = 512
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -59,3 +65,27 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
 
 def _mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def resource_name(text: str) -> str:
+    """The trimmed name of a device resource; raises ValueError that says what would be right.
+
+    As the API server judges the resources of a container that are not its own (cpu, memory, hugepages): a qualified
+    name with a domain, which an extended resource must keep with `requests.` before it, as quotas write it.
+    """
+    return _resource_name(text if len(text) <= _CACHED_LENGTH else text.strip())
+
+
+@lru_cache(maxsize=4096)
+def _resource_name(text: str) -> str:
+    name = text.strip()
+    if not name:
+        raise ValueError("an empty resource name is not allowed: use a name such as example.com/nic")
+    if "/" not in name:
+        raise ValueError(f"{quoted(name)} has no domain: use a name such as example.com/nic")
+    check_qualified_name(name)
+    if "kubernetes.io/" not in name:
+        if name.startswith("requests."):
+            raise ValueError(f"{quoted(name)} begins with 'requests.': use a name such as example.com/nic")
+        check_qualified_name(f"requests.{name}")
+    return name

@@ -23,6 +23,7 @@ from app.text import quoted
 
 NODES_GROUP = "system:nodes"
 _LINES = 10
+_decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 
 
 class TenantLookup(Protocol):
@@ -104,8 +105,8 @@ def _spec_of(pod: Pod) -> PodSpec | None:
     if spec is NO_SPEC:
         return None
     try:
-        affinity = msgspec.convert(spec.affinity, Affinity | None)
-    except msgspec.ValidationError as error:
+        affinity = _decode_affinity(spec.affinity)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise unreadable(error) from error
     return PodSpec(spec.node_name, dict(spec.node_selector), affinity)
 

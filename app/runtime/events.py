@@ -66,6 +66,9 @@ class _Owner(msgspec.Struct, rename="camel"):
     controller: bool | None = None
 
 
+_decode_owners = msgspec.json.Decoder(list[_Owner] | None).decode
+
+
 class Denials:
     """Tells the owner of a Pod that was denied: who wrote the Deployment sees no answer of the API server.
 
@@ -82,8 +85,8 @@ class Denials:
         if request.kind.kind != "Pod" or request.kind.group or request.sub_resource:
             return
         try:
-            owners = msgspec.convert(request.metadata.owner_references or [], list[_Owner])
-        except msgspec.ValidationError:
+            owners = _decode_owners(request.metadata.owner_references) or []
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return
         owner = next((one for one in owners if one.controller), owners[0] if owners else None)
         if owner is None or not _is_sound(owner):

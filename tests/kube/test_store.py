@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kube.lines import LineSplitter
+from app.kube.session import LineSplitter
 from app.kube.store import Diff, PoisonError, Store
 from tests.patience import PATIENCE
 
