@@ -8,12 +8,15 @@ from __future__ import annotations
 import base64
 from typing import TYPE_CHECKING
 
+from app.kube.quantity import canonical
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from app.wire import JSON
 
 _FILE_MODE = 0o644
+_MILLI = 3
 _TOKEN_SECONDS = 3600
 _NODE_INFO = [
     "machineID",
@@ -89,6 +92,9 @@ def _default_container(container: JSON, *, host_network: bool) -> None:
 
 def _default_resources(resources: JSON) -> None:
     _drop_empty(resources, ("limits", "requests"))
+    for amounts in (resources.get("limits") or {}, resources.get("requests") or {}):
+        for name, value in amounts.items():
+            amounts[name] = canonical(value, _MILLI)
     if "limits" in resources:
         requests = resources.setdefault("requests", {})
         for name, value in resources["limits"].items():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import qualified_faults
-from app.kinds.quantities import amount
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -45,7 +45,7 @@ def _check_amount(name: str, value: str, path: str) -> list[FieldError]:
         errors.append(FieldError(path, "Invalid", "must be a standard resource for containers", name))
     elif _is_foreign(name) and (errors or name.startswith("requests.")):
         errors.append(FieldError(path, "Invalid", "doesn't follow extended resource name standard", name))
-    number = amount(value)
+    number = parse(value)
     if number < 0:
         errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
     if _is_foreign(name) and number != number.to_integral_value():
@@ -64,9 +64,9 @@ def _check_against_limit(name: str, request: str, limit: str | None, path: str) 
         if overcommit:
             return []
         return [FieldError(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")]
-    if not overcommit and amount(request) != amount(limit):
+    if not overcommit and parse(request) != parse(limit):
         return [FieldError(f"{path}.requests", "Invalid", f"must be equal to {name} limit of {limit}", request)]
-    if amount(request) > amount(limit):
+    if parse(request) > parse(limit):
         text = f"must be less than or equal to {name} limit of {limit}"
         return [FieldError(f"{path}.requests", "Invalid", text, request)]
     return []

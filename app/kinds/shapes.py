@@ -1,8 +1,7 @@
 """Decoding of built-in kinds: types are checked, fields that a kind does not have are dropped and named, nulls vanish.
 
-A shape is a small value: a type letter, `[shape]` for a list, `{"*": shape}` for a map, a dictionary of fields for an
-object; the shapes are in `podshapes` and `kindshapes`. Quantities (`q`) and bytes in base64 (`y`) are rewritten in
-their canonical form, as the API server does when it decodes.
+Quantities and bytes in base64 are rewritten in their canonical form, as the API server does when it decodes. `tables`
+has the shapes.
 """
 
 from __future__ import annotations
@@ -11,40 +10,25 @@ import base64
 import re
 from typing import Any
 
-from app.kinds.kindshapes import KINDS, OBJECT_META
-from app.kinds.quantities import QuantityError, canonical
+from app.kinds.tables import Shape, fields_of
+from app.kube.quantity import QuantityError, canonical
 from app.wire import JSON
 
-_GO_TYPES = {
-    "s": "string",
-    "y": "[]uint8",
-    "i": "int64",
-    "b": "bool",
-    "q": "resource.Quantity",
-    "x": "intstr.IntOrString",
-}
-_STRUCTS = {
-    "metadata": "ObjectMeta",
-    "spec": "PodSpec",
-    "containers": "Container",
-    "initContainers": "Container",
-    "env": "EnvVar",
-    "ports": "ContainerPort",
-    "volumeMounts": "VolumeMount",
-    "volumes": "Volume",
-    "nodeSelector": "PodSpec",
-    "labels": "ObjectMeta",
-    "annotations": "ObjectMeta",
-}
+_GO_TYPES = {"s": "string", "y": "[]uint8", "b": "bool", "i": "int32", "l": "int64", "x": "int32", "*": "interface {}"}
+_BITS = {"i": 31, "l": 63, "x": 31}
 _BASE64_LETTER = re.compile(r"[A-Za-z0-9+/]")
 _BASE64_GROUP = re.compile(r"[A-Za-z0-9+/]{4}")
 _BASE64_PADDED = re.compile(r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)")
 _BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})?")
-_TOP: dict[str, Any] = {"apiVersion": "s", "kind": "s"}
-
-
 _FOUND = {"object": "an object", "array": "a list", "string": "a string", "bool": "a bool", "number": "a number"}
-_WANTED = {"s": "a string", "i": "an integer", "b": "true or false", "x": "an integer or a string", "q": "a quantity"}
+_WANTED = {
+    "s": "a string",
+    "y": "a string",
+    "b": "true or false",
+    "i": "an integer of 32 bits",
+    "l": "an integer of 64 bits",
+    "x": "an integer or a string",
+}
 
 
 class ShapeError(ValueError):
@@ -61,86 +45,103 @@ class ShapeError(ValueError):
 
 def decode_builtin(kind: str, version: str, obj: JSON) -> tuple[JSON, list[str]]:
     """The object as its kind defines it, and the paths of unknown fields; raises ShapeError for a wrong type."""
-    unknown: list[str] = []
-    prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
-    decoded = _decode(obj, {**_TOP, "metadata": OBJECT_META, **KINDS.get(kind, {"*": "*"})}, "", unknown, prefix)
+    decoder = _Decoder(kind, version)
+    decoded = decoder.fields(obj, fields_of(kind), "", kind)
     decoded.setdefault("metadata", {})
-    return decoded, unknown
+    return decoded, decoder.unknown
 
 
 def decode_metadata(kind: str, version: str, metadata: Any) -> tuple[JSON, list[str]]:
     """The metadata of a custom resource; the same promise as `decode_builtin`."""
-    unknown: list[str] = []
-    prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
-    decoded = _decode(metadata, OBJECT_META, "metadata", unknown, prefix)
-    return decoded or {}, unknown
+    decoder = _Decoder(kind, version)
+    return decoder.value(metadata, "ObjectMeta", "metadata", "") or {}, decoder.unknown
 
 
-def _decode(value: Any, shape: Any, path: str, unknown: list[str], prefix: str) -> Any:
-    if value is None or shape == "*":
-        return value
-    if isinstance(shape, str):
-        return _scalar(value, shape, path, prefix)
-    if isinstance(shape, list):
-        if not isinstance(value, list):
-            struct = _STRUCTS.get(path.rpartition(".")[2], "")
-            raise _wrong_type(value, f"[]v1.{struct}" if struct else "[]string", path, prefix, "a list")
-        return [
-            _zero(shape[0]) if item is None else _decode(item, shape[0], f"{path}[{index}]", unknown, prefix)
-            for index, item in enumerate(value)
-        ]
-    return _object(value, shape, path, unknown, prefix)
+class _Decoder:
+    """One object that is decoded. A `holder` is the type that has the field, which messages name."""
 
+    def __init__(self, kind: str, version: str) -> None:
+        self.unknown: list[str] = []
+        self._prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
 
-def _object(value: Any, shape: dict[str, Any], path: str, unknown: list[str], prefix: str) -> JSON:
-    if not isinstance(value, dict):
-        raise _wrong_type(value, "object", path, prefix, "an object")
-    decoded: JSON = {}
-    rest = shape.get("*")
-    for name, item in value.items():
-        field = shape.get(name, rest)
-        inner = f"{path}.{name}" if path else name
-        if field is None:
-            unknown.append(inner)
-        elif item is not None:
-            # An entry of a map is reported under the map, as the server does.
-            entry = path if field is rest and isinstance(rest, str) else inner
-            decoded[name] = _decode(item, field, entry, unknown, prefix)
-        elif rest is not None:
-            decoded[name] = None if field == "*" else _zero(field)
-    return decoded
-
-
-def _scalar(value: Any, shape: str, path: str, prefix: str) -> Any:
-    match shape:
-        case "s" if isinstance(value, str):
+    def value(self, value: Any, shape: Shape, path: str, holder: str) -> Any:
+        if value is None or shape == "*":
             return value
-        case "y" if isinstance(value, str):
-            return _encoded_bytes(value, path, prefix)
-        case "b" if isinstance(value, bool):
+        if isinstance(shape, list):
+            if not isinstance(value, list):
+                raise self._wrong_type(value, shape, path, holder)
+            return [
+                _zero(shape[0]) if item is None else self.value(item, shape[0], f"{path}[{index}]", holder)
+                for index, item in enumerate(value)
+            ]
+        if not _has_fields(shape):
+            return self._scalar(value, shape, path, holder)
+        fields = shape if isinstance(shape, dict) else fields_of(shape)
+        if not isinstance(value, dict):
+            raise self._wrong_type(value, shape, path, holder)
+        return self.fields(value, fields, path, holder if fields is shape else shape)
+
+    def fields(self, value: JSON, fields: dict[str, Shape], path: str, holder: str) -> JSON:
+        decoded: JSON = {}
+        rest = fields.get("*")
+        for name, item in value.items():
+            shape = fields.get(name, rest)
+            inner = f"{path}.{name}" if path else name
+            if shape is None:
+                self.unknown.append(inner)
+            elif item is not None:
+                # An entry of a map is reported under the map, as the server does.
+                decoded[name] = self.value(item, shape, inner if rest is None else path, holder)
+            elif rest is not None:
+                decoded[name] = None if shape == "*" else _zero(shape)
+        return decoded
+
+    def _scalar(self, value: Any, shape: str, path: str, holder: str) -> Any:
+        number = isinstance(value, int | float) and not isinstance(value, bool)
+        whole = number and (isinstance(value, int) or value.is_integer())
+        if isinstance(value, str) and shape in "sx":
             return value
-        case "i" if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63:
+        if shape == "y" and isinstance(value, str):
+            return self._encoded_bytes(value, path)
+        if shape == "b" and isinstance(value, bool):
             return value
-        case "i" if isinstance(value, float) and value.is_integer() and abs(value) < 2**63:
+        if shape in _BITS and whole and -(2 ** _BITS[shape]) <= value < 2 ** _BITS[shape]:
             return int(value)
-        case "x" if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
-            return value
-        case "q" if isinstance(value, str | int | float) and not isinstance(value, bool):
+        if shape == "q":
             try:
-                return canonical(str(value))
+                return canonical(value if isinstance(value, str) or number else "")
             except QuantityError as error:
-                raise ShapeError(f"{prefix}{error}", field=path, fault=str(error)) from error
-    raise _wrong_type(value, _GO_TYPES[shape], path, prefix, _WANTED.get(shape, "a string"))
+                raise ShapeError(f"{self._prefix}{error.fault}", field=path, fault=error.fault) from error
+        raise self._wrong_type(value, shape, path, holder)
+
+    def _encoded_bytes(self, text: str, path: str) -> str:
+        """Base64 as the server writes it again: without line breaks, and without bits that say nothing."""
+        plain = text.replace("\n", "").replace("\r", "")
+        if _BASE64.fullmatch(plain):
+            return base64.b64encode(base64.b64decode(plain)).decode()
+        fault = f"illegal base64 data at input byte {_first_fault(plain)}"
+        raise ShapeError(f"{self._prefix}{fault}", field=path, fault=fault)
+
+    def _wrong_type(self, value: Any, shape: Shape, path: str, holder: str) -> ShapeError:
+        """The wording of the server's decoder: the type that has the field, and the path without indices."""
+        found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
+        shown = f"number {value}" if found == "number" and shape in ("i", "l") else found
+        place = re.sub(r"\[\d+\]", "", f"{holder}.{path}").removeprefix(".")
+        message = f"{self._prefix}json: cannot unmarshal {shown} into Go struct field {place} of type {_go_type(shape)}"
+        wanted = "a list" if isinstance(shape, list) else "an object" if _has_fields(shape) else _WANTED[shape]
+        return ShapeError(message, field=path, fault=f"want {wanted}, got {_FOUND[found]}")
 
 
-def _encoded_bytes(text: str, path: str, prefix: str) -> str:
-    """Base64 as the server writes it again: without line breaks, and without bits that say nothing."""
-    plain = text.replace("\n", "").replace("\r", "")
-    whole = _BASE64.fullmatch(plain)
-    if whole is not None:
-        return base64.b64encode(base64.b64decode(plain)).decode()
-    fault = f"illegal base64 data at input byte {_first_fault(plain)}"
-    raise ShapeError(f"{prefix}{fault}", field=path, fault=fault)
+def _has_fields(shape: Shape) -> bool:
+    return isinstance(shape, dict) or shape[0].isupper()
+
+
+def _go_type(shape: Shape) -> str:
+    if isinstance(shape, list):
+        return f"[]{_go_type(shape[0])}"
+    if isinstance(shape, dict):
+        return "v1.ResourceList" if shape["*"] == "q" else f"map[string]{_go_type(shape['*'])}"
+    return f"v1.{shape}" if _has_fields(shape) else _GO_TYPES[shape]
 
 
 def _first_fault(text: str) -> int:
@@ -156,20 +157,9 @@ def _first_fault(text: str) -> int:
     return at + wrong + second_sign_missing
 
 
-def _zero(shape: Any) -> Any:
+def _zero(shape: Shape) -> Any:
     if isinstance(shape, list):
         return []
-    if isinstance(shape, dict):
+    if _has_fields(shape):
         return {}
-    return {"s": "", "y": "", "i": 0, "b": False, "q": "0", "x": 0}.get(shape)
-
-
-def _wrong_type(value: Any, expected: str, path: str, prefix: str, wanted: str) -> Exception:
-    """The wording of the server's decoder: the struct that holds the field, and the path without indices."""
-    found = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value), "number")
-    plain = re.sub(r"\[\d+\]", "", path)
-    parents = plain.split(".")[:-1]
-    struct = _STRUCTS.get(parents[-1], parents[-1].title()) if parents else ""
-    place = f"{struct}.{plain}".removeprefix(".")
-    message = f"{prefix}json: cannot unmarshal {found} into Go struct field {place} of type {expected}"
-    return ShapeError(message, field=path, fault=f"want {wanted}, got {_FOUND[found]}")
+    return {"s": "", "y": "", "b": False, "q": "0"}.get(shape, 0)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from app.kinds.environment import check_downward_item
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import label_faults, subdomain_faults, supported
-from app.kinds.podshapes import VOLUME_SOURCES
-from app.kinds.quantities import amount
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -36,7 +35,7 @@ def check_volumes(volumes: list[JSON], path: str) -> list[FieldError]:
     seen: set[str] = set()
     for index, volume in enumerate(volumes):
         here, name = f"{path}[{index}]", volume.get("name") or ""
-        sources = [source for source in VOLUME_SOURCES if source in volume]
+        sources = [field for field in volume if field != "name"]
         if not sources:
             errors.append(FieldError(here, "Required", "must specify a volume type"))
         text = "may not specify more than 1 volume type"
@@ -70,7 +69,7 @@ def _check_source(source: str, value: JSON, path: str) -> list[FieldError]:
             if ".." in value.get("path", "").split("/"):
                 errors.append(FieldError(f"{path}.path", "Invalid", "must not contain '..'", value["path"]))
             errors += supported(f"{path}.type", value.get("type", ""), _HOST_TYPES)
-        case "emptyDir" if amount(value.get("sizeLimit", "0")) < 0:
+        case "emptyDir" if parse(value.get("sizeLimit", "0")) < 0:
             text = "SizeLimit field must be a valid resource quantity"
             errors.append(FieldError(f"{path}.sizeLimit", "Forbidden", text))
         case "nfs" if not value.get("path", "").startswith("/"):

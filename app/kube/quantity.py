@@ -1,91 +1,127 @@
 """Kubernetes resource quantities: exact values, never floats.
 
 Owns the grammar of the API's resource.Quantity (signed number with a binary, decimal or exponent suffix), its rounding
-up to a billionth and its bounds of 64 bits.
+up to a billionth, its bound for binary suffixes, and the form in which an API server writes a quantity.
 """
 
 from __future__ import annotations
 
 import re
-from decimal import ROUND_UP, Context, Decimal
+from decimal import MAX_EMAX, MIN_EMIN, ROUND_UP, Context, Decimal
+from functools import lru_cache
 
-_FORM = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d{1,6})|(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]?))", re.ASCII)
-_BINARY_SUFFIXES = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"]
-_DECIMAL_SUFFIXES = ["", "k", "M", "G", "T", "P", "E"]
-_SCALE: dict[str, Decimal] = {
-    **{suffix: Decimal(1024**power) for power, suffix in enumerate(_BINARY_SUFFIXES)},
-    **{suffix: Decimal(1000**power) for power, suffix in enumerate(_DECIMAL_SUFFIXES)},
-    "m": Decimal("1e-3"),
-    "u": Decimal("1e-6"),
-    "n": Decimal("1e-9"),
-}
+_FORM = re.compile(r"([+-]?)(\d*)(\.\d*)?([eEinumkKMGTP]*[+-]?\d*)", re.ASCII)
+_EXPONENT = re.compile(r"[eE]([+-]?0*\d{1,6})", re.ASCII)
+_BINARY = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_SUFFIXES = {exponent: suffix for suffix, exponent in _DECIMAL.items()}
 _LIMIT = Decimal(2**63 - 1)
-_NANO = Decimal("1e-9")
-# Wide enough for 64-bit integers with nine decimals; the default context would round some of them.
-_EXACT = Context(prec=64, rounding=ROUND_UP, Emin=-999999, Emax=999999)
-_MAX_LENGTH = 64
+_MAX_LENGTH = 1024
+# Wide enough for every text of that length; the default context would round some of them.
+_EXACT = Context(prec=2 * _MAX_LENGTH, rounding=ROUND_UP, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_BAD_FORM = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+_BAD_SUFFIX = "unable to parse quantity's suffix"
 
 
-def parse(text: str | float) -> Decimal:
-    """The exact value of a quantity as it stands in an object: text, or a JSON number.
+class QuantityError(ValueError):
+    """The value is not a quantity. The message names it; `fault` is what an API server says."""
 
-    Fractions below a billionth are rounded away from zero and values beyond 64 bits are cut to the bound, as the API
-    server does. Raises ValueError that names the text.
+    def __init__(self, value: object, fault: str) -> None:
+        shown = repr(value) if len(str(value)) <= 64 else f"{str(value)[:64]!r}…"
+        expected = (
+            "a number with an optional suffix (n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
+            if isinstance(value, str)
+            else 'text such as "500m", "2" or "1Gi"'
+        )
+        super().__init__(f"{shown} is not a quantity: expected {expected}")
+        self.fault = fault
+
+
+def parse(value: object) -> Decimal:
+    """The exact value of a quantity as it stands in an object: text, or a JSON number. Raises QuantityError.
+
+    Fractions below a billionth are rounded away from zero. What has a binary suffix is at most 2^63-1.
     """
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        # What stands in an object is data, however wrong its type: callers expect one kind of error.
-        raise ValueError(  # noqa: TRY004
-            f'{text!r} is not a quantity: expected text such as "500m", "2" or "1Gi"'
-        )
-    written = str(text)
-    match = _FORM.fullmatch(written) if len(written) <= _MAX_LENGTH else None
-    if match is None:
-        shown = written if len(written) <= _MAX_LENGTH else written[:_MAX_LENGTH] + "…"
-        raise ValueError(
-            f"{shown!r} is not a quantity: expected a number with an optional suffix "
-            "(n u m k M G T P E, Ki Mi Gi Ti Pi Ei, or an exponent such as e3)"
-        )
-    sign, number, exponent, suffix = match.groups()
-    value = _EXACT.create_decimal(number)
-    if value:
-        value = _scaled(value, int(exponent[1:])) if exponent else _EXACT.multiply(value, _SCALE[suffix])
-        value = min(value, _LIMIT)
-        value = value if value == value.to_integral_value() else value.quantize(_NANO, context=_EXACT)
-    return -value if sign == "-" else value
+    return _read(_text(value))[0]
 
 
-def parse_integer(text: str | float) -> int:
-    """The value of a quantity that must be whole and not negative, as counts of devices are; ValueError otherwise."""
-    value = parse(text)
-    if value != value.to_integral_value() or value < 0:
-        raise ValueError(f"{str(text)!r} is not a whole number that is zero or more")
-    return int(value)
+def parse_integer(value: object) -> int:
+    """The value of a quantity that must be whole and not negative, as counts of devices are; ValueError otherwise.
+
+    Values beyond 64 bits are cut to the bound.
+    """
+    number = parse(value)
+    if number < 0 or number != number.to_integral_value():
+        raise ValueError(f"{str(value)!r} is not a whole number that is zero or more")
+    return int(min(number, _LIMIT))
 
 
-def is_integer(text: str | float) -> bool:
+def is_integer(value: object) -> bool:
     """True for a well-formed quantity that `parse_integer` accepts."""
     try:
-        parse_integer(text)
+        parse_integer(value)
     except ValueError:
         return False
     return True
 
 
-def canonical(value: int, *, binary: bool = False) -> str:
-    """How the API server writes a whole number: the largest suffix that needs no fraction (1000 is "1k")."""
-    step, suffixes = (1024, _BINARY_SUFFIXES) if binary else (1000, _DECIMAL_SUFFIXES)
-    power = 0
-    while value and value % step == 0 and power < len(suffixes) - 1:
-        value //= step
-        power += 1
-    return f"{value}{suffixes[power]}"
+def canonical(value: object, places: int = 9) -> str:
+    """How an API server writes a quantity, rounded up to so many decimal places; raises QuantityError."""
+    text = _text(value)
+    number, form, kept = _read(text)
+    if number == 0:
+        return "0"
+    rounded = _round_up(number, places)
+    if kept and rounded == number:
+        return text.strip(" ")
+    if form == "binary" and abs(rounded) >= 1024 and rounded == rounded.to_integral_value():
+        whole, power = int(rounded), 0
+        while whole % 1024 == 0 and power < len(_BINARY) - 1:
+            whole, power = whole // 1024, power + 1
+        return f"{whole}{_BINARY[power]}"
+    plain = rounded.normalize(_EXACT)
+    sign, digits, _ = plain.as_tuple()
+    zeros = _exponent(plain) % 3
+    exponent = _exponent(plain) - zeros
+    written = "-" * sign + "".join(map(str, digits)) + "0" * zeros
+    if form == "exponent":
+        return f"{written}e{exponent}" if exponent else written
+    return f"{written}{_SUFFIXES.get(exponent, '')}"  # the server has no suffix beyond E, and leaves it out
 
 
-def _scaled(value: Decimal, exponent: int) -> Decimal:
-    # Compared by magnitude first, so that 1e999999 costs nothing.
-    magnitude = value.adjusted() + exponent
-    if magnitude > 19:
-        return _LIMIT
-    if magnitude < -10:
-        return _NANO
-    return value.scaleb(exponent, context=_EXACT)
+def _text(value: object) -> str:
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise QuantityError(value, _BAD_FORM)
+    return str(value)
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str) -> tuple[Decimal, str, bool]:
+    """The value, the form (decimal, exponent or binary), and whether the server keeps the text as it is."""
+    plain = text.strip(" ")
+    match = _FORM.fullmatch(plain) if len(plain) <= _MAX_LENGTH else None
+    if match is None or not plain:
+        raise QuantityError(text, _BAD_FORM)
+    sign, whole, fraction, suffix = match.groups(default="")
+    number = _EXACT.create_decimal(f"{sign}{whole or 0}{fraction}")
+    short = len(fraction) <= 1 and len(whole.lstrip("0")) <= 18
+    if suffix and suffix in _BINARY:
+        number = _EXACT.multiply(number, Decimal(1024 ** _BINARY.index(suffix)))
+        number = max(-_LIMIT, min(_LIMIT, _round_up(number, 9)))
+        return number, "binary", False
+    exponent = _EXPONENT.fullmatch(suffix)
+    if suffix not in _DECIMAL and exponent is None:
+        raise QuantityError(text, _BAD_SUFFIX)
+    power = int(exponent[1]) if exponent else _DECIMAL[suffix]
+    kept = short and power % 3 == 0 and power >= -9 and number % 1000 != 0
+    return _round_up(number.scaleb(power, _EXACT), 9), "exponent" if exponent else "decimal", kept
+
+
+def _round_up(number: Decimal, places: int) -> Decimal:
+    """Away from zero."""
+    return number.quantize(Decimal((0, (1,), -places)), context=_EXACT) if _exponent(number) < -places else number
+
+
+def _exponent(number: Decimal) -> int:
+    """Of the last digit."""
+    return number.adjusted() - len(number.as_tuple().digits) + 1

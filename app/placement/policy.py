@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from app.kinds.podshapes import VOLUME_SOURCES
+from app.kinds.tables import fields_of
 from app.kube.names import check_dns_subdomain
 
 Allowance = Literal["csiDriver", "deviceClass", "priorityClass", "runtimeClass", "scheduler", "volumeType"]
@@ -23,8 +23,6 @@ OWN_VOLUMES: Final = frozenset(
 """Types of volumes that every tenant's Pods may have."""
 _NEVER = {"hostPath": "files of the host", "csi": "inline CSI volumes as a whole: name drivers with csiDriver"}
 
-VOLUME_TYPES: Final = tuple(sorted(VOLUME_SOURCES.keys() - OWN_VOLUMES - _NEVER.keys()))
-"""Types of volumes that can be allowed."""
 DEFAULT_SCHEDULER = "default-scheduler"
 
 
@@ -52,6 +50,11 @@ def parse_policy(entries: Iterable[str]) -> TenantPolicy:
     return TenantPolicy(frozenset(map(_checked, entries)))
 
 
+def volume_types() -> list[str]:
+    """Types of volumes that can be allowed."""
+    return sorted(fields_of("Volume").keys() - {"name"} - OWN_VOLUMES - _NEVER.keys())
+
+
 def _checked(entry: str) -> str:
     kind, equals, name = entry.partition("=")
     if not equals or kind not in ALLOWANCES:
@@ -61,8 +64,8 @@ def _checked(entry: str) -> str:
     if kind == "volumeType":
         if name in _NEVER:
             raise ValueError(f"{entry!r}: tenants cannot be allowed {_NEVER[name]}")
-        if name not in VOLUME_TYPES:
-            known = ", ".join(VOLUME_TYPES)
+        if name not in volume_types():
+            known = ", ".join(volume_types())
             raise ValueError(
                 f"{entry!r}: {name!r} is no type of volume that tenants can be allowed, want one of {known}"
             )

@@ -12,12 +12,13 @@ from docs.generate.annotations import annotations_page
 from docs.generate.crds import chart_definitions, crds_page
 from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
+from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
 from docs.generate.texts import Page
 from docs.generate.values import values_page
 
 FOLDERS = ("docs/reference", "charts/berth/files/crds")
-"""Nothing else is in them."""
+"""Nothing else is in them, as it is in the folders of other generated files."""
 
 
 def build_pages(root: Path) -> list[Page]:
@@ -31,6 +32,7 @@ def build_pages(root: Path) -> list[Page]:
         metrics_page(),
         permissions_page(),
         *chart_definitions(),
+        openapi_file(),
     ]
 
 
@@ -56,4 +58,5 @@ def stale_pages(root: Path, pages: Sequence[Page]) -> list[str]:
         for path in (root / folder).glob("*")
         if path.is_file()
     }
+    there |= {path: (root / path).read_text(encoding="utf-8") for path in wanted if (root / path).is_file()}
     return sorted(path for path in wanted.keys() | there.keys() if wanted.get(path) != there.get(path))

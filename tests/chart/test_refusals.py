@@ -7,7 +7,7 @@ import json
 import helm_python
 import pytest
 
-from app.placement.policy import OWN_VOLUMES, VOLUME_TYPES
+from app.placement.policy import OWN_VOLUMES, volume_types
 from tests.chart.combinations import AGENT, CERTIFICATE, NOTHING
 from tests.chart.conftest import CHART, JSON, NAMESPACE
 
@@ -80,7 +80,7 @@ SENTENCES = [
     ),
     (
         {"placement": {"tenantAllow": {"volumeType": ["nfss"]}}},
-        '"nfss" is no type of volume that tenants can be allowed; want one of ' + ", ".join(VOLUME_TYPES),
+        '"nfss" is no type of volume that tenants can be allowed; want one of ' + ", ".join(volume_types()),
     ),
     (
         {"placement": {"tenantAllow": {"scheduler": ["default-scheduler"]}}},

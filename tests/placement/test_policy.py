@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kinds.podshapes import VOLUME_SOURCES
+from app.kinds.tables import fields_of
 from app.placement.policy import ALLOWANCES, OWN_VOLUMES, TenantPolicy, parse_policy
 
 
@@ -20,7 +20,7 @@ def test_nothing_is_allowed_unless_it_is_named() -> None:
 
 def test_every_type_of_volume_that_is_refused_by_default_can_be_allowed() -> None:
     """But for those that are never allowed as a whole."""
-    allowed = {name for name in VOLUME_SOURCES if name not in OWN_VOLUMES | {"hostPath", "csi"}}
+    allowed = fields_of("Volume").keys() - OWN_VOLUMES - {"name", "hostPath", "csi"}
     policy = parse_policy(f"volumeType={name}" for name in allowed)
     assert all(policy.allows("volumeType", name) for name in allowed)
     assert {"nfs", "iscsi", "ephemeral"} <= allowed

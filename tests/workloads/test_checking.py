@@ -312,7 +312,7 @@ async def test_a_namespace_that_is_not_used_is_told() -> None:
 
 async def test_a_field_that_berth_does_not_know_is_a_warning() -> None:
     newer = copy.deepcopy(SPEC["template"])
-    newer["spec"]["evictionResponders"] = []
+    newer["spec"]["newer"] = []
     for obj, resource, path in (
         (rule(template=newer), WORKLOAD_RULES, "spec.template"),
         (uvs({**newer, "metadata": {"name": "p"}}), UVS_PODS, "spec.object"),
@@ -320,4 +320,4 @@ async def test_a_field_that_berth_does_not_know_is_a_warning() -> None:
         decision = await review(obj, resource)
         assert decision.allowed
         (warning,) = decision.warnings
-        assert warning.startswith(f"{path}.spec.evictionResponders: unknown to Berth")
+        assert warning.startswith(f"{path}.spec.newer: unknown to Berth")

@@ -14,10 +14,10 @@ import msgspec
 
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.fielderrors import FieldError
-from app.kinds.kindshapes import OBJECT_META
 from app.kinds.name_syntax import check_metadata
 from app.kinds.objects import check_object
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.kinds.tables import fields_of
 from app.kube.names import check_dns_subdomain
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
@@ -131,7 +131,7 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     ]
     metadata = manifest.get("metadata")
     if isinstance(metadata, dict):
-        unused = OBJECT_META.keys() - set(kept)
+        unused = fields_of("ObjectMeta").keys() - set(kept)
         metadata = {field: value for field, value in metadata.items() if field not in unused}
     rest = {field: value for field, value in manifest.items() if field not in ("apiVersion", "kind", "status")}
     whole = {"apiVersion": version, "kind": kind, **rest, "metadata": metadata}

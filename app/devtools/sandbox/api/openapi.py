@@ -6,9 +6,9 @@ Custom resources are described by their schemas, built-in kinds by their shapes 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from app.kinds.kindshapes import KINDS, OBJECT_META
+from app.kinds.tables import Shape, fields_of
 from app.wire import encode_json
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPES: dict[str, JSON] = {
     "s": {"type": "string"},
     "y": {"type": "string", "format": "byte"},
-    "i": {"type": "integer"},
+    "i": {"type": "integer", "format": "int32"},
+    "l": {"type": "integer", "format": "int64"},
     "b": {"type": "boolean"},
     "q": {"type": "string", "format": "quantity"},
     "x": {"type": "string", "format": "int-or-string"},
@@ -54,7 +55,7 @@ def document(registry: Registry, path: str) -> JSON | None:
         _META: {
             "type": "object",
             "description": _TEXTS["metadata"],
-            "properties": {name: _shape(shape) for name, shape in OBJECT_META.items()},
+            "properties": {name: _shape(shape) for name, shape in fields_of("ObjectMeta").items()},
         }
     }
     paths: JSON = {}
@@ -92,7 +93,7 @@ def _schema(row: ApiResource) -> JSON:
         properties = dict(row.schema.get("properties") or {})
     else:
         own = {"type": "object"}
-        properties = {name: _shape(shape) for name, shape in KINDS.get(row.kind, {}).items() if name != "*"}
+        properties = {name: _shape(shape) for name, shape in fields_of(row.kind).items()}
     meta: JSON = {
         "apiVersion": {"type": "string", "description": _TEXTS["apiVersion"]},
         "kind": {"type": "string", "description": _TEXTS["kind"]},
@@ -101,14 +102,14 @@ def _schema(row: ApiResource) -> JSON:
     return {**own, "properties": {**properties, **meta}, _GVK: [_gvk(row)]}
 
 
-def _shape(shape: Any) -> JSON:
-    if isinstance(shape, str):
-        return dict(_TYPES[shape])
+def _shape(shape: Shape) -> JSON:
     if isinstance(shape, list):
         return {"type": "array", "items": _shape(shape[0])}
-    if set(shape) == {"*"}:
+    if isinstance(shape, dict):
         return {"type": "object", "additionalProperties": _shape(shape["*"])}
-    return {"type": "object", "properties": {name: _shape(inner) for name, inner in shape.items() if name != "*"}}
+    if shape in _TYPES:
+        return dict(_TYPES[shape])
+    return {"type": "object", "properties": {name: _shape(inner) for name, inner in fields_of(shape).items()}}
 
 
 def _query(*names: str) -> list[JSON]:

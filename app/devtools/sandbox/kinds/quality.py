@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.kinds.quantities import amount
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -27,5 +27,5 @@ def quality_of_service(spec: JSON) -> str:
 
 
 def _positive(quantities: JSON | None) -> JSON:
-    amounts = {name: amount(value) for name, value in (quantities or {}).items() if name in _COMPUTE}
+    amounts = {name: parse(value) for name, value in (quantities or {}).items() if name in _COMPUTE}
     return {name: value for name, value in amounts.items() if value > 0}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from app.devtools.sandbox.kinds.quotas import counted_resource
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import qualified_faults
-from app.kinds.quantities import amount
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -66,9 +66,10 @@ def _check_bound(name: str, value: str) -> list[FieldError]:
         text = "must be a standard resource type or fully qualified"
         errors.append(FieldError(path, "Invalid", text, name))
         errors.append(FieldError(path, "Invalid", "must be a standard resource for quota", name))
-    if amount(value) < 0:
+    amount = parse(value)
+    if amount < 0:
         errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
-    elif amount(value) % 1 and ("/" in name or counted_resource(name)):
+    elif amount != amount.to_integral_value() and ("/" in name or counted_resource(name)):
         errors.append(FieldError(path, "Invalid", "must be an integer", value))
     return errors
 

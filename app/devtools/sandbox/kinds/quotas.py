@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from app.kinds.quantities import amount, canonical
+from app.kube.quantity import canonical, parse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -96,7 +96,7 @@ def refusal(quota: JSON, added: Usage) -> str:
     names = sorted(set(added) & set(bounds))
     if any(name not in present for name in names):
         return f"status unknown for quota: {quota['metadata']['name']}, resources: {','.join(names)}"
-    over = [name for name in names if amount(present[name]) + added[name] > amount(bounds[name])]
+    over = [name for name in names if parse(present[name]) + added[name] > parse(bounds[name])]
     if not over:
         return ""
     told = {
@@ -111,7 +111,7 @@ def refusal(quota: JSON, added: Usage) -> str:
 def charged(quota: JSON, change: Usage) -> JSON:
     """What is used after a change of counts; never less than nothing."""
     present = used(quota)
-    new = {name: max(amount(present[name]) + by, 0) for name, by in change.items() if name in present}
+    new = {name: max(parse(present[name]) + by, 0) for name, by in change.items() if name in present}
     return present | {name: canonical(str(value)) for name, value in new.items()}
 
 

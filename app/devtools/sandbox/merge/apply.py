@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.devtools.sandbox.merge.fieldsets import Fields, compare, difference, field_set, intersection, members, union
-from app.devtools.sandbox.merge.listtypes import BUILT_IN_KINDS, MergeKeys
+from app.devtools.sandbox.merge.listtypes import MergeKeys
 from app.devtools.sandbox.merge.listtypes import merge_keys as built_in_merge_keys
 from app.devtools.sandbox.merge.merging import merge_applied, prune_released
 from app.errors import BerthError
+from app.kinds.tables import tables
 from app.wire import JSON
 
 Owners = dict[tuple[str, str, str, str], JSON]
@@ -167,7 +168,7 @@ def _is_field_set(fields: Any) -> bool:
 
 
 def _empty(kind: str) -> JSON:
-    if kind not in BUILT_IN_KINDS:
+    if kind not in tables().types:
         return {"metadata": {}}
     return {"metadata": {}, "spec": _EMPTY_SPECS.get(kind, {}), "status": {}}
 

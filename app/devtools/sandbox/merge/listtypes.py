@@ -1,7 +1,7 @@
 """Which lists and maps of a kind merge, and by which keys: the facts that both kinds of merging patch stand on.
 
-Owns the table of the built-in kinds and the reading of CRD schemas. Two worlds meet here and differ in places:
-server-side apply (`keys`, the API's list types) and strategic merge patch (`patch_key`). What the table does not name
+Reads the tables of the built-in kinds and the schemas of CRDs. Two worlds meet here and differ in places:
+server-side apply (`keys`, the API's list types) and strategic merge patch (`patch_key`). What the tables do not name
 is a granular map or an atomic list, as in the API. No merging happens here.
 """
 
@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from app.kinds.tables import tables
 from app.wire import JSON
 
 Path = tuple[str, ...]
@@ -77,108 +78,37 @@ class MergeKeys(Mapping[Path, tuple[str, ...]]):
         return len(self._keys)
 
 
-_ATOMIC = Rule(None)
-_SET = Rule((), "")
-_BY_NAME = Rule(("name",), "name")
-_BY_TYPE = Rule(("type",), "type")
-_PROTOCOL = (("protocol", "TCP"),)
-
-_METADATA: dict[str, Rule] = {
-    "finalizers": _SET,
-    "ownerReferences": Rule(("uid",), "uid"),
-}
-_CONTAINER: dict[str, Rule] = {
-    "env": _BY_NAME,
-    "env.valueFrom.configMapKeyRef": _ATOMIC,
-    "env.valueFrom.fieldRef": _ATOMIC,
-    "env.valueFrom.fileKeyRef": _ATOMIC,
-    "env.valueFrom.resourceFieldRef": _ATOMIC,
-    "env.valueFrom.secretKeyRef": _ATOMIC,
-    "ports": Rule(("containerPort", "protocol"), "containerPort", _PROTOCOL),
-    "resources.claims": Rule(("name",)),
-    "volumeDevices": Rule(("devicePath",), "devicePath"),
-    "volumeMounts": Rule(("mountPath",), "mountPath"),
-}
-_POD_SPEC: dict[str, Rule] = {
-    **{
-        f"{containers}{suffix}": rule
-        for containers in ("containers", "initContainers", "ephemeralContainers")
-        for suffix, rule in {"": _BY_NAME, **{f".{path}": rule for path, rule in _CONTAINER.items()}}.items()
-    },
-    "affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution": _ATOMIC,
-    "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution": _ATOMIC,
-    "hostAliases": Rule(("ip",), "ip"),
-    "imagePullSecrets": Rule(("name",), "name", whole_items=True),
-    "nodeSelector": _ATOMIC,
-    "resourceClaims": _BY_NAME,
-    "schedulingGates": _BY_NAME,
-    "securityContext.supplementalGroups": _ATOMIC,
-    "topologySpreadConstraints": Rule(("topologyKey", "whenUnsatisfiable"), "topologyKey"),
-    "volumes": _BY_NAME,
-    "volumes.projected.sources": _ATOMIC,
-}
-_POD_STATUS: dict[str, Rule] = {
-    "conditions": _BY_TYPE,
-    "hostIPs": Rule(None, "ip"),
-    "podIPs": Rule(("ip",), "ip"),
-    "resourceClaimStatuses": _BY_NAME,
-}
-
-
-def _under(prefix: str, rules: Mapping[str, Rule]) -> dict[str, Rule]:
-    return {f"{prefix}.{path}": rule for path, rule in rules.items()}
-
-
-_TEMPLATE = _under("metadata", _METADATA) | _under("spec", _POD_SPEC)
-_WORKLOAD = {"spec.selector": _ATOMIC, "status.conditions": _BY_TYPE} | _under("spec.template", _TEMPLATE)
-_WEBHOOKS = {
-    "webhooks": _BY_NAME,
-    "webhooks.matchConditions": _BY_NAME,
-    "webhooks.namespaceSelector": _ATOMIC,
-    "webhooks.objectSelector": _ATOMIC,
-}
-_KINDS: dict[str, dict[str, Rule]] = {
-    "Pod": _under("spec", _POD_SPEC) | _under("status", _POD_STATUS),
-    "PodTemplate": _under("template", _TEMPLATE),
-    "Node": {
-        "spec.podCIDRs": _SET,
-        "status.addresses": _BY_TYPE,
-        "status.conditions": _BY_TYPE,
-    },
-    "Namespace": {"status.conditions": _BY_TYPE},
-    "Service": {
-        "spec.ports": Rule(("port", "protocol"), "port", _PROTOCOL),
-        "spec.selector": _ATOMIC,
-        "status.conditions": _BY_TYPE,
-    },
-    "ServiceAccount": {"secrets": _BY_NAME, "imagePullSecrets": _ATOMIC},
-    "Deployment": _WORKLOAD,
-    "ReplicaSet": _WORKLOAD,
-    "StatefulSet": _WORKLOAD,
-    "DaemonSet": _WORKLOAD,
-    "Job": _WORKLOAD,
-    "CronJob": _under("spec.jobTemplate", _under("metadata", _METADATA) | _WORKLOAD),
-    "CustomResourceDefinition": {"status.conditions": Rule(("type",))},
-    "MutatingWebhookConfiguration": _WEBHOOKS,
-    "ValidatingWebhookConfiguration": _WEBHOOKS,
-    "EndpointSlice": {"ports": _ATOMIC, "endpoints": _ATOMIC},
-}
-BUILT_IN_KINDS = frozenset(_KINDS)
-
-
-def _split(rules: Mapping[str, Rule]) -> dict[Path, Rule]:
-    return {tuple(path.split(".")): rule for path, rule in rules.items()}
+_DEFAULTS: dict[str, object] = {"protocol": "TCP"}
+"""What an absent key field of a built-in kind stands for."""
 
 
 @lru_cache(maxsize=256)
 def merge_keys(kind: str) -> MergeKeys:
-    """The merge rules of a built-in kind; metadata's alone for a kind that is not in the table."""
-    return MergeKeys(_split(_under("metadata", _METADATA) | _KINDS.get(kind, {})))
+    """The merge rules of a built-in kind; metadata's alone for a kind that is not in the tables."""
+    return MergeKeys(dict(_rules_below(kind, ())) or _metadata_rules())
+
+
+def _metadata_rules() -> dict[Path, Rule]:
+    return dict(_rules_below("ObjectMeta", ("metadata",)))
+
+
+def _rules_below(name: str, path: Path) -> Iterator[tuple[Path, Rule]]:
+    """The rules of the type with this name at `path`, and of the types in it."""
+    merge = tables().merge.get(name, {})
+    for field, shape in tables().types.get(name, {}).items():
+        here = (*path, field)
+        if field in merge:
+            keys, patch_key, whole = merge[field]
+            defaults = tuple((key, _DEFAULTS[key]) for key in keys or () if key in _DEFAULTS)
+            yield here, Rule(keys, patch_key, defaults, whole)
+        if isinstance(shape, dict):
+            shape, here = shape["*"], (*here, WILDCARD)  # noqa: PLW2901  the values are what has a type
+        yield from _rules_below(shape[0] if isinstance(shape, list) else shape, here)
 
 
 def merge_keys_from_schema(schema: JSON) -> MergeKeys:
     """The merge rules that a CRD's openAPIV3Schema declares (x-kubernetes-list-type, -list-map-keys, -map-type)."""
-    rules = _split(_under("metadata", _METADATA))
+    rules = _metadata_rules()
     _read_schema(schema, (), rules)
     return MergeKeys(rules)
 
@@ -193,7 +123,7 @@ def _read_schema(schema: JSON, path: Path, rules: dict[Path, Rule]) -> None:
         fields = items.get("properties") or {}
         rules[path] = Rule(keys, None, tuple((k, fields[k]["default"]) for k in keys if "default" in fields.get(k, {})))
     elif schema.get("x-kubernetes-map-type") == "atomic":
-        rules[path] = _ATOMIC
+        rules[path] = Rule(None)
     _read_children(schema, path, rules)
     if items:
         _read_children(items, path, rules)
