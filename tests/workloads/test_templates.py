@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.workloads.templates.guards import forbidden_fields
 from app.workloads.templates.problems import manifest_problems, name_problems, template_problems, unknown_fields
 
 JSON = dict[str, Any]
@@ -95,6 +96,25 @@ def test_fields_that_berth_does_not_know_are_left_to_the_api_server(newer: JSON,
     assert template_problems(newer, trusted=trusted) == []
     (warning,) = unknown_fields(newer, kind="Pod", path="spec.template")
     assert warning.startswith(f"spec.template.{field}: unknown to Berth")
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "c", "image": "i", "livenessProbe": {"newer": {}}}]},
+        {"containers": [{"name": "c", "image": "i", "lifecycle": {"preStop": {"newer": {}}}}]},
+        {"containers": [{"name": "c", "image": "i", "env": [{"name": "E", "valueFrom": {"newerRef": {}}}]}]},
+        {"containers": [{"name": "c", "image": "i", "envFrom": [{"newerRef": {}}]}]},
+        {"volumes": [{"name": "v", "newer": {}}]},
+        {"volumes": [{"name": "v", "downwardAPI": {"items": [{"path": "a", "newerRef": {}}]}}]},
+        {"resourceClaims": [{"name": "r", "newerName": "x"}]},
+    ],
+    ids=["probe", "hook", "variable", "variables", "volume", "file", "claim"],
+)
+def test_what_a_field_that_berth_does_not_know_takes_the_place_of_is_not_missed(spec: JSON, *, trusted: bool) -> None:
+    guarded = [] if trusted else list(forbidden_fields({**TEMPLATE["spec"], **spec}, "spec.template.spec"))
+    assert template_problems(template(spec), trusted=trusted) == guarded
 
 
 @pytest.mark.parametrize(

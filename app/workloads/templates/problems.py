@@ -136,11 +136,18 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     rest = {field: value for field, value in manifest.items() if field not in ("apiVersion", "kind", "status")}
     whole = {"apiVersion": version, "kind": kind, **rest, "metadata": metadata}
     try:
-        decoded, _ = decode_builtin(kind, version.rpartition("/")[2], whole)
+        decoded, unknown = decode_builtin(kind, version.rpartition("/")[2], whole)
         apply_builtin_defaults(kind, decoded)
     except ShapeError as error:
         return [*problems, f"{path}.{error.field}: {error.fault}"]
-    return [*problems, *(f"{path}.{error}" for error in _field_errors(decoded, kind, named="name" in kept))]
+    errors = _field_errors(decoded, kind, named="name" in kept)
+    # A value may be valid because of what Berth does not know in it: a new kind of probe, or of source.
+    sure = [
+        error
+        for error in errors
+        if not any(field.startswith((f"{error.field}.", f"{error.field}[")) for field in unknown)
+    ]
+    return [*problems, *(f"{path}.{error}" for error in sure)]
 
 
 def _field_errors(decoded: JSON, kind: str, *, named: bool) -> list[FieldError]:
