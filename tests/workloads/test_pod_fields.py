@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from app.kinds.tables import fields_of, tables
 from app.kube.resources import PODS
 from app.placement.policy import parse_policy
 from app.tenancy.gateway.manifests import prepare
@@ -19,7 +21,6 @@ from app.workloads.templates.terms import BOUNDS, MOST_CONDITIONS, MOST_SELECTIN
 
 JSON = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
-FIELDS = Path(__file__).with_name("pod_fields.txt")
 VERDICTS = ("harmless", "confined", "bounded", "by name", "refused")
 REQUIRED, PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
@@ -42,9 +43,22 @@ def rows() -> dict[str, str]:
 TABLE = rows()
 
 
-def fields() -> list[str]:
-    lines = FIELDS.read_text().splitlines()
-    return [line.split()[0].replace("{}", "") for line in lines if not line.startswith("#")]
+def below(name: str, path: str) -> Iterator[str]:
+    """The fields of a type and of what is in it. `[]` is an item of a list."""
+    for field, shape in fields_of(name).items():
+        here, inner = (f"{path}.{field}[]", shape[0]) if isinstance(shape, list) else (f"{path}.{field}", shape)
+        yield here
+        if isinstance(inner, str) and inner in tables().types and not here.endswith(".volumeClaimTemplate.metadata"):
+            yield from below(inner, here)
+
+
+def fields() -> set[str]:
+    """Of a Pod's metadata and spec, in any version that Berth knows. The three lists of containers count as one."""
+    lists = re.compile(r"^spec\.(initContainers|ephemeralContainers)\[\]\.")
+    return {
+        lists.sub("spec.containers[].", field)
+        for field in (*below("PodSpec", "spec"), *below("ObjectMeta", "metadata"))
+    }
 
 
 def holder(field: str) -> str | None:
