@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING
 
 from app.kinds.environment import check_environment
 from app.kinds.fielderrors import FieldError
-from app.kinds.handlers import check_handlers
-from app.kinds.name_syntax import label_faults, supported
+from app.kinds.handlers import PORT_NAME, PORT_TEXT, check_handlers
+from app.kinds.name_syntax import check_element_name, check_inner_path, supported
 from app.kinds.requests import check_resources
 from app.kinds.security import check_container_security
-from app.kinds.volumes import check_inner_path
 
 if TYPE_CHECKING:
     from app.wire import JSON
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
-_PORT_TEXT = "must be between 1 and 65535, inclusive"
 _BLOCK_SOURCES = ("persistentVolumeClaim", "ephemeral")
 _DEFAULT_GRACE = 30
 
@@ -36,13 +33,7 @@ def check_containers(spec: JSON, path: str) -> list[FieldError]:
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or []):
             here, name = f"{path}.{field}[{index}]", container.get("name") or ""
-            if not name:
-                errors.append(FieldError(f"{here}.name", "Required"))
-            else:
-                errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
-            if name and name in seen:
-                errors.append(FieldError(f"{here}.name", "Duplicate", "", name))
-            seen.add(name)
+            errors += check_element_name(f"{here}.name", name, seen)
             plain_init = field == "initContainers" and container.get("restartPolicy") != "Always"
             grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
             errors += check_handlers(container, here, grace=grace, plain_init=plain_init)
@@ -89,7 +80,7 @@ def _check_ports(ports: list[JSON], path: str, *, host_network: bool) -> list[Fi
     for index, port in enumerate(ports):
         here, name, number = f"{path}[{index}]", port.get("name") or "", port.get("containerPort") or 0
         if name:
-            if not _PORT_NAME.fullmatch(name) or len(name) > 15:
+            if not PORT_NAME.fullmatch(name) or len(name) > 15:
                 text = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
                 errors.append(FieldError(f"{here}.name", "Invalid", text, name))
                 if not re.search("[a-z]", name):
@@ -100,10 +91,10 @@ def _check_ports(ports: list[JSON], path: str, *, host_network: bool) -> list[Fi
         if not number:
             errors.append(FieldError(f"{here}.containerPort", "Required"))
         elif not 0 < number < 65536:
-            errors.append(FieldError(f"{here}.containerPort", "Invalid", _PORT_TEXT, number))
+            errors.append(FieldError(f"{here}.containerPort", "Invalid", PORT_TEXT, number))
         outer = port.get("hostPort") or 0
         if outer and not 0 < outer < 65536:
-            errors.append(FieldError(f"{here}.hostPort", "Invalid", _PORT_TEXT, outer))
+            errors.append(FieldError(f"{here}.hostPort", "Invalid", PORT_TEXT, outer))
         elif outer and host_network and outer != number:
             text = "must match `containerPort` when `hostNetwork` is true"
             errors.append(FieldError(f"{here}.hostPort", "Invalid", text, outer))
