@@ -1,7 +1,6 @@
-"""Validation of the containers of a Pod, in the API server's words: names, images, ports, mounts. Pure.
+"""Validation of the containers of a Pod, in the API server's words: names, images, ports, mounts, resources. Pure.
 
-What containers are told is in `environment`, what is done to them in `handlers`, what they may in `security`, what they
-ask for in `resources`.
+Their variables are in `environment`, probes and hooks in `handlers`, security contexts in `security`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from typing import TYPE_CHECKING
 from app.kinds.environment import check_environment
 from app.kinds.fielderrors import FieldError
 from app.kinds.handlers import PORT_NAME, PORT_TEXT, check_handlers
-from app.kinds.name_syntax import check_element_name, check_inner_path, supported
-from app.kinds.requests import check_resources
+from app.kinds.name_syntax import check_element_name, check_inner_path, invalid, qualified_faults, supported
 from app.kinds.security import check_container_security
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
 _BLOCK_SOURCES = ("persistentVolumeClaim", "ephemeral")
 _DEFAULT_GRACE = 30
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGEPAGES = "hugepages-"
 
 
 def check_containers(spec: JSON, path: str) -> list[FieldError]:
@@ -57,7 +58,7 @@ def _check_container(container: JSON, path: str, spec: JSON) -> list[FieldError]
     messages = container.get("terminationMessagePolicy", "File")
     errors += supported(f"{path}.terminationMessagePolicy", messages, ("File", "FallbackToLogsOnError"))
     errors += check_container_security(container.get("securityContext") or {}, f"{path}.securityContext")
-    errors += check_resources(container.get("resources") or {}, f"{path}.resources")
+    errors += _check_resources(container.get("resources") or {}, f"{path}.resources")
     for entry in container.get("resizePolicy") or []:
         errors += supported(f"{path}.resizePolicy", entry.get("resourceName"), ("cpu", "memory"))
         errors += supported(f"{path}.resizePolicy", entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
@@ -159,3 +160,59 @@ def _check_mount_options(mount: JSON, path: str, *, privileged: bool) -> list[Fi
         errors.append(FieldError(f"{path}.mountPropagation", "Forbidden", text))
     read_only = mount.get("recursiveReadOnly", "Disabled")
     return errors + supported(f"{path}.recursiveReadOnly", read_only, ("Disabled", "Enabled", "IfPossible"))
+
+
+def _check_resources(resources: JSON, path: str) -> list[FieldError]:
+    """Limits and requests of one container."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    errors: list[FieldError] = []
+    for name, value in limits.items():
+        errors += _check_amount(name, value, f"{path}.limits[{name}]")
+    for name, value in requests.items():
+        errors += _check_amount(name, value, f"{path}.requests[{name}]")
+        errors += _check_against_limit(name, value, limits.get(name), path)
+    names = {*limits, *requests}
+    if any(name.startswith(_HUGEPAGES) for name in names) and not names & {"cpu", "memory"}:
+        errors.append(FieldError(path, "Forbidden", "HugePages require cpu or memory"))
+    return errors
+
+
+def check_overhead(overhead: JSON, path: str) -> list[FieldError]:
+    """What the runtime needs beside the containers; the server speaks of it as of limits."""
+    return [fault for name, value in overhead.items() for fault in _check_amount(name, value, f"{path}.limits[{name}]")]
+
+
+def _check_amount(name: str, value: str, path: str) -> list[FieldError]:
+    errors = invalid(path, name, qualified_faults(name))
+    standard = name in _NATIVE or name.startswith(_HUGEPAGES)
+    if "/" not in name and not standard:
+        if not errors:
+            errors.append(FieldError(path, "Invalid", "must be a standard resource type or fully qualified", name))
+        errors.append(FieldError(path, "Invalid", "must be a standard resource for containers", name))
+    elif _is_foreign(name) and (errors or name.startswith("requests.")):
+        errors.append(FieldError(path, "Invalid", "doesn't follow extended resource name standard", name))
+    number = parse(value)
+    if number < 0:
+        errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
+    if _is_foreign(name) and number != number.to_integral_value():
+        errors.append(FieldError(path, "Invalid", "must be an integer", value))
+    return errors
+
+
+def _is_foreign(name: str) -> bool:
+    """A name outside of Kubernetes's own domain: an extended resource."""
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def _check_against_limit(name: str, request: str, limit: str | None, path: str) -> list[FieldError]:
+    overcommit = not _is_foreign(name) and not name.startswith(_HUGEPAGES)
+    if limit is None:
+        if overcommit:
+            return []
+        return [FieldError(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")]
+    if not overcommit and parse(request) != parse(limit):
+        return [FieldError(f"{path}.requests", "Invalid", f"must be equal to {name} limit of {limit}", request)]
+    if parse(request) > parse(limit):
+        text = f"must be less than or equal to {name} limit of {limit}"
+        return [FieldError(f"{path}.requests", "Invalid", text, request)]
+    return []

@@ -1,4 +1,4 @@
-"""Validation of what containers are told, in the API server's words: environment, downward API. Pure."""
+"""Validation of the variables of containers and of the downward API, in the API server's words. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HUGEPAGES = "hugepages-"
 _VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _ONE_TEXT = "may not have more than one field specified at a time"
 _ENV_FIELDS = frozenset(
-    {
+    [
         "metadata.name",
         "metadata.namespace",
         "metadata.uid",
@@ -25,19 +25,14 @@ _ENV_FIELDS = frozenset(
         "status.hostIPs",
         "status.podIP",
         "status.podIPs",
-    }
+    ]
 )
 _VOLUME_FIELDS = frozenset(
-    {"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"}
+    ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"]
 )
-_CONTAINER_RESOURCES = (
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-)
+_CONTAINER_RESOURCES = [
+    f"{kind}.{resource}" for kind in ("limits", "requests") for resource in ("cpu", "ephemeral-storage", "memory")
+]
 
 
 def check_downward_item(item: JSON, path: str) -> list[FieldError]:

@@ -1,4 +1,4 @@
-"""Validation of what the kubelet does to a container, in the API server's words: probes and lifecycle hooks. Pure."""
+"""Validation of probes and lifecycle hooks of containers, in the API server's words. Pure."""
 
 from __future__ import annotations
 

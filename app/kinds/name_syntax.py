@@ -20,9 +20,6 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
-_1035_FORM = re.compile(_1035, re.ASCII)
-_LABEL_FORM = re.compile(_LABEL, re.ASCII)
-_SUBDOMAIN_FORM = re.compile(_SUBDOMAIN, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -88,22 +85,22 @@ def too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
-def label_faults(value: str) -> list[str]:
-    """What is wrong with a DNS label."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if _LABEL_FORM.fullmatch(value) else [*faults, _LABEL_TEXT]
+def _form(pattern: str, limit: int, text: str) -> Callable[[str], list[str]]:
+    """What is wrong with a value of this form and length."""
+    form = re.compile(pattern, re.ASCII)
+
+    def faults(value: str) -> list[str]:
+        found = [too_long(limit)] if len(value.encode()) > limit else []
+        return found if form.fullmatch(value) else [*found, text]
+
+    return faults
 
 
-def dns1035_faults(value: str) -> list[str]:
-    """What is wrong with the older kind of DNS label, which begins with a letter."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if _1035_FORM.fullmatch(value) else [*faults, _1035_TEXT]
-
-
-def subdomain_faults(value: str) -> list[str]:
-    """What is wrong with a DNS subdomain."""
-    faults = [too_long(253)] if len(value.encode()) > 253 else []
-    return faults if _SUBDOMAIN_FORM.fullmatch(value) else [*faults, _SUBDOMAIN_TEXT]
+label_faults = _form(_LABEL, 63, _LABEL_TEXT)
+dns1035_faults = _form(_1035, 63, _1035_TEXT)
+"""The older kind of DNS label, which begins with a letter."""
+subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
 
 
 def path_segment_faults(value: str) -> list[str]:
@@ -123,22 +120,13 @@ def qualified_faults(value: str) -> list[str]:
             return [
                 f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ]
-        faults += (
-            ["prefix part must be non-empty"]
-            if not prefix
-            else [f"prefix part {text}" for text in subdomain_faults(prefix)]
-        )
+        texts = subdomain_faults(prefix) if prefix else ["must be non-empty"]
+        faults += [f"prefix part {text}" for text in texts]
     if not name:
         return [*faults, "name part must be non-empty", _QUALIFIED_TEXT]
     if len(name.encode()) > 63:
         faults.append(f"name part {too_long(63)}")
     return faults if _QUALIFIED_FORM.fullmatch(name) else [*faults, _QUALIFIED_TEXT]
-
-
-def label_value_faults(value: str) -> list[str]:
-    """What is wrong with a label's value."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if not value or _QUALIFIED_FORM.fullmatch(value) else [*faults, _VALUE_TEXT]
 
 
 def check_labels(labels: Any, path: str) -> list[FieldError]:

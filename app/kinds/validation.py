@@ -1,15 +1,14 @@
 """Validation of Pods in the API server's words: what it would refuse, without its admission plugins.
 
-Pure: an object that `shapes` decoded and `defaults` completed in, field errors out. What hangs on one container is in
-`containers`, and volumes, networking, placement and security have rooms of their own; here are the Pod's spec as a
-whole, and what an update may change.
+Pure: takes an object that `shapes` decoded and `defaults` completed. Here are the Pod's spec as a whole, and what an
+update may change.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.kinds.containers import check_containers
+from app.kinds.containers import check_containers, check_overhead
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import (
     check_element_name,
@@ -20,7 +19,6 @@ from app.kinds.name_syntax import (
     supported,
 )
 from app.kinds.networking import check_networking
-from app.kinds.requests import check_overhead
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
 from app.kinds.volumes import check_volumes
