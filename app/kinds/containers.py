@@ -1,7 +1,6 @@
-"""Validation of the containers of a Pod, in the API server's words: names, images, ports, mounts. Pure.
+"""Validation of the containers of a Pod, in the API server's words: names, images, ports, mounts, resources. Pure.
 
-What containers are told is in `environment`, what is done to them in `handlers`, what they may in `security`, what they
-ask for in `resources`.
+Their variables are in `environment`, probes and hooks in `handlers`, security contexts in `security`.
 """
 
 from __future__ import annotations
@@ -11,20 +10,19 @@ from typing import TYPE_CHECKING
 
 from app.kinds.environment import check_environment
 from app.kinds.fielderrors import FieldError
-from app.kinds.handlers import check_handlers
-from app.kinds.name_syntax import label_faults, supported
-from app.kinds.requests import check_resources
+from app.kinds.handlers import PORT_NAME, PORT_TEXT, check_handlers
+from app.kinds.name_syntax import check_element_name, check_inner_path, invalid, qualified_faults, supported
 from app.kinds.security import check_container_security
-from app.kinds.volumes import check_inner_path
+from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.wire import JSON
 
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?")
-_PORT_TEXT = "must be between 1 and 65535, inclusive"
 _BLOCK_SOURCES = ("persistentVolumeClaim", "ephemeral")
 _DEFAULT_GRACE = 30
+_NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGEPAGES = "hugepages-"
 
 
 def check_containers(spec: JSON, path: str) -> list[FieldError]:
@@ -36,13 +34,7 @@ def check_containers(spec: JSON, path: str) -> list[FieldError]:
     for field in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(field) or []):
             here, name = f"{path}.{field}[{index}]", container.get("name") or ""
-            if not name:
-                errors.append(FieldError(f"{here}.name", "Required"))
-            else:
-                errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
-            if name and name in seen:
-                errors.append(FieldError(f"{here}.name", "Duplicate", "", name))
-            seen.add(name)
+            errors += check_element_name(f"{here}.name", name, seen)
             plain_init = field == "initContainers" and container.get("restartPolicy") != "Always"
             grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
             errors += check_handlers(container, here, grace=grace, plain_init=plain_init)
@@ -66,7 +58,7 @@ def _check_container(container: JSON, path: str, spec: JSON) -> list[FieldError]
     messages = container.get("terminationMessagePolicy", "File")
     errors += supported(f"{path}.terminationMessagePolicy", messages, ("File", "FallbackToLogsOnError"))
     errors += check_container_security(container.get("securityContext") or {}, f"{path}.securityContext")
-    errors += check_resources(container.get("resources") or {}, f"{path}.resources")
+    errors += _check_resources(container.get("resources") or {}, f"{path}.resources")
     for entry in container.get("resizePolicy") or []:
         errors += supported(f"{path}.resizePolicy", entry.get("resourceName"), ("cpu", "memory"))
         errors += supported(f"{path}.resizePolicy", entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
@@ -89,7 +81,7 @@ def _check_ports(ports: list[JSON], path: str, *, host_network: bool) -> list[Fi
     for index, port in enumerate(ports):
         here, name, number = f"{path}[{index}]", port.get("name") or "", port.get("containerPort") or 0
         if name:
-            if not _PORT_NAME.fullmatch(name) or len(name) > 15:
+            if not PORT_NAME.fullmatch(name) or len(name) > 15:
                 text = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
                 errors.append(FieldError(f"{here}.name", "Invalid", text, name))
                 if not re.search("[a-z]", name):
@@ -100,10 +92,10 @@ def _check_ports(ports: list[JSON], path: str, *, host_network: bool) -> list[Fi
         if not number:
             errors.append(FieldError(f"{here}.containerPort", "Required"))
         elif not 0 < number < 65536:
-            errors.append(FieldError(f"{here}.containerPort", "Invalid", _PORT_TEXT, number))
+            errors.append(FieldError(f"{here}.containerPort", "Invalid", PORT_TEXT, number))
         outer = port.get("hostPort") or 0
         if outer and not 0 < outer < 65536:
-            errors.append(FieldError(f"{here}.hostPort", "Invalid", _PORT_TEXT, outer))
+            errors.append(FieldError(f"{here}.hostPort", "Invalid", PORT_TEXT, outer))
         elif outer and host_network and outer != number:
             text = "must match `containerPort` when `hostNetwork` is true"
             errors.append(FieldError(f"{here}.hostPort", "Invalid", text, outer))
@@ -168,3 +160,59 @@ def _check_mount_options(mount: JSON, path: str, *, privileged: bool) -> list[Fi
         errors.append(FieldError(f"{path}.mountPropagation", "Forbidden", text))
     read_only = mount.get("recursiveReadOnly", "Disabled")
     return errors + supported(f"{path}.recursiveReadOnly", read_only, ("Disabled", "Enabled", "IfPossible"))
+
+
+def _check_resources(resources: JSON, path: str) -> list[FieldError]:
+    """Limits and requests of one container."""
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    errors: list[FieldError] = []
+    for name, value in limits.items():
+        errors += _check_amount(name, value, f"{path}.limits[{name}]")
+    for name, value in requests.items():
+        errors += _check_amount(name, value, f"{path}.requests[{name}]")
+        errors += _check_against_limit(name, value, limits.get(name), path)
+    names = {*limits, *requests}
+    if any(name.startswith(_HUGEPAGES) for name in names) and not names & {"cpu", "memory"}:
+        errors.append(FieldError(path, "Forbidden", "HugePages require cpu or memory"))
+    return errors
+
+
+def check_overhead(overhead: JSON, path: str) -> list[FieldError]:
+    """What the runtime needs beside the containers; the server speaks of it as of limits."""
+    return [fault for name, value in overhead.items() for fault in _check_amount(name, value, f"{path}.limits[{name}]")]
+
+
+def _check_amount(name: str, value: str, path: str) -> list[FieldError]:
+    errors = invalid(path, name, qualified_faults(name))
+    standard = name in _NATIVE or name.startswith(_HUGEPAGES)
+    if "/" not in name and not standard:
+        if not errors:
+            errors.append(FieldError(path, "Invalid", "must be a standard resource type or fully qualified", name))
+        errors.append(FieldError(path, "Invalid", "must be a standard resource for containers", name))
+    elif _is_foreign(name) and (errors or name.startswith("requests.")):
+        errors.append(FieldError(path, "Invalid", "doesn't follow extended resource name standard", name))
+    number = parse(value)
+    if number < 0:
+        errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
+    if _is_foreign(name) and number != number.to_integral_value():
+        errors.append(FieldError(path, "Invalid", "must be an integer", value))
+    return errors
+
+
+def _is_foreign(name: str) -> bool:
+    """A name outside of Kubernetes's own domain: an extended resource."""
+    return "/" in name and "kubernetes.io/" not in name
+
+
+def _check_against_limit(name: str, request: str, limit: str | None, path: str) -> list[FieldError]:
+    overcommit = not _is_foreign(name) and not name.startswith(_HUGEPAGES)
+    if limit is None:
+        if overcommit:
+            return []
+        return [FieldError(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")]
+    if not overcommit and parse(request) != parse(limit):
+        return [FieldError(f"{path}.requests", "Invalid", f"must be equal to {name} limit of {limit}", request)]
+    if parse(request) > parse(limit):
+        text = f"must be less than or equal to {name} limit of {limit}"
+        return [FieldError(f"{path}.requests", "Invalid", text, request)]
+    return []

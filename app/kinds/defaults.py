@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 _MILLI = 3
 _MODE = {"defaultMode": 0o644}
-_CONTAINER = {
-    "resources": {},
-    "terminationMessagePath": "/dev/termination-log",
-    "terminationMessagePolicy": "File",
-}
+_CONTAINER = {"resources": {}, "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
 _WEBHOOK = {
     "failurePolicy": "Fail",
     "matchPolicy": "Equivalent",
@@ -36,16 +32,8 @@ _ROLLING = {"type": "RollingUpdate"}
 _RBAC = "rbac.authorization.k8s.io"
 _DAEMON_COUNTS = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
 _NODE_INFO = (
-    "machineID",
-    "systemUUID",
-    "bootID",
-    "kernelVersion",
-    "osImage",
-    "containerRuntimeVersion",
-    "kubeletVersion",
-    "kubeProxyVersion",
-    "operatingSystem",
-    "architecture",
+    "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeletVersion kubeProxyVersion "
+    "operatingSystem architecture"
 )
 _BY_TYPE: dict[str, JSON] = {
     "Pod": {"spec": {}, "status": {}},
@@ -122,7 +110,10 @@ _BY_TYPE: dict[str, JSON] = {
     "Secret": {"type": "Opaque"},
     "Namespace": {"spec": {}, "status": {}},
     "Node": {"spec": {}, "status": {}},
-    "NodeStatus": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}, "nodeInfo": dict.fromkeys(_NODE_INFO, "")},
+    "NodeStatus": {
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+        "nodeInfo": dict.fromkeys(_NODE_INFO.split(), ""),
+    },
     "MutatingWebhook": {**_WEBHOOK, "reinvocationPolicy": "Never"},
     "ValidatingWebhook": _WEBHOOK,
     "RuleWithOperations": {"scope": "*"},

@@ -1,4 +1,4 @@
-"""Validation of what containers are told, in the API server's words: environment, downward API. Pure."""
+"""Validation of the variables of containers and of the downward API, in the API server's words. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from app.kinds.contents import key_faults
 from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import qualified_faults, subdomain_faults
+from app.kinds.name_syntax import check_inner_path, invalid, qualified_faults, subdomain_faults, supported
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -15,7 +15,7 @@ _HUGEPAGES = "hugepages-"
 _VARIABLE_TEXT = "a valid environment variable name must consist only of printable ASCII characters other than '='"
 _ONE_TEXT = "may not have more than one field specified at a time"
 _ENV_FIELDS = frozenset(
-    {
+    [
         "metadata.name",
         "metadata.namespace",
         "metadata.uid",
@@ -25,38 +25,25 @@ _ENV_FIELDS = frozenset(
         "status.hostIPs",
         "status.podIP",
         "status.podIPs",
-    }
+    ]
 )
 _VOLUME_FIELDS = frozenset(
-    {"metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"}
+    ["metadata.name", "metadata.namespace", "metadata.uid", "metadata.labels", "metadata.annotations"]
 )
-_CONTAINER_RESOURCES = (
-    "limits.cpu",
-    "limits.ephemeral-storage",
-    "limits.memory",
-    "requests.cpu",
-    "requests.ephemeral-storage",
-    "requests.memory",
-)
+_CONTAINER_RESOURCES = [
+    f"{kind}.{resource}" for kind in ("limits", "requests") for resource in ("cpu", "ephemeral-storage", "memory")
+]
 
 
 def check_downward_item(item: JSON, path: str) -> list[FieldError]:
     """One file of a downward API volume."""
     errors: list[FieldError] = []
     file = item.get("path") or ""
-    if not file:
-        errors.append(FieldError(f"{path}.path", "Required"))
-    elif file.startswith("/"):
-        errors.append(FieldError(f"{path}.path", "Invalid", "must be a relative path", file))
-    elif ".." in file.split("/"):
-        errors.append(FieldError(f"{path}.path", "Invalid", "must not contain '..'", file))
+    errors += check_inner_path(file, f"{path}.path") if file else [FieldError(f"{path}.path", "Required")]
     if "fieldRef" in item:
         if "resourceFieldRef" in item:
-            errors.append(
-                FieldError(
-                    path, "Invalid", "fieldRef and resourceFieldRef can not be specified simultaneously", "resource"
-                )
-            )
+            text = "fieldRef and resourceFieldRef can not be specified simultaneously"
+            errors.append(FieldError(path, "Invalid", text, "resource"))
         errors += _check_field_ref(item["fieldRef"], f"{path}.fieldRef", _VOLUME_FIELDS)
     elif "resourceFieldRef" in item:
         errors += _check_resource_ref(item["resourceFieldRef"], f"{path}.resourceFieldRef", volume=True)
@@ -108,10 +95,8 @@ def _check_source(source: JSON, path: str, *, valued: bool) -> list[FieldError]:
 
 def _check_key_ref(reference: JSON, path: str) -> list[FieldError]:
     name, key = reference.get("name") or "", reference.get("key") or ""
-    errors = [FieldError(f"{path}.name", "Invalid", text, name) for text in subdomain_faults(name)]
-    if not key:
-        return [*errors, FieldError(f"{path}.key", "Required")]
-    return errors + [FieldError(f"{path}.key", "Invalid", text, key) for text in key_faults(key)]
+    errors = invalid(f"{path}.name", name, subdomain_faults(name))
+    return errors + (invalid(f"{path}.key", key, key_faults(key)) if key else [FieldError(f"{path}.key", "Required")])
 
 
 def _check_bulk(entry: JSON, path: str, index: int) -> list[FieldError]:
@@ -125,10 +110,7 @@ def _check_bulk(entry: JSON, path: str, index: int) -> list[FieldError]:
         errors.append(FieldError(path, "Invalid", text, ""))
     for kind in sources:
         here, name = f"{path}[{index}].{kind}.name", entry[kind].get("name") or ""
-        if not name:
-            errors.append(FieldError(here, "Required"))
-        else:
-            errors += [FieldError(here, "Invalid", text, name) for text in subdomain_faults(name)]
+        errors += invalid(here, name, subdomain_faults(name)) if name else [FieldError(here, "Required")]
     return errors
 
 
@@ -139,17 +121,13 @@ def _check_field_ref(reference: JSON, path: str, known: frozenset[str]) -> list[
     head, bracket, rest = field.partition("[")
     if bracket and head in ("metadata.labels", "metadata.annotations") and rest.startswith("'") and rest.endswith("']"):
         key = rest[1:-2]
-        return [FieldError(path, "Invalid", text, key) for text in qualified_faults(key.lower())]
+        return invalid(path, key, qualified_faults(key.lower()))
     if field in known:
         return []
     if field in _ENV_FIELDS | _VOLUME_FIELDS:
-        text = "supported values: " + ", ".join(f'"{value}"' for value in sorted(known))
-        return [FieldError(f"{path}.fieldPath", "NotSupported", text, field)]
-    return [
-        FieldError(
-            f"{path}.fieldPath", "Invalid", f"error converting fieldPath: field label not supported: {field}", field
-        )
-    ]
+        return supported(f"{path}.fieldPath", field, sorted(known))
+    text = f"error converting fieldPath: field label not supported: {field}"
+    return [FieldError(f"{path}.fieldPath", "Invalid", text, field)]
 
 
 def _check_resource_ref(reference: JSON, path: str, *, volume: bool) -> list[FieldError]:
@@ -160,6 +138,5 @@ def _check_resource_ref(reference: JSON, path: str, *, volume: bool) -> list[Fie
         return [FieldError(f"{path}.resource", "Required")]
     known = resource in _CONTAINER_RESOURCES
     if not known and not resource.removeprefix("requests.").removeprefix("limits.").startswith(_HUGEPAGES):
-        text = "supported values: " + ", ".join(f'"{value}"' for value in _CONTAINER_RESOURCES)
-        return [FieldError(f"{path}.resource", "NotSupported", text, resource)]
+        return supported(f"{path}.resource", resource, _CONTAINER_RESOURCES)
     return []

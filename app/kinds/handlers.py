@@ -1,4 +1,4 @@
-"""Validation of what the kubelet does to a container, in the API server's words: probes and lifecycle hooks. Pure."""
+"""Validation of probes and lifecycle hooks of containers, in the API server's words. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
 _COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
 _HEADER = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
-_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
+PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
 _HEADER_TEXT = (
     "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
     "validation is '[-A-Za-z0-9]+')"
 )
-_PORT_TEXT = "must be between 1 and 65535, inclusive"
+PORT_TEXT = "must be between 1 and 65535, inclusive"
 _SIDECAR_ONLY = "may not be set for init containers without restartPolicy=Always"
 
 
@@ -87,10 +87,10 @@ def _check_handler(handler: JSON, path: str, grace: int) -> list[FieldError]:
 def _check_port(port: Any, path: str) -> list[FieldError]:
     """A number, or the name of a port."""
     if isinstance(port, int):
-        return [] if 0 < port < 65536 else [FieldError(path, "Invalid", _PORT_TEXT, port)]
+        return [] if 0 < port < 65536 else [FieldError(path, "Invalid", PORT_TEXT, port)]
     if len(port) > 15:
         return [FieldError(path, "Invalid", "must be no more than 15 characters", port)]
-    if not _PORT_NAME.fullmatch(port):
+    if not PORT_NAME.fullmatch(port):
         text = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
         return [FieldError(path, "Invalid", text, port)]
     return []

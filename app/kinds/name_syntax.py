@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 from app.kinds.fielderrors import FieldError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from app.wire import JSON
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
-_1035_FORM = re.compile(_1035, re.ASCII)
-_LABEL_FORM = re.compile(_LABEL, re.ASCII)
-_SUBDOMAIN_FORM = re.compile(_SUBDOMAIN, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -51,7 +50,7 @@ _1035_TEXT = (
 )
 
 
-def supported(path: str, value: Any, values: tuple[str, ...]) -> list[FieldError]:
+def supported(path: str, value: Any, values: Iterable[str]) -> list[FieldError]:
     """An enumeration; the values are named in the order in which the server prints them."""
     if value in values:
         return []
@@ -59,26 +58,49 @@ def supported(path: str, value: Any, values: tuple[str, ...]) -> list[FieldError
     return [FieldError(path, "NotSupported", text, value)]
 
 
+def invalid(path: str, value: object, texts: Iterable[str]) -> list[FieldError]:
+    """A fault of one field for each text."""
+    return [FieldError(path, "Invalid", text, value) for text in texts]
+
+
+def check_element_name(path: str, name: str, seen: set[str]) -> list[FieldError]:
+    """The name of a list's element: it is there, a DNS label, and in no earlier element of `seen`."""
+    errors = invalid(path, name, label_faults(name)) if name else [FieldError(path, "Required")]
+    if name and name in seen:
+        errors.append(FieldError(path, "Duplicate", "", name))
+    seen.add(name)
+    return errors
+
+
+def check_inner_path(file: str, path: str) -> list[FieldError]:
+    """A path inside of a volume: relative, and not out of it."""
+    if file.startswith("/"):
+        return [FieldError(path, "Invalid", "must be a relative path", file)]
+    if ".." in file.split("/"):
+        return [FieldError(path, "Invalid", "must not contain '..'", file)]
+    return []
+
+
 def too_long(limit: int) -> str:
     return f"must be no more than {limit} bytes"
 
 
-def label_faults(value: str) -> list[str]:
-    """What is wrong with a DNS label."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if _LABEL_FORM.fullmatch(value) else [*faults, _LABEL_TEXT]
+def _form(pattern: str, limit: int, text: str) -> Callable[[str], list[str]]:
+    """What is wrong with a value of this form and length."""
+    form = re.compile(pattern, re.ASCII)
+
+    def faults(value: str) -> list[str]:
+        found = [too_long(limit)] if len(value.encode()) > limit else []
+        return found if form.fullmatch(value) else [*found, text]
+
+    return faults
 
 
-def dns1035_faults(value: str) -> list[str]:
-    """What is wrong with the older kind of DNS label, which begins with a letter."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if _1035_FORM.fullmatch(value) else [*faults, _1035_TEXT]
-
-
-def subdomain_faults(value: str) -> list[str]:
-    """What is wrong with a DNS subdomain."""
-    faults = [too_long(253)] if len(value.encode()) > 253 else []
-    return faults if _SUBDOMAIN_FORM.fullmatch(value) else [*faults, _SUBDOMAIN_TEXT]
+label_faults = _form(_LABEL, 63, _LABEL_TEXT)
+dns1035_faults = _form(_1035, 63, _1035_TEXT)
+"""The older kind of DNS label, which begins with a letter."""
+subdomain_faults = _form(_SUBDOMAIN, 253, _SUBDOMAIN_TEXT)
+label_value_faults = _form(f"({_QUALIFIED})?", 63, _VALUE_TEXT)
 
 
 def path_segment_faults(value: str) -> list[str]:
@@ -98,11 +120,8 @@ def qualified_faults(value: str) -> list[str]:
             return [
                 f"a valid label key {text} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             ]
-        faults += (
-            ["prefix part must be non-empty"]
-            if not prefix
-            else [f"prefix part {text}" for text in subdomain_faults(prefix)]
-        )
+        texts = subdomain_faults(prefix) if prefix else ["must be non-empty"]
+        faults += [f"prefix part {text}" for text in texts]
     if not name:
         return [*faults, "name part must be non-empty", _QUALIFIED_TEXT]
     if len(name.encode()) > 63:
@@ -110,18 +129,11 @@ def qualified_faults(value: str) -> list[str]:
     return faults if _QUALIFIED_FORM.fullmatch(name) else [*faults, _QUALIFIED_TEXT]
 
 
-def label_value_faults(value: str) -> list[str]:
-    """What is wrong with a label's value."""
-    faults = [too_long(63)] if len(value.encode()) > 63 else []
-    return faults if not value or _QUALIFIED_FORM.fullmatch(value) else [*faults, _VALUE_TEXT]
-
-
 def check_labels(labels: Any, path: str) -> list[FieldError]:
     """Keys and values of a label map; the key is what a faulty value is reported under, as the server does."""
     errors: list[FieldError] = []
     for key, value in (labels or {}).items():
-        errors += [FieldError(path, "Invalid", text, key) for text in qualified_faults(key)]
-        errors += [FieldError(path, "Invalid", text, value) for text in label_value_faults(value)]
+        errors += invalid(path, key, qualified_faults(key)) + invalid(path, value, label_value_faults(value))
     return errors
 
 
@@ -130,25 +142,41 @@ def check_label_selector(selector: JSON, path: str) -> list[FieldError]:
     errors = check_labels(selector.get("matchLabels"), f"{path}.matchLabels")
     for index, expression in enumerate(selector.get("matchExpressions") or []):
         here = f"{path}.matchExpressions[{index}]"
-        operator, values = expression.get("operator") or "", expression.get("values") or []
-        if operator in ("In", "NotIn"):
-            if not values:
-                text = "must be specified when `operator` is 'In' or 'NotIn'"
-                errors.append(FieldError(f"{here}.values", "Required", text))
-        elif operator in ("Exists", "DoesNotExist"):
-            if values:
-                text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-                errors.append(FieldError(f"{here}.values", "Forbidden", text))
-        else:
-            errors.append(FieldError(f"{here}.operator", "Invalid", "not a valid selector operator", operator))
-        key = expression.get("key") or ""
-        errors += [FieldError(f"{here}.key", "Invalid", text, key) for text in qualified_faults(key)]
-        errors += [
-            FieldError(f"{here}.values[{at}]", "Invalid", text, value)
-            for at, value in enumerate(values)
-            for text in label_value_faults(value)
-        ]
+        errors += check_operator(expression, here)
+        errors += check_values(expression, here, label_value_faults)
     return errors
+
+
+def check_operator(expression: JSON, path: str, *, numbers: bool = False) -> list[FieldError]:
+    """The operator and the key of one expression, and whether it has values; `numbers` are for nodes alone."""
+    operator, values, key = (
+        expression.get("operator") or "",
+        expression.get("values") or [],
+        expression.get("key") or "",
+    )
+    errors: list[FieldError] = []
+    if operator in ("In", "NotIn"):
+        if not values:
+            text = "must be specified when `operator` is 'In' or 'NotIn'"
+            errors.append(FieldError(f"{path}.values", "Required", text))
+    elif operator in ("Exists", "DoesNotExist"):
+        if values:
+            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            errors.append(FieldError(f"{path}.values", "Forbidden", text))
+    elif not numbers or operator not in ("Gt", "Lt"):
+        errors.append(FieldError(f"{path}.operator", "Invalid", "not a valid selector operator", operator))
+    elif len(values) != 1:
+        text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+        errors.append(FieldError(f"{path}.values", "Required", text))
+    return errors + invalid(f"{path}.key", key, qualified_faults(key))
+
+
+def check_values(expression: JSON, path: str, faults: Callable[[str], list[str]]) -> list[FieldError]:
+    return [
+        fault
+        for at, value in enumerate(expression.get("values") or [])
+        for fault in invalid(f"{path}.values[{at}]", value, faults(value))
+    ]
 
 
 def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_finalizers: bool) -> list[FieldError]:
@@ -161,13 +189,11 @@ def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_fin
     name = metadata.get("name") or ""
     prefix = metadata.get("generateName") or ""
     if prefix:
-        errors += [
-            FieldError("metadata.generateName", "Invalid", text, prefix) for text in rule(prefix.rstrip("-.") or "-")
-        ]
+        errors += invalid("metadata.generateName", prefix, rule(prefix.rstrip("-.") or "-"))
     if not name:
         errors.append(FieldError("metadata.name", "Required", "name or generateName is required"))
     else:
-        errors += [FieldError("metadata.name", "Invalid", text, name) for text in rule(name)]
+        errors += invalid("metadata.name", name, rule(name))
     if not namespaced and metadata.get("namespace"):
         errors.append(FieldError("metadata.namespace", "Forbidden", "not allowed on this type"))
     errors += check_labels(metadata.get("labels"), "metadata.labels")
@@ -178,9 +204,7 @@ def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_fin
             text = f"may not be more than {_MANAGER_LIMIT} bytes"
             errors.append(FieldError(f"metadata.managedFields[{index}].manager", "TooLong", text))
     for index, finalizer in enumerate(metadata.get("finalizers") or []):
-        errors += [
-            FieldError("metadata.finalizers", "Invalid", text, finalizer) for text in qualified_faults(finalizer)
-        ]
+        errors += invalid("metadata.finalizers", finalizer, qualified_faults(finalizer))
         if not free_finalizers and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
             errors.append(FieldError(f"metadata.finalizers[{index}]", "Invalid", text, finalizer))
@@ -191,7 +215,7 @@ def check_annotations(annotations: JSON) -> list[FieldError]:
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
-        errors += [FieldError("metadata.annotations", "Invalid", text, key) for text in qualified_faults(key.lower())]
+        errors += invalid("metadata.annotations", key, qualified_faults(key.lower()))
         size += len(key.encode()) + len(value.encode())
     if size > ANNOTATIONS_LIMIT:
         errors.append(
@@ -204,19 +228,12 @@ def _check_owners(owners: list[JSON]) -> list[FieldError]:
     errors: list[FieldError] = []
     controllers = 0
     for owner in owners:
-        for field, text in (
-            ("apiVersion", "version must not be empty"),
-            ("kind", "must not be empty"),
-            ("name", "must not be empty"),
-            ("uid", "must not be empty"),
-        ):
+        for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
+                text = "version must not be empty" if field == "apiVersion" else "must not be empty"
                 errors.append(FieldError(f"metadata.ownerReferences.{field}", "Invalid", text, owner.get(field) or ""))
         controllers += bool(owner.get("controller"))
     if controllers > 1:
-        errors.append(
-            FieldError(
-                "metadata.ownerReferences", "Invalid", "Only one reference can have Controller set to true", owners
-            )
-        )
+        text = "Only one reference can have Controller set to true"
+        errors.append(FieldError("metadata.ownerReferences", "Invalid", text, owners))
     return errors

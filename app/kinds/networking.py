@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import label_faults, subdomain_faults, supported
+from app.kinds.name_syntax import invalid, label_faults, subdomain_faults, supported
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -32,15 +32,12 @@ def check_networking(spec: JSON, path: str) -> list[FieldError]:
     for field in ("hostname", "subdomain"):
         name = spec.get(field)
         if name:
-            errors += [FieldError(f"{path}.{field}", "Invalid", text, name) for text in label_faults(name)]
+            errors += invalid(f"{path}.{field}", name, label_faults(name))
     for index, alias in enumerate(spec.get("hostAliases") or []):
         here = f"{path}.hostAliases[{index}]"
         errors += _check_address(alias.get("ip") or "", f"{here}.ip")
-        errors += [
-            FieldError(f"{here}.hostnames[{at}]", "Invalid", text, name)
-            for at, name in enumerate(alias.get("hostnames") or [])
-            for text in subdomain_faults(name)
-        ]
+        for at, name in enumerate(alias.get("hostnames") or []):
+            errors += invalid(f"{here}.hostnames[{at}]", name, subdomain_faults(name))
     return errors
 
 

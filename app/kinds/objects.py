@@ -12,6 +12,7 @@ from app.kinds.contents import check_config_map, check_secret
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import check_annotations, check_label_selector, check_labels, supported
 from app.kinds.validation import check_pod, check_pod_birth, check_pod_spec
+from app.kube.selectors import label_selector_from_json
 
 if TYPE_CHECKING:
     from app.wire import JSON
@@ -65,31 +66,12 @@ def _check_selector(spec: JSON, metadata: JSON) -> list[FieldError]:
     selector = spec.get("selector")
     labels = metadata.get("labels")
     errors = check_label_selector(selector or {}, "spec.selector")
-    if not errors and (selector is None or not _selects(selector, labels or {})):
+    if not errors and not label_selector_from_json(selector).matches(labels):
         text = "`selector` does not match template `labels`"
         errors.append(FieldError("spec.template.metadata.labels", "Invalid", text, labels))
     if selector is not None and not any(selector.values()):
         errors.append(FieldError("spec.selector", "Invalid", "empty selector is invalid for daemonset", {}))
     return errors
-
-
-def _selects(selector: JSON, labels: JSON) -> bool:
-    """Whether a valid selector selects an object with these labels."""
-    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_holds(expression, labels) for expression in selector.get("matchExpressions") or [])
-
-
-def _holds(expression: JSON, labels: JSON) -> bool:
-    key, values = expression.get("key") or "", expression.get("values") or []
-    match expression.get("operator"):
-        case "In":
-            return labels.get(key) in values
-        case "NotIn":
-            return labels.get(key) not in values
-        case "Exists":
-            return key in labels
-    return key not in labels
 
 
 def _check_strategy(strategy: JSON, path: str) -> list[FieldError]:

@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import (
     check_label_selector,
+    check_operator,
+    check_values,
+    invalid,
     label_faults,
     label_value_faults,
     qualified_faults,
@@ -15,9 +18,10 @@ from app.kinds.name_syntax import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from app.wire import JSON
 
-_SELECTOR_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 _TOLERATION_TEXT = 'supported values: "Equal", "Exists", "Lt", "Gt"'
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
@@ -34,40 +38,44 @@ def check_affinity(affinity: JSON, path: str) -> list[FieldError]:
             errors.append(FieldError(here, "Required", "must have at least one node selector term"))
         for index, term in enumerate(terms):
             errors += _check_expressions(term, f"{here}[{index}]")
-    for index, entry in enumerate(node.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
-        here = f"{path}.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        if not 1 <= entry.get("weight", 0) <= 100:
-            errors.append(FieldError(f"{here}.weight", "Invalid", "must be in the range 1-100", entry.get("weight", 0)))
+    for entry, here in _preferred(node, f"{path}.nodeAffinity"):
+        errors += _check_weight(entry, here)
         errors += _check_expressions(entry.get("preference") or {}, f"{here}.preference")
     for field in ("podAffinity", "podAntiAffinity"):
         errors += _check_pod_affinity(affinity.get(field) or {}, f"{path}.{field}")
     return errors
 
 
+def _preferred(affinity: JSON, path: str) -> Iterator[tuple[JSON, str]]:
+    for index, entry in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
+        yield entry, f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
+
+
+def _check_weight(entry: JSON, path: str) -> list[FieldError]:
+    weight = entry.get("weight", 0)
+    return [] if 1 <= weight <= 100 else [FieldError(f"{path}.weight", "Invalid", "must be in the range 1-100", weight)]
+
+
 def _check_pod_affinity(affinity: JSON, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, term in enumerate(affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or []):
         errors += _check_pod_term(term, f"{path}.requiredDuringSchedulingIgnoredDuringExecution[{index}]")
-    for index, entry in enumerate(affinity.get("preferredDuringSchedulingIgnoredDuringExecution") or []):
-        here = f"{path}.preferredDuringSchedulingIgnoredDuringExecution[{index}]"
-        if not 1 <= entry.get("weight", 0) <= 100:
-            errors.append(FieldError(f"{here}.weight", "Invalid", "must be in the range 1-100", entry.get("weight", 0)))
+    for entry, here in _preferred(affinity, path):
+        errors += _check_weight(entry, here)
         errors += _check_pod_term(entry.get("podAffinityTerm") or {}, f"{here}.podAffinityTerm")
     return errors
 
 
 def _check_pod_term(term: JSON, path: str) -> list[FieldError]:
-    errors = [
-        FieldError(f"{path}.namespace", "Invalid", text, namespace)
-        for namespace in term.get("namespaces") or []
-        for text in label_faults(namespace)
-    ]
+    errors: list[FieldError] = []
+    for namespace in term.get("namespaces") or []:
+        errors += invalid(f"{path}.namespace", namespace, label_faults(namespace))
     for field in ("labelSelector", "namespaceSelector"):
         errors += check_label_selector(term.get(field) or {}, f"{path}.{field}")
     key = term.get("topologyKey") or ""
     if not key:
         errors.append(FieldError(f"{path}.topologyKey", "Required", "can not be empty"))
-    return errors + [FieldError(f"{path}.topologyKey", "Invalid", text, key) for text in qualified_faults(key)]
+    return errors + invalid(f"{path}.topologyKey", key, qualified_faults(key))
 
 
 def check_spreading(constraints: list[JSON], path: str) -> list[FieldError]:
@@ -102,27 +110,9 @@ def _check_expressions(term: JSON, path: str) -> list[FieldError]:
     errors: list[FieldError] = []
     for index, expression in enumerate(term.get("matchExpressions") or []):
         here = f"{path}.matchExpressions[{index}]"
-        operator, values = expression.get("operator", ""), expression.get("values") or []
-        if operator in ("In", "NotIn") and not values:
-            errors.append(
-                FieldError(f"{here}.values", "Required", "must be specified when `operator` is 'In' or 'NotIn'")
-            )
-        elif operator in ("Exists", "DoesNotExist") and values:
-            text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(FieldError(f"{here}.values", "Forbidden", text))
-        elif operator in ("Gt", "Lt") and len(values) != 1:
-            text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            errors.append(FieldError(f"{here}.values", "Required", text))
-        elif operator not in _SELECTOR_OPERATORS:
-            errors.append(FieldError(f"{here}.operator", "Invalid", "not a valid selector operator", operator))
-        key = expression.get("key", "")
-        errors += [FieldError(f"{here}.key", "Invalid", text, key) for text in qualified_faults(key)]
-        if operator in ("In", "NotIn"):
-            errors += [
-                FieldError(f"{here}.values[{at}]", "Invalid", text, value)
-                for at, value in enumerate(values)
-                for text in label_value_faults(value)
-            ]
+        errors += check_operator(expression, here, numbers=True)
+        if expression.get("operator") in ("In", "NotIn"):
+            errors += check_values(expression, here, label_value_faults)
     return errors + _check_fields(term, path)
 
 
@@ -140,11 +130,7 @@ def _check_fields(term: JSON, path: str) -> list[FieldError]:
         if key != "metadata.name":
             errors.append(FieldError(f"{here}.key", "Invalid", "not a valid field selector key", key))
         else:
-            errors += [
-                FieldError(f"{here}.values[{at}]", "Invalid", text, value)
-                for at, value in enumerate(values)
-                for text in subdomain_faults(value)
-            ]
+            errors += check_values(field, here, subdomain_faults)
     return errors
 
 
@@ -154,9 +140,7 @@ def check_tolerations(tolerations: list[JSON], path: str) -> list[FieldError]:
     for index, entry in enumerate(tolerations):
         here, operator = f"{path}[{index}]", entry.get("operator") or "Equal"
         if entry.get("key"):
-            errors += [
-                FieldError(f"{here}.key", "Invalid", text, entry["key"]) for text in qualified_faults(entry["key"])
-            ]
+            errors += invalid(f"{here}.key", entry["key"], qualified_faults(entry["key"]))
         elif operator != "Exists":
             text = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
             errors.append(FieldError(f"{here}.operator", "Invalid", text, entry.get("operator") or ""))
@@ -165,7 +149,7 @@ def check_tolerations(tolerations: list[JSON], path: str) -> list[FieldError]:
             errors.append(FieldError(f"{here}.operator", "Invalid", text, entry["value"]))
         if operator == "Equal":
             value = entry.get("value") or ""
-            errors += [FieldError(f"{here}.operator", "Invalid", text, value) for text in label_value_faults(value)]
+            errors += invalid(f"{here}.operator", value, label_value_faults(value))
         if operator not in ("Exists", "Equal"):
             # The server names Lt and Gt too, and refuses them unless a feature is turned on.
             errors.append(FieldError(f"{here}.operator", "NotSupported", _TOLERATION_TEXT, operator))

@@ -1,19 +1,24 @@
 """Validation of Pods in the API server's words: what it would refuse, without its admission plugins.
 
-Pure: an object that `shapes` decoded and `defaults` completed in, field errors out. What hangs on one container is in
-`containers`, and volumes, networking, placement and security have rooms of their own; here are the Pod's spec as a
-whole, and what an update may change.
+Pure: takes an object that `shapes` decoded and `defaults` completed. Here are the Pod's spec as a whole, and what an
+update may change.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.kinds.containers import check_containers
+from app.kinds.containers import check_containers, check_overhead
 from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import check_labels, label_faults, qualified_faults, subdomain_faults, supported
+from app.kinds.name_syntax import (
+    check_element_name,
+    check_labels,
+    invalid,
+    qualified_faults,
+    subdomain_faults,
+    supported,
+)
 from app.kinds.networking import check_networking
-from app.kinds.requests import check_overhead
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
 from app.kinds.volumes import check_volumes
@@ -22,7 +27,6 @@ if TYPE_CHECKING:
     from app.wire import JSON
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
-_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
 _LONGEST = 2**31 - 1
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -78,14 +82,14 @@ def _check_names(spec: JSON, path: str) -> list[FieldError]:
     for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
         name = spec.get(field)
         if name:
-            errors += [FieldError(f"{path}.{field}", "Invalid", text, name) for text in subdomain_faults(name)]
+            errors += invalid(f"{path}.{field}", name, subdomain_faults(name))
     for index, gate in enumerate(spec.get("readinessGates") or []):
         here, name = f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType") or ""
-        errors += [FieldError(here, "Invalid", text, name) for text in qualified_faults(name)]
+        errors += invalid(here, name, qualified_faults(name))
     seen: set[str] = set()
     for index, gate in enumerate(spec.get("schedulingGates") or []):
         here, name = f"{path}.schedulingGates[{index}]", gate.get("name") or ""
-        errors += [FieldError(here, "Invalid", text, name) for text in qualified_faults(name)]
+        errors += invalid(here, name, qualified_faults(name))
         if name in seen:
             errors.append(FieldError(here, "Duplicate", "", name))
         seen.add(name)
@@ -97,13 +101,7 @@ def _check_claims(claims: list[JSON], path: str) -> list[FieldError]:
     seen: set[str] = set()
     for index, claim in enumerate(claims):
         here, name = f"{path}[{index}]", claim.get("name") or ""
-        if not name:
-            errors.append(FieldError(f"{here}.name", "Required"))
-        else:
-            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
-            if name in seen:
-                errors.append(FieldError(f"{here}.name", "Duplicate", "", name))
-        seen.add(name)
+        errors += check_element_name(f"{here}.name", name, seen)
         sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
         if not sources:
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
@@ -142,21 +140,13 @@ def _check_gates(after: JSON, before: JSON) -> list[FieldError]:
     added = [gate for gate in after.get("schedulingGates") or [] if gate.get("name") not in kept]
     if not added:
         return []
-    return [
-        FieldError(
-            "spec.schedulingGates",
-            "Forbidden",
-            f"only deletion is allowed, but found new scheduling gate '{added[0].get('name')}'",
-        )
-    ]
+    text = f"only deletion is allowed, but found new scheduling gate '{added[0].get('name')}'"
+    return [FieldError("spec.schedulingGates", "Forbidden", text)]
 
 
 def _check_added_tolerations(after: JSON, before: JSON) -> list[FieldError]:
     kept = after.get("tolerations") or []
     if all(entry in kept for entry in before.get("tolerations") or []):
         return []
-    return [
-        FieldError(
-            "spec.tolerations", "Forbidden", "existing toleration can not be modified except its tolerationSeconds"
-        )
-    ]
+    text = "existing toleration can not be modified except its tolerationSeconds"
+    return [FieldError("spec.tolerations", "Forbidden", text)]

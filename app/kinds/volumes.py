@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.kinds.environment import check_downward_item
 from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import label_faults, subdomain_faults, supported
+from app.kinds.name_syntax import check_element_name, check_inner_path, invalid, subdomain_faults, supported
 from app.kube.quantity import parse
 
 if TYPE_CHECKING:
@@ -42,23 +42,8 @@ def check_volumes(volumes: list[JSON], path: str) -> list[FieldError]:
         errors += [FieldError(f"{here}.{extra}", "Forbidden", text) for extra in sources[1:]]
         if sources:
             errors += _check_source(sources[0], volume[sources[0]], f"{here}.{sources[0]}")
-        if not name:
-            errors.append(FieldError(f"{here}.name", "Required"))
-        else:
-            errors += [FieldError(f"{here}.name", "Invalid", text, name) for text in label_faults(name)]
-            if name in seen:
-                errors.append(FieldError(f"{here}.name", "Duplicate", "", name))
-        seen.add(name)
+        errors += check_element_name(f"{here}.name", name, seen)
     return errors
-
-
-def check_inner_path(file: str, path: str) -> list[FieldError]:
-    """A path inside of a volume: relative, and not out of it."""
-    if file.startswith("/"):
-        return [FieldError(path, "Invalid", "must be a relative path", file)]
-    if ".." in file.split("/"):
-        return [FieldError(path, "Invalid", "must not contain '..'", file)]
-    return []
 
 
 def _check_source(source: str, value: JSON, path: str) -> list[FieldError]:
@@ -75,10 +60,7 @@ def _check_source(source: str, value: JSON, path: str) -> list[FieldError]:
         case "nfs" if not value.get("path", "").startswith("/"):
             errors.append(FieldError(f"{path}.path", "Invalid", "must be an absolute path", value.get("path", "")))
         case "csi" if value.get("driver"):
-            errors += [
-                FieldError(f"{path}.driver", "Invalid", text, value["driver"])
-                for text in subdomain_faults(value["driver"].lower())
-            ]
+            errors += invalid(f"{path}.driver", value["driver"], subdomain_faults(value["driver"].lower()))
         case "image" if value.get("pullPolicy"):
             errors += supported(f"{path}.pullPolicy", value["pullPolicy"], _PULL_POLICIES)
         case "secret" | "configMap":
