@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.waiting import eventually
+
 SCHEMA = {
     "type": "object",
     "properties": {
@@ -142,6 +144,7 @@ def test_table_has_the_definitions_columns(served: Any, crd: Any, namespace: str
 
 
 def test_openapi_describes_it_for_explain(served: Any, crd: Any) -> None:
+    eventually(lambda: f"apis/{GROUP}/v1" in served.request("GET", "/openapi/v3").body["paths"])
     index = served.request("GET", "/openapi/v3").body["paths"]
     document = served.request("GET", index[f"apis/{GROUP}/v1"]["serverRelativeURL"]).body
     (schema,) = [
