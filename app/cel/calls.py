@@ -21,41 +21,6 @@ _CHANGE: tuple[Overload, ...] = (((STRING,), STRING),)
 
 _PARTS: tuple[Overload, ...] = (((DURATION,), INT),)
 
-METHODS: dict[str, tuple[Overload, ...]] = {
-    "startsWith": _TEST,
-    "endsWith": _TEST,
-    "contains": _TEST,
-    "matches": _TEST,
-    "size": _SIZES,
-    "lowerAscii": _CHANGE,
-    "upperAscii": _CHANGE,
-    "trim": _CHANGE,
-    "charAt": (((STRING, INT), STRING),),
-    "indexOf": (((STRING, STRING), INT), ((list_of(ANY), ANY), INT)),
-    "lastIndexOf": (((STRING, STRING), INT), ((list_of(ANY), ANY), INT)),
-    "replace": (((STRING, STRING, STRING), STRING),),
-    "split": (((STRING, STRING), _WORDS),),
-    "substring": (((STRING, INT), STRING), ((STRING, INT, INT), STRING)),
-    "join": (((_WORDS,), STRING), ((_WORDS, STRING), STRING)),
-    "hasValue": (((optional_of(ANY),), BOOL),),
-    "value": (((optional_of(ANY),), ANY),),
-    "getHours": _PARTS,
-    "getMinutes": _PARTS,
-    "getSeconds": _PARTS,
-    "getMilliseconds": _PARTS,
-    "orValue": (((optional_of(ANY), ANY), ANY),),
-}
-FUNCTIONS: dict[str, tuple[Overload, ...]] = {
-    "size": _SIZES,
-    "matches": _TEST,
-    "duration": (((STRING,), DURATION), ((DURATION,), DURATION)),
-    "string": tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL, DURATION)),
-    "int": tuple(((kind,), INT) for kind in (STRING, INT, DOUBLE)),
-    "double": tuple(((kind,), DOUBLE) for kind in (STRING, INT, DOUBLE)),
-    "bool": tuple(((kind,), BOOL) for kind in (STRING, BOOL)),
-    "dyn": (((ANY,), DYN),),
-    "type": (((ANY,), TYPE),),
-}
 TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "string", "list": "list", "map": "map",
               "null_type": "null"}  # fmt: skip
 KNOWN_ELSEWHERE = frozenset({
@@ -119,13 +84,13 @@ _TYPES = (
 
 def call(name: str, arguments: list[Any]) -> Any:
     """The value of a function or method (the receiver is the first argument); raises `NoValue`."""
+    compute, overloads = METHODS.get(name) or FUNCTIONS[name]
     kinds = [type_of(argument) for argument in arguments]
     if name not in _ANY_TYPE and not any(
-        len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds))
-        for wanted, _ in (*METHODS.get(name, ()), *FUNCTIONS.get(name, ()))
+        len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds)) for wanted, _ in overloads
     ):
         raise NoValue(f"no such overload: {name}({', '.join(kinds)})")
-    return _COMPUTE[name](*arguments)
+    return compute(*arguments)
 
 
 def _accepts(wanted: Type, kind: str) -> bool:
@@ -239,36 +204,48 @@ def _truth(value: Any) -> bool:
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in _LOWER}
-_COMPUTE: dict[str, Callable[..., Any]] = {
-    "startsWith": str.startswith,
-    "endsWith": str.endswith,
-    "contains": lambda text, part: part in text,
-    "matches": _matches,
-    "size": len,
-    "lowerAscii": lambda text: text.translate(_LOWER),
-    "upperAscii": lambda text: text.translate(_UPPER),
-    "trim": str.strip,
-    "charAt": _char_at,
-    "indexOf": _find,
-    "lastIndexOf": _find_last,
-    "replace": str.replace,
-    "split": _split,
-    "substring": _substring,
-    "join": _join,
-    "hasValue": lambda optional: optional.present,
-    "value": _value,
-    "orValue": lambda optional, other: optional.content if optional.present else other,
-    "duration": duration,
-    "getHours": _whole(3600 * 10**9),
-    "getMinutes": _whole(60 * 10**9),
-    "getSeconds": _whole(10**9),
-    "getMilliseconds": _whole(10**6),
-    "string": _string,
-    "int": _int,
-    "double": _double,
-    "bool": _truth,
-    "dyn": lambda value: value,
-    "type": lambda value: TypeName(type_of(value)),
+
+
+Function = tuple[Callable[..., Any], tuple[Overload, ...]]
+"""What computes it, and its signatures."""
+
+METHODS: dict[str, Function] = {
+    "startsWith": (str.startswith, _TEST),
+    "endsWith": (str.endswith, _TEST),
+    "contains": (lambda text, part: part in text, _TEST),
+    "matches": (_matches, _TEST),
+    "size": (len, _SIZES),
+    "lowerAscii": (lambda text: text.translate(_LOWER), _CHANGE),
+    "upperAscii": (lambda text: text.translate(_UPPER), _CHANGE),
+    "trim": (str.strip, _CHANGE),
+    "charAt": (_char_at, (((STRING, INT), STRING),)),
+    "indexOf": (_find, (((STRING, STRING), INT), ((list_of(ANY), ANY), INT))),
+    "lastIndexOf": (_find_last, (((STRING, STRING), INT), ((list_of(ANY), ANY), INT))),
+    "replace": (str.replace, (((STRING, STRING, STRING), STRING),)),
+    "split": (_split, (((STRING, STRING), _WORDS),)),
+    "substring": (_substring, (((STRING, INT), STRING), ((STRING, INT, INT), STRING))),
+    "join": (_join, (((_WORDS,), STRING), ((_WORDS, STRING), STRING))),
+    "hasValue": (lambda optional: optional.present, (((optional_of(ANY),), BOOL),)),
+    "value": (_value, (((optional_of(ANY),), ANY),)),
+    "getHours": (_whole(3600 * 10**9), _PARTS),
+    "getMinutes": (_whole(60 * 10**9), _PARTS),
+    "getSeconds": (_whole(10**9), _PARTS),
+    "getMilliseconds": (_whole(10**6), _PARTS),
+    "orValue": (
+        lambda optional, other: optional.content if optional.present else other,
+        (((optional_of(ANY), ANY), ANY),),
+    ),
+}
+FUNCTIONS: dict[str, Function] = {
+    "size": (len, _SIZES),
+    "matches": (_matches, _TEST),
+    "duration": (duration, (((STRING,), DURATION), ((DURATION,), DURATION))),
+    "string": (_string, tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL, DURATION))),
+    "int": (_int, tuple(((kind,), INT) for kind in (STRING, INT, DOUBLE))),
+    "double": (_double, tuple(((kind,), DOUBLE) for kind in (STRING, INT, DOUBLE))),
+    "bool": (_truth, tuple(((kind,), BOOL) for kind in (STRING, BOOL))),
+    "dyn": (lambda value: value, (((ANY,), DYN),)),
+    "type": (lambda value: TypeName(type_of(value)), (((ANY,), TYPE),)),
 }
 
 

@@ -200,12 +200,12 @@ class _Checker:
     def _call(self, node: Node, kinds: list[Type]) -> Type:
         method = node.kind == "method"
         name = str(node.value)
-        overloads = (METHODS if method else FUNCTIONS).get(name)
-        if overloads is None:
+        function = (METHODS if method else FUNCTIONS).get(name)
+        if function is None:
             if name in KNOWN_ELSEWHERE:
                 return self._fault(f"the sandbox does not speak {name}()", node.at)
             return self._fault(f"undeclared reference to '{name}' (in container '')", node.at)
-        results = [result for overload in overloads if (result := _result(overload, kinds)) is not None]
+        results = [result for overload in function[1] if (result := _result(overload, kinds)) is not None]
         if not results:
             given = ", ".join(str(kind) for kind in kinds[1:] if method) if method else ""
             applied = f"{kinds[0]}.({given})" if method else f"({', '.join(str(kind) for kind in kinds)})"

@@ -8,11 +8,11 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api.failures import bad_request, conflict, failure, not_found, success
+from app.devtools.sandbox.api.failures import bad_request, conflict, failure, success
+from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.api.removal import after_removal, end_definition
 from app.devtools.sandbox.kinds import admissible
 from app.devtools.sandbox.kinds.builtin import CRDS
-from app.devtools.sandbox.storage import MissingError
 from app.text import stamp
 
 if TYPE_CHECKING:
@@ -46,15 +46,11 @@ async def delete(state: ClusterState, call: Call, options: JSON) -> tuple[JSON, 
     Returns what to answer with, and whether the object is gone.
     """
     resource = call.resource
-    old = state.storage.get(resource.key, call.namespace, call.name)
-    if old is None:
-        raise not_found(resource.group, resource.plural, call.name)
+    old = stored(state, call)
     _check_preconditions(call, old, options.get("preconditions") or {})
     await admissible.admit_delete(state, call, old, options)
     # Webhooks took their time: the object may have changed or gone.
-    old = state.storage.get(resource.key, call.namespace, call.name)
-    if old is None:
-        raise not_found(resource.group, resource.plural, call.name)
+    old = stored(state, call)
     _check_preconditions(call, old, options.get("preconditions") or {})
     new = _marked(old, options)
     metadata = new["metadata"]
@@ -73,10 +69,7 @@ async def delete(state: ClusterState, call: Call, options: JSON) -> tuple[JSON, 
         if resource.key == CRDS.key:
             return end_definition(state, new), False
         return state.storage.update(resource.key, new), False
-    try:
-        final = state.storage.delete(resource.key, call.namespace, call.name)
-    except MissingError as error:
-        raise not_found(resource.group, resource.plural, call.name) from error
+    final = state.storage.delete(resource.key, call.namespace, call.name)
     after_removal(state, resource, final)
     return _answer(call, final), True
 

@@ -17,9 +17,9 @@ from app.devtools.sandbox.api.failures import (
     apply_conflict,
     bad_request,
     failure,
-    not_found,
     unsupported_media,
 )
+from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.kinds import strategy
 from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply
 from app.devtools.sandbox.merge.strategic import BadPatch, json_merge, strategic_merge
@@ -51,9 +51,7 @@ async def patch(state: ClusterState, call: Call) -> tuple[JSON, bool]:
         return await _apply(state, call)
     body = decode_bounded(call.body)
     for attempt in range(1, _TRIES + 1):
-        old = _current(state, call)
-        if old is None:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
+        old = stored(state, call)
         new = compute(call, media, body, old)
         try:
             warnings = len(call.warnings)
@@ -125,9 +123,8 @@ async def _apply(state: ClusterState, call: Call) -> tuple[JSON, bool]:
         metadata.pop(name, None)
     writes.place(call, metadata)
     for attempt in range(1, _TRIES + 1):
-        old = _current(state, call)
-        if old is None and call.subresource:
-            raise not_found(call.resource.group, call.resource.plural, call.name)
+        exists = state.storage.get(call.resource.key, call.namespace, call.name) is not None
+        old = stored(state, call) if exists or call.subresource else None
         merged = _merge(state, call, applied, old)
         try:
             warnings = len(call.warnings)
@@ -165,10 +162,3 @@ def _merge(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> 
         raise apply_conflict(str(error), error.causes) from error
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise bad_request(f"failed to create typed patch object: {error}") from error
-
-
-def _current(state: ClusterState, call: Call) -> JSON | None:
-    found = state.storage.get(call.resource.key, call.namespace, call.name)
-    if found is None or found["apiVersion"] == call.resource.api_version:
-        return found
-    return {**found, "apiVersion": call.resource.api_version}

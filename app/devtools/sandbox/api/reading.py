@@ -62,6 +62,14 @@ def outward(resource: ApiResource, obj: JSON) -> JSON:
     return obj if obj.get("apiVersion") == resource.api_version else {**obj, "apiVersion": resource.api_version}
 
 
+def stored(state: ClusterState, call: Call) -> JSON:
+    """The object of the request in the version that was asked for; raises StatusError 404."""
+    found = state.storage.get(call.resource.key, call.namespace, call.name)
+    if found is None:
+        raise not_found(call.resource.group, call.resource.plural, call.name)
+    return outward(call.resource, found)
+
+
 def shown(call: Call, obj: JSON) -> JSON:
     """One object in the form that the client wants."""
     form, resource = negotiate(call), call.resource
@@ -80,10 +88,7 @@ def get_object(state: ClusterState, call: Call) -> Reply:
     wanted = call.integer("resourceVersion")
     if wanted and wanted > state.storage.version:
         raise version_too_large(wanted, state.storage.version)
-    found = state.storage.get(call.resource.key, call.namespace, call.name)
-    if found is None:
-        raise not_found(call.resource.group, call.resource.plural, call.name)
-    return json_reply(shown(call, found))
+    return json_reply(shown(call, stored(state, call)))
 
 
 def list_objects(state: ClusterState, call: Call) -> Reply:

@@ -16,7 +16,6 @@ from app.devtools.sandbox.api.failures import (
     conflict,
     method_not_allowed,
     no_such_path,
-    not_found,
     success,
 )
 from app.devtools.sandbox.kinds import admissible, strategy
@@ -42,6 +41,8 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
             raise method_not_allowed()
         return json_reply(questions.answer(state, call, decode_object(call)), status=201)
     if call.subresource in _SUBRESOURCES:
+        if call.verb != "create" and call.subresource != "scale":
+            raise method_not_allowed()
         return await _SUBRESOURCES[call.subresource](state, call)
     match call.verb:
         case "get":
@@ -66,15 +67,12 @@ async def _patch(state: ClusterState, call: Call) -> Reply:
 
 async def _update(state: ClusterState, call: Call) -> Reply:
     sent = decode_object(call)
-    resource = call.resource
-    old = state.storage.get(resource.key, call.namespace, call.name)
-    if old is None:
-        raise not_found(resource.group, resource.plural, call.name)
+    old = reading.stored(state, call)
     if not isinstance(sent.get("metadata"), dict):
         raise bad_request("metadata has to be an object")
     if not sent["metadata"].get("name"):
         raise bad_request("the name of the object (based on URL) was undeterminable: name must be provided")
-    updated = await writes.update(state, call, sent, reading.outward(resource, old))
+    updated = await writes.update(state, call, sent, old)
     return json_reply(reading.shown(call, updated))
 
 
@@ -120,8 +118,6 @@ def _apply_dry_run(call: Call, options: JSON) -> None:
 
 async def _bind(state: ClusterState, call: Call) -> Reply:
     """pods/binding: the scheduler's decision."""
-    if call.verb != "create":
-        raise method_not_allowed()
     sent = decode_object(call)
     metadata = sent.get("metadata") or {}
     if not isinstance(metadata, dict) or metadata.get("name") != call.name:
@@ -131,7 +127,7 @@ async def _bind(state: ClusterState, call: Call) -> Reply:
     node = target.get("name") if isinstance(target, dict) else None
     if not isinstance(node, str) or not node:
         raise bad_request("Binding: target.name is required")
-    pod = _pod(state, call)
+    pod = reading.stored(state, call)
     if pod["metadata"].get("deletionTimestamp"):
         raise conflict("", "pods", call.name, f"pod {call.name} is being deleted, cannot be assigned to a host")
     if pod["spec"].get("nodeName"):
@@ -146,7 +142,7 @@ async def _bind(state: ClusterState, call: Call) -> Reply:
     binding = await admissible.mutate(state, call, "CREATE", binding, None, kind="Binding")
     await admissible.validate(state, call, "CREATE", binding, None, kind="Binding")
     if not call.dry_run:
-        bound = copy_json(_pod(state, call))
+        bound = copy_json(reading.stored(state, call))
         if bound["spec"].get("nodeName"):
             raise conflict("", "pods/binding", call.name, "pod is already assigned to a node")
         bound["spec"]["nodeName"] = node
@@ -161,14 +157,12 @@ async def _bind(state: ClusterState, call: Call) -> Reply:
 
 async def _evict(state: ClusterState, call: Call) -> Reply:
     """pods/eviction: a deletion; disruption budgets are stored but not honored."""
-    if call.verb != "create":
-        raise method_not_allowed()
     sent = decode_object(call)
     options = sent.get("deleteOptions") or {}
     if not isinstance(options, dict):
         raise bad_request("Eviction: deleteOptions has to be an object")
     deletion.check_options(options)
-    pod = _pod(state, call)
+    pod = reading.stored(state, call)
     one = Call(
         "delete",
         call.resource,
@@ -181,13 +175,6 @@ async def _evict(state: ClusterState, call: Call) -> Reply:
     )
     await deletion.delete(state, one, options)
     return json_reply(success({}), status=201)
-
-
-def _pod(state: ClusterState, call: Call) -> JSON:
-    pod = state.storage.get(call.resource.key, call.namespace, call.name)
-    if pod is None:
-        raise not_found("", "pods", call.name)
-    return pod
 
 
 _SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": subresources.scale, "token": subresources.token}

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.devtools.sandbox.access.auth import AUTHENTICATED, User
 from app.devtools.sandbox.api import patching
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_bounded, decode_object, json_reply
-from app.devtools.sandbox.api.failures import bad_request, conflict, invalid, method_not_allowed, not_found
+from app.devtools.sandbox.api.failures import bad_request, conflict, invalid, method_not_allowed
+from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.kinds import admissible
 from app.devtools.sandbox.merge.apply import track_update
 from app.devtools.sandbox.state import ClusterState
@@ -24,7 +24,7 @@ _SHORTEST = 600
 async def scale(state: ClusterState, call: Call) -> Reply:
     """GET, PUT and PATCH of the number of replicas."""
     resource = call.resource
-    old = _found(state, call)
+    old = stored(state, call)
     if call.verb == "get":
         return json_reply(_scale_of(old))
     if call.verb == "update":
@@ -49,7 +49,7 @@ async def scale(state: ClusterState, call: Call) -> Reply:
     await admissible.validate(state, call, "UPDATE", changed, _scale_of(old), kind="Scale", name=call.name)
     if call.dry_run or changed["spec"]["replicas"] == old["spec"].get("replicas"):
         return json_reply(changed)
-    new = copy_json(_found(state, call))
+    new = copy_json(stored(state, call))
     new["spec"]["replicas"] = changed["spec"]["replicas"]
     new["metadata"]["generation"] += 1
     new = track_update(
@@ -88,10 +88,8 @@ def _replicas(spec: Any) -> int:
 
 async def token(state: ClusterState, call: Call) -> Reply:
     """POST of a TokenRequest: a token that authenticates as the service account until it expires."""
-    if call.verb != "create":
-        raise method_not_allowed()
     sent = decode_object(call)
-    account = _found(state, call)
+    account = stored(state, call)
     spec = sent.get("spec") or {}
     if not isinstance(spec, dict):
         raise bad_request("TokenRequest: spec has to be an object")
@@ -108,8 +106,8 @@ async def token(state: ClusterState, call: Call) -> Reply:
     value = secrets.token_urlsafe(32)
     ends = datetime.now(UTC) + timedelta(seconds=seconds)
     if not call.dry_run:
-        user = User(f"system:serviceaccount:{namespace}:{name}", uid=uid, groups=groups)
-        state.authenticator.tokens[value] = replace(user, expires=ends)
+        user = User(f"system:serviceaccount:{namespace}:{name}", uid, groups, expires=ends)
+        state.authenticator.tokens[value] = user
     answer: JSON = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
@@ -122,10 +120,3 @@ async def token(state: ClusterState, call: Call) -> Reply:
         "status": {"token": value, "expirationTimestamp": ends.strftime("%Y-%m-%dT%H:%M:%SZ")},
     }
     return json_reply(answer, status=201)
-
-
-def _found(state: ClusterState, call: Call) -> JSON:
-    found = state.storage.get(call.resource.key, call.namespace, call.name)
-    if found is None:
-        raise not_found(call.resource.group, call.resource.plural, call.name)
-    return found
