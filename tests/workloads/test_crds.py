@@ -12,7 +12,7 @@ import yaml
 import app.workloads
 from app.workloads import model
 from app.workloads.rules import key_syntax, problems
-from tests.sandbox.conftest import Answer, Served, served
+from tests.sandbox.conftest import Answer, Served, real_server, sandboxed, served
 
 JSON = dict[str, Any]
 FOLDER = Path(app.workloads.__file__).parent / "crds"
@@ -38,7 +38,7 @@ RULE: JSON = {
     "dpuSelectionPolicy": "Any",
     "template": POD,
 }
-__all__ = ["served"]
+__all__ = ["real_server", "sandboxed", "served"]
 
 
 @pytest.fixture(scope="module")
