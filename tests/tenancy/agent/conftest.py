@@ -39,17 +39,17 @@ class Seen:
     def __init__(self) -> None:
         self._before = _counted()
 
-    def workload(self, name: str) -> pb.Workload:
-        """The Pod of namespace `default` as the agent would send it now."""
-        return pb.WorkloadStreamRequest.FromString(self._caches["Pod"].get("default", name).message).update
+    @property
+    def counts(self) -> Counter[tuple[str, ...]]:
+        """By a word for the metric and the values of its labels; zeros are left out."""
+        return _counted() - self._before
 
 
 def workload(agent: Agent, name: str) -> pb.Workload:
     """The Pod of namespace `default` as the agent would send it now."""
-    assert agent._running is not None
-    found = agent._running._sender._pods.get("default", name)
+    found = agent._sender._pods.get("default", name)
     assert found is not None
-    return pb.Workload.FromString(found.message)
+    return pb.WorkloadStreamRequest.FromString(found.message).update
 
 
 def _counted() -> Counter[tuple[str, ...]]:
