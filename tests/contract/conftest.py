@@ -197,6 +197,15 @@ class Webhook:
         self.until(lambda: self.get("/readyz")[0] == 200, "ready")
         return self
 
+    def until_unready(self, why: str) -> None:
+        """Wait until readiness gives this reason. Files that change one after the other give others before."""
+
+        def answered() -> bool:
+            status, text = self.get("/readyz")
+            return status == 503 and why in text
+
+        self.until(answered, f"unready: {why}")
+
     def events(self, message: str) -> list[dict[str, Any]]:
         return [event for event in map(json.loads, list(self.lines)) if event["msg"] == message]
 

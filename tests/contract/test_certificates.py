@@ -172,9 +172,7 @@ def test_a_pair_that_does_not_match_leaves_the_old_one_in_service(launch, own_pk
     server = launch(own_pki, "--insecure").until_ready()
     serial, good = server.serial(), own_pki.key.read_bytes()
     own_pki.key.write_bytes(own_pki.serving().key_pem)
-    server.until(lambda: server.get("/readyz")[0] == 503, "unready")
-    text = server.get("/readyz")[1]
-    assert "tls.key is not the key of" in text
+    server.until_unready("tls.key is not the key of")
     assert server.get("/healthz")[0] == 200
     assert server.post(review("plain"))[0] == 200
     assert server.serial() == serial
@@ -190,8 +188,7 @@ def test_unreadable_files_leave_the_old_one_in_service(launch, own_pki, content)
         own_pki.certificate.unlink()
     else:
         own_pki.certificate.write_bytes(content)
-    server.until(lambda: server.get("/readyz")[0] == 503, "unready")
-    assert "tls.crt" in server.get("/readyz")[1]
+    server.until_unready("tls.crt")
     assert server.serial() == serial
     own_pki.swap(own_pki.serving())
     server.until_ready()
@@ -200,7 +197,6 @@ def test_unreadable_files_leave_the_old_one_in_service(launch, own_pki, content)
 def test_an_expired_certificate_makes_it_unready_and_names_the_time(launch, own_pki) -> None:
     server = launch(own_pki, "--insecure").until_ready()
     own_pki.swap(own_pki.expired())
-    server.until(lambda: server.get("/readyz")[0] == 503, "unready")
-    assert "expired at" in server.get("/readyz")[1]
+    server.until_unready("expired at")
     own_pki.swap(own_pki.serving())
     server.until_ready()
