@@ -39,7 +39,7 @@ e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_A
 
 conformance: $(READY) ## Run the tests that state what an API server does on a real one (KUBEBUILDER_ASSETS=dir)
 	@test -x "$(KUBEBUILDER_ASSETS)/kube-apiserver" || { echo "Error: KUBEBUILDER_ASSETS is not a directory with etcd and kube-apiserver" >&2; exit 1; }
-	@$(BIN)/python -m pytest tests/sandbox tests/chart -m conformance $(PYTEST_ARGS)
+	@$(BIN)/python -m pytest tests -m conformance $(PYTEST_ARGS)
 
 lint: $(READY) ## Check style, types, layers, the Dockerfile, secrets, and that what is generated is fresh
 	@echo "==> ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
