@@ -56,10 +56,8 @@ def alone(held: CertificateSet) -> CertificateSet:
 def without_outlived(held: CertificateSet, *, days: int, now: datetime) -> CertificateSet:
     """The same without the CAs whose every certificate has ended, if certificates live for `days`."""
     kept = tuple(filter(needed_still(held, days=days, now=now), held.trusted))
-    if kept == held.trusted:
-        return held
     pairs = dict(held.pairs)
-    if len(kept) == 1:
+    if len(kept) == 1 and held.can_sign:
         pairs[AUTHORITY] = replace(held.authority, chain=())
     return replace(held, pairs=pairs, trusted=kept)
 

@@ -5,13 +5,15 @@ A value that Berth would refuse counts as not given: that Deployment does not ru
 
 from __future__ import annotations
 
+from typing import get_origin
+
 from app.doctor.arguments import flag
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, installed
 from app.errors import ApiError, UsageError
 from app.registry import settings_of
 from app.settings.flags import flag_names, flags_of, parsed_type
-from app.settings.source import S, settings_as
+from app.settings.source import S, comma_list, settings_as
 from app.tenancy.controller.bounds import Bound, bounds_of
 from app.wire import JSON
 from app.workloads.quota import DEFAULT_QUOTA, parse_quota
@@ -66,11 +68,14 @@ def deployed(one: Installed) -> dict[str, object]:
     variables = _variables(one.object)
     given: dict[str, object] = {}
     for field, known in flags_of(settings).items():
-        kind = parsed_type(settings.model_fields[field], known)
+        info = settings.model_fields[field]
+        kind = parsed_type(info, known)
         value = flag(one.arguments, flag_names(field, known)[0], switch=kind is bool)
         value = variables.get(f"BERTH_{field.upper()}") if value is None else value
         if value is not None:
             given[field] = value.lower() not in _FALSE if kind is bool else value
+            if get_origin(info.annotation) is tuple:
+                given[field] = comma_list(value)
     return given
 
 

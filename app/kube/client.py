@@ -7,7 +7,7 @@ Objects stay plain dictionaries, without the models of the official client. `app
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
-from contextlib import nullcontext
+from contextlib import aclosing, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -93,8 +93,9 @@ class KubeClient:
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         query |= {"timeoutSeconds": str(timeout_seconds)}
         query |= {"labelSelector": label_selector, "fieldSelector": field_selector}
-        async for line in self._session.lines(path, query):
-            yield line
+        async with aclosing(self._session.lines(path, query)) as lines:
+            async for line in lines:
+                yield line
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
         return await self._session.json("GET", resource.path(namespace=namespace, name=name))

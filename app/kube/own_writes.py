@@ -20,7 +20,7 @@ _REMEMBERED = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class _Write(Generic[T]):
+class OwnWrite(Generic[T]):
     """`value` is None for a deletion; `before` is what the cache showed at that moment."""
 
     value: T | None
@@ -51,8 +51,8 @@ class OwnWrites(Generic[T]):
         self._cached, self._lifetime = cached, lifetime
         self._reached, self._uid, self._group = reached, uid, group
         self._clock = clock
-        # In the order of their ends, since all live equally long.
-        self._writes: dict[Key, _Write[T]] = {}
+        # In the order of their ends, since all live equally long, but for those that were restored.
+        self._writes: dict[Key, OwnWrite[T]] = {}
         self._groups: dict[Hashable, set[Key]] = {}
         self._gone: dict[str, None] = {}
         self._under_way: set[Key] = set()
@@ -71,17 +71,28 @@ class OwnWrites(Generic[T]):
 
     def get(self, key: Key) -> T | None:
         cached, write = self._cached(key), self._writes.get(key)
-        if write is None or write.until <= self._clock():
+        if write is None:
             return cached
-        if self._reached is None and cached != write.before:
+        ended = write.until <= self._clock()
+        if self._reached is None and (ended or cached != write.before):
             self.forget(key)
             return cached
-        return write.value
+        return cached if ended else write.value
 
     def written(self, key: Key) -> T | None:
         """Our write that the cache has not reached; None where there is none."""
         write = self._writes.get(key)
         return None if write is None else write.value
+
+    def noted(self, key: Key) -> OwnWrite[T] | None:
+        """What is noted of this key, to be put back by `restore`."""
+        return self._writes.get(key)
+
+    def restore(self, key: Key, noted: OwnWrite[T] | None) -> None:
+        """Have what was noted of this key before, for as long as it would have stood."""
+        self.forget(key)
+        if noted is not None:
+            self._keep(key, noted)
 
     def of(self, group: Hashable) -> list[T]:
         """Our writes of this group that the cache has not reached."""
@@ -154,11 +165,14 @@ class OwnWrites(Generic[T]):
 
     def _put(self, key: Key, value: T | None, uid: str, before: T | None) -> None:
         self.forget(key)
-        self._writes[key] = _Write(value, uid, before, self._clock() + self._lifetime)
-        if value is not None:
-            self._groups.setdefault(self._group(value), set()).add(key)
+        self._keep(key, OwnWrite(value, uid, before, self._clock() + self._lifetime))
 
-    def _ends(self, write: _Write[T], new: T | None) -> bool:
+    def _keep(self, key: Key, write: OwnWrite[T]) -> None:
+        self._writes[key] = write
+        if write.value is not None:
+            self._groups.setdefault(self._group(write.value), set()).add(key)
+
+    def _ends(self, write: OwnWrite[T], new: T | None) -> bool:
         """Whether the cache has reached the write. The end of a predecessor says nothing of what was made since."""
         if self._reached is None:
             return new != write.before

@@ -13,6 +13,7 @@ import structlog
 import uvloop
 
 from app import logs
+from app.kube.metrics import create_controller_series
 from app.kube.transport import AioKubeClient, connect
 from app.metrics import describe
 from app.runtime.descriptors import raise_limit
@@ -47,15 +48,17 @@ def run_role(role: Role, settings: RoleSettings) -> int:
     """Run the work that a wing makes; with a Lease, while this process holds it in the namespace of its settings."""
     logs.configure(settings.log_level)
     make = resolve(role.build)
+    lease = role.lease if not role.lease or settings_as(settings, ReconcilingSettings).leader_elect else ""
+    create_controller_series((), lease=lease)
 
     def built(client: AioKubeClient) -> Runnable:
-        if not role.lease:
+        if not lease:
             return cast("Runnable", make(client, settings))
         return LeaderElected(
             lambda fenced: make(fenced, settings),
             client=client,
             namespace=settings_as(settings, ReconcilingSettings).namespace,
-            lease=role.lease,
+            lease=lease,
             identity=identity(),
         )
 

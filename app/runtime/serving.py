@@ -68,7 +68,7 @@ class Serving:
         wanted = settings.events and settings.manifests is None
         self._events = recorder("webhook", lambda: self._caches.client) if wanted else None
         self._log = ReviewLog(
-            level=settings.log_level,
+            level=settings.level,
             denied=Denials(self._events) if self._events is not None else None,
             spans=spans,
         )

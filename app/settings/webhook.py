@@ -6,7 +6,7 @@ used is accepted and ignored.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 from pydantic_settings import NoDecode
@@ -18,6 +18,7 @@ from app.settings.source import Port, RoleSettings, comma_list, not_empty
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
 _SOURCE = "Attachments"
+_DEBUG = 4
 
 
 class WebhookSettings(RoleSettings):
@@ -60,10 +61,17 @@ class WebhookSettings(RoleSettings):
 
     verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
 
+    @classmethod
+    def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:
+        """As of every role; `-v`, which is a flag, beats the variable of the level."""
+        verbosity = given.get("verbosity")
+        loud = isinstance(verbosity, int) and verbosity >= _DEBUG and "log_level" not in given
+        return super().load(given | {"log_level": "debug"} if loud else given, environment=environment)
+
     @property
     def level(self) -> str:
         """The lowest level that is logged."""
-        return "debug" if self.verbosity >= 4 and "log_level" not in self.model_fields_set else self.log_level
+        return "debug" if self.verbosity >= _DEBUG and "log_level" not in self.model_fields_set else self.log_level
 
     @field_validator("client_ca", mode="before")
     @classmethod

@@ -172,6 +172,7 @@ def test_a_flag_beats_its_variable() -> None:
             {"name": "BERTH_EXISTING_RESOURCES", "value": "add"},
             {"name": "BERTH_CONFINE_TENANTS", "value": "true"},
             {"name": "BERTH_NETWORK_RESOURCE_NAME_KEYS", "value": "a,b"},
+            {"name": "BERTH_ADMIN_NAMES", "value": "c,d"},
         ],
     }
     deployment = {
@@ -184,4 +185,5 @@ def test_a_flag_beats_its_variable() -> None:
         "existing_resources": "skip",
         "confine_tenants": True,
         "network_resource_name_keys": "a,b",
+        "admin_names": ("c", "d"),
     }

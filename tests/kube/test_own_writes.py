@@ -114,3 +114,28 @@ def test_nothing_is_known_after_a_doubt() -> None:
     bench.writes.clear()
     assert bench.writes.get(KEY) is None
     assert not bench.writes.of("o")
+
+
+def test_what_was_noted_is_put_back_with_its_end() -> None:
+    """A deletion too: it must not be forgotten because a write after it has failed."""
+    bench = Bench()
+    bench.show(Thing("1", 1))
+    bench.writes.deleted(KEY, "1")
+    noted = bench.writes.noted(KEY)
+    bench.now = 4.0
+    bench.writes.wrote(KEY, Thing("2", 2))
+    bench.writes.restore(KEY, noted)
+    assert bench.writes.get(KEY) is None
+    bench.now = 10.0
+    assert bench.writes.get(KEY) == Thing("1", 1)
+    bench.writes.restore(KEY, None)
+    assert len(bench.writes) == 0
+
+
+def test_a_write_that_was_never_shown_is_forgotten_when_it_is_looked_at() -> None:
+    bench = Bench(versions=False)
+    bench.writes.wrote(KEY, Thing("1", 1))
+    assert bench.writes.get(KEY) == Thing("1", 1)
+    bench.now = 10.0
+    assert bench.writes.get(KEY) is None
+    assert len(bench.writes) == 0

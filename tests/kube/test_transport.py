@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from email.utils import format_datetime
 from pathlib import Path
 
@@ -266,3 +268,23 @@ async def test_default_rules_read_the_environment(
         assert client.server == server.url
     with pytest.raises(UsageError, match="nowhere"):
         await connect(kubeconfig=None, context="nowhere")
+
+
+async def test_the_answer_of_a_watch_is_closed_with_its_iterator(
+    client: AioKubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when it is collected: a connection is given back, or ended, before the next request."""
+    closed = []
+
+    async def lines(*_: object) -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"{}"
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(client._session, "lines", lines)
+    async with aclosing(client.watch(CONFIG_MAPS, resource_version="1")) as found:
+        assert await anext(found) == b"{}"
+        assert not closed
+    assert closed

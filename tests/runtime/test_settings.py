@@ -97,6 +97,14 @@ def test_a_wrong_value_is_one_line_that_names_the_flag_as_typed(given, line) -> 
     assert "\n" not in str(caught.value)
 
 
+def test_verbosity_that_was_typed_beats_the_variable_of_the_level(monkeypatch) -> None:
+    monkeypatch.setenv("BERTH_LOG_LEVEL", "warning")
+    assert WebhookSettings.load({}).level == "warning"
+    assert WebhookSettings.load({"verbosity": 3}).level == "warning"
+    assert WebhookSettings.load({"verbosity": 4}).level == "debug"
+    assert WebhookSettings.load({"verbosity": 4, "log_level": "error"}).level == "error"
+
+
 def test_ports_below_1024_are_taken() -> None:
     """With NET_BIND_SERVICE a Service's targetPort may be 443; without it the kernel says so when the port is opened."""
     loaded = WebhookSettings.load({"port": 443, "health_check_port": 80})

@@ -98,6 +98,13 @@ def test_fields_that_berth_does_not_know_are_left_to_the_api_server(newer: JSON,
     assert warning.startswith(f"spec.template.{field}: unknown to Berth")
 
 
+@pytest.mark.parametrize("odd", [{"generation": "x"}, {"creationTimestamp": 5}, {"managedFields": {}}])
+def test_metadata_that_is_not_used_is_no_fault_of_the_warnings(odd: JSON) -> None:
+    manifest = {**TEMPLATE, "metadata": {"name": "p", **odd}}
+    assert manifest_problems(manifest, kind="Pod") == []
+    assert unknown_fields(manifest, kind="Pod", path="spec.object") == []
+
+
 @pytest.mark.parametrize("trusted", [True, False])
 @pytest.mark.parametrize(
     "spec",

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from app.workloads.controller import warming as control_warming
 from app.workloads.controller.warming import Warming
-from app.workloads.matching import preparing
+from app.workloads.matching import facts, preparing
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name
 from app.workloads.rules import key_budget
@@ -227,6 +228,23 @@ def test_a_prepared_rule_is_put_without_an_evaluation(steps: list[int]) -> None:
     assert all(0 < cost <= key_budget.STEPS for cost in costs)
     assert matcher.put_rule(rule("r", "u1-1"), preparation) == {workload(1).key}
     assert not steps
+
+
+def test_of_a_prepared_rule_its_verdict_is_kept_and_what_the_index_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rule may have a thousand keys: neither are they compared again when it is put, nor are their values kept."""
+    matcher = Matcher()
+    for number in range(20):
+        matcher.put_workload(workload(number))
+    made = rule("r", "u1-1")
+    (term,) = made.terms
+    others = tuple(Expression(f"metadata.labels.l{number}", "DoesNotExist") for number in range(50))
+    large = replace(made, terms=(replace(term, expressions=(*term.expressions, *others)),))
+    preparation = matcher.prepare(large)
+    list(preparation.steps())
+    kept = [len(known.values) for known in preparation._known.values()]
+    assert kept == [1] * 20
+    monkeypatch.setattr(facts, "_true", None)
+    assert matcher.put_rule(large, preparation) == {workload(1).key}
 
 
 # --- in the controller ---

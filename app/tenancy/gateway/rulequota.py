@@ -71,15 +71,13 @@ class RuleQuota:
             text = f"there are {len(rules)} rules and {workloads} workloads"
             raise Refused(Code.FAILED_PRECONDITION, f"{text}: rules times workloads are {self._pairs} at most")
         key, written = (namespace, name), View(namespace, name, b"", keys=keys)
-        former = self._own.written(key)
+        former = self._own.noted(key)
         self._own.wrote(key, written)
         try:
             yield
         except BaseException:
             if self._own.written(key) is written:
-                self._own.forget(key)
-                if former is not None:
-                    self._own.wrote(key, former)
+                self._own.restore(key, former)
             raise
 
     def deleted(self, namespace: str, name: str) -> None:

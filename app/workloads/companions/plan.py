@@ -142,7 +142,7 @@ def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
         if problem is not None:
             return problem
         spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
-    injected = {name: text for name, key in blueprint.injections if (text := facts.text(key.text)) is not None}
+    injected = {name: text for name, key in blueprint.injections if (text := facts.text(key)) is not None}
     annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
     annotations[INJECTED] = injected_mark(injected)
     if host is not None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from app.wire import decode_json
 from app.workloads.model import Expression, Term
-from app.workloads.rules.keys import compile_key
+from app.workloads.rules.keys import Key, compile_key
 from app.workloads.rules.values import comparable, rendered
 
 Found = str | bool | None
@@ -32,26 +32,22 @@ class Facts:
         try:
             return self._found[key]
         except KeyError:
-            value = self._value(key)
+            value = self._value(compile_key(key))
             text = comparable(value)
             found: Found = False if text is None and value is not None else text
             self._found[key] = found
             return found
 
-    def text(self, key: str) -> str | None:
+    def text(self, key: Key) -> str | None:
         """What stands at the key, as an annotation; None for no annotation."""
-        if key not in self._texts:
-            self._texts[key] = rendered(self._value(key))
-        return self._texts[key]
+        if key.text not in self._texts:
+            self._texts[key.text] = rendered(self._value(key))
+        return self._texts[key.text]
 
-    def _value(self, key: str) -> Any:
+    def _value(self, key: Key) -> Any:
         if self._document is _UNREAD:
             self._document = decode_json(self.source)
-        return compile_key(key).evaluate(self._document)
-
-    def shrink(self) -> None:
-        """Keep what was found, without the decoded document."""
-        self._document = _UNREAD
+        return key.evaluate(self._document)
 
 
 def holds(terms: Iterable[Term], facts: Facts) -> bool:

@@ -9,12 +9,12 @@ workloads of its tenants and no others.
 from __future__ import annotations
 
 from bisect import bisect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.workloads.matching.facts import Facts, holds
 from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
-from app.workloads.matching.preparing import Preparation
+from app.workloads.matching.preparing import Evaluation, Preparation
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
 from app.workloads.rules.keys import compile_key
 
@@ -134,13 +134,13 @@ class Matcher:
 
     def _attach(self, rule: Rule, preparation: Preparation | None) -> _Kept:
         kept = self._rules[rule.key] = _Kept(rule)
-        read = preparation.facts if preparation is not None else lambda workload: Facts(workload.document)
+        evaluation = preparation or Evaluation(rule)
         for namespace in _namespaces(rule):
             scope = self._scopes.setdefault(namespace, RuleIndex())
             postings = scope.choose(rule) if preparation is None else preparation.postings[namespace]
             scope.add(rule, postings)
             for name in self._spaces_of(namespace):
-                kept.matched |= self._search(rule, postings, self._spaces[name], read)
+                kept.matched |= self._search(postings, self._spaces[name], evaluation)
         order = self._order(rule.key)
         for workload in kept.matched:
             others = self._matches.get(workload, ())
@@ -167,17 +167,15 @@ class Matcher:
                 used = {key for scope in self._scopes_of(space_namespace) for key in scope.keys}
                 self._spaces[space_namespace].track_only(used)
 
-    def _search(
-        self, rule: Rule, postings: Postings, space: WorkloadIndex, read: Callable[[Workload], Facts]
-    ) -> set[ObjectKey]:
+    def _search(self, postings: Postings, space: WorkloadIndex, evaluation: Evaluation) -> set[ObjectKey]:
         """The workloads of a namespace that a rule matches, found by its terms."""
         found: set[ObjectKey] = set()
         for posting in postings:
             if posting is not None:
                 members, key = (self._workloads[member] for member in space.members), posting[0]
-                space.track(key, ((one.key, read(one).find(key)) for one in members))
+                space.track(key, ((one.key, evaluation.value(key, one)) for one in members))
             found.update(space.candidates(posting))
-        return {key for key in found if holds(rule.terms, read(self._workloads[key]))}
+        return {key for key in found if evaluation.holds(self._workloads[key])}
 
     def _space(self, namespace: str) -> WorkloadIndex:
         space = self._spaces.get(namespace)

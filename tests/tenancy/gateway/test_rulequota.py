@@ -142,3 +142,15 @@ def test_rules_times_workloads_are_bounded() -> None:
     assert at.write("r1")
     at.workloads = 50
     assert at.write("more")
+
+
+def test_a_deletion_stays_noted_when_the_rule_cannot_be_made_again() -> None:
+    bench = Bench()
+    bench.workloads = 500
+    for name in ("r1", "r2"):
+        bench.show(view(name, "metadata.name"))
+    bench.quota.deleted(NS, "r1")
+    with pytest.raises(OSError, match="no answer"), bench.quota.room(NS, "r1", NONE):
+        raise OSError("no answer")
+    with bench.quota.room(NS, "r3", NONE):
+        pass
