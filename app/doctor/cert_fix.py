@@ -57,7 +57,7 @@ class Keeping:
         if keepers := self.roles.get("certificates"):
             return restart(keepers[0].namespace, keepers[0].name)
         if one.url:
-            return f"berth certs generate --help  # and give its files to the webhook at {one.url}"
+            return f"berth certs make --help  # and give its files to the webhook at {one.url}"
         present = not self.known or any(role.by_chart for found in self.roles.values() for role in found)
         return recreate(cluster, one, "certificates.mode=self-managed", present=present)
 

@@ -37,6 +37,7 @@ from app.registration.objects import Terms, objects_to, pods_to
 from app.registry import settings_of
 from app.runtime.serving import Serving
 from app.serving.listening import bind
+from tests.doctor.command_lines import checked
 from tests.doctor.patient import HOME, Patient
 from tests.patience import PATIENCE
 
@@ -107,7 +108,7 @@ class Place:
         async with await connect(kubeconfig=str(kubeconfig or self.patient.kubeconfig)) as client:
             cluster = Cluster(client, impersonating=_nobody, **options)
             try:
-                return await examine(cluster, pick(CHECKS, only or OWN))
+                return checked(await examine(cluster, pick(CHECKS, only or OWN)))
             finally:
                 await cluster.close()
 

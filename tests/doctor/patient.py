@@ -29,6 +29,7 @@ from app.kube.resources import (
 from app.kube.transport import AioKubeClient, connect
 from app.tenancy.permissions import tenants_role
 from app.wiring import Permission
+from tests.doctor.command_lines import checked
 
 JSON = dict[str, Any]
 HOME = "berth-system"
@@ -67,7 +68,7 @@ class Patient:
                 **options,
             )
             try:
-                return await check.run(examined)
+                return checked(await check.run(examined))
             finally:
                 await examined.close()
 

@@ -9,8 +9,11 @@ import pytest
 
 from app.certs.folder import make
 from app.certs.issuing import serving_names
-from app.doctor.model import Severity
-from app.kube.resources import DEPLOYMENTS, SECRETS, SERVICES
+from app.doctor.cert_fix import Keeping
+from app.doctor.model import Finding, Severity
+from app.doctor.webhooks import Registered
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SECRETS, SERVICES
+from tests.doctor.command_lines import checked
 from tests.doctor.installation import SECRET, SERVICE, Place
 from tests.doctor.patient import HOME
 
@@ -198,3 +201,15 @@ async def test_inside_the_cluster_a_service_is_asked_itself(place: Place, monkey
     await place.store(issued())
     findings = await place.examine("certificate")
     assert f"served at {host}:{port}" in " ".join(one.message for one in findings if one.severity is Severity.ok)
+
+
+def test_the_commands_for_a_webhook_that_is_called_by_a_url_exist() -> None:
+    """No Secret and no role of Berth has its certificate."""
+    url = "https://192.0.2.1:8443/mutate"
+    one = Registered(MUTATING_WEBHOOKS, {"metadata": {"name": "berth"}}, 0, {"clientConfig": {"url": url}})
+    nowhere = Keeping()
+    for command in (nowhere.reissue(None, one, None), nowhere.trust(None, one, None)):  # type: ignore[arg-type]  # neither looks at a cluster
+        assert command.startswith("berth certs ")
+        checked([Finding("certificate", Severity.error, "", "", "", command)])
+    with pytest.raises(AssertionError, match="there is no command"):
+        checked([Finding("certificate", Severity.error, "", "", "", "berth certs generate")])
