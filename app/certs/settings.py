@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.permissions import WEBHOOK_SECRET
 from app.certs.webhooks import WebhookOptions
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.settings.flags import CLUSTER, Flag
-from app.settings.source import RoleSettings, comma_list
+from app.settings.source import DnsLabel, DnsSubdomain, Items, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
 _WEBHOOK, _LIVES = "Webhook", "Certificates"
@@ -21,16 +20,15 @@ _LONGEST = 36_500
 
 
 class CertificatesSettings(RoleSettings):
-    """What `berth certs keep` is told. Times are in seconds, lives of certificates in days.
+    """The settings of `berth certs keep`. Times are in seconds, lives of certificates in days.
 
     `namespace` is where the Secrets and the Services are. Without a `webhook_service` nothing is kept for a webhook.
     """
 
     webhook_service: Annotated[str, Flag('Service it is called by; "" for none', _WEBHOOK)] = "berth-webhook"
-    webhook_secret: Annotated[str, Flag("Secret of its certificate", _WEBHOOK)] = WEBHOOK_SECRET
+    webhook_secret: Annotated[DnsSubdomain, Flag("Secret of its certificate", _WEBHOOK)] = WEBHOOK_SECRET
     configuration: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag("Webhook configurations of a name; repeatable", _WEBHOOK, repeatable=True),
     ] = ("berth",)
     days: Annotated[int, Flag("Days that certificates are valid", _LIVES)] = Field(DAYS, ge=1, le=_LONGEST)
@@ -39,7 +37,7 @@ class CertificatesSettings(RoleSettings):
         60.0, ge=1, allow_inf_nan=False
     )
     namespace: Annotated[
-        str, Flag("Namespace of the Secrets and Services", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")
+        DnsLabel, Flag("Namespace of the Secrets and Services", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")
     ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
 
     @property
@@ -56,25 +54,10 @@ class CertificatesSettings(RoleSettings):
             authority_days=self.ca_days,
         )
 
-    @field_validator("configuration", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return comma_list(value)
-
-    @field_validator("namespace")
-    @classmethod
-    def _label(cls, value: str) -> str:
-        return check_dns_label(value)
-
     @field_validator("webhook_service")
     @classmethod
     def _label_or_nothing(cls, value: str) -> str:
         return check_dns_label(value) if value else value
-
-    @field_validator("webhook_secret")
-    @classmethod
-    def _name(cls, value: str) -> str:
-        return check_dns_subdomain(value)
 
     @field_validator("configuration")
     @classmethod

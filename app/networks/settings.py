@@ -6,11 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import field_validator, model_validator
 
-from app.kube.names import check_annotation_key, check_dns_label
+from app.kube.names import check_annotation_key
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
 from app.settings.flags import Flag
-from app.settings.source import RoleSettings
+from app.settings.source import DnsLabel, RoleSettings
 
 _INJECTION = "Injection"
 
@@ -36,7 +36,7 @@ class NetworksSettings(RoleSettings):
         SelectorConflict, Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION)
     ] = "override"
     default_network_namespace: Annotated[
-        str, Flag("Where default networks without a namespace are looked up", _INJECTION)
+        DnsLabel, Flag("Where default networks without a namespace are looked up", _INJECTION)
     ] = "kube-system"
 
     @property
@@ -67,11 +67,6 @@ class NetworksSettings(RoleSettings):
             # None leaves the choice between top-up and skip to the option.
             honor_existing=True if self.existing_mode == "add" else None,
         )
-
-    @field_validator("default_network_namespace")
-    @classmethod
-    def _network_namespace(cls, value: str) -> str:
-        return check_dns_label(value)
 
     @field_validator("network_resource_name_keys")
     @classmethod

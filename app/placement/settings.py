@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from pydantic import field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.placement.policy import ALLOWANCES, parse_policy
 from app.settings.flags import PLACEMENT, Flag
-from app.settings.source import RoleSettings, comma_list
+from app.settings.source import Items, RoleSettings
 from app.settings.webhook import WebhookSettings
 
 
@@ -27,8 +26,7 @@ class PlacementSettings(RoleSettings):
         str, Flag('Label of DPU nodes that names their tenant; "" turns confinement off', PLACEMENT)
     ] = TENANT_LABEL
     tenant_allow: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag(
             "Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold; "
             f"KIND is {', '.join(ALLOWANCES)}",
@@ -41,11 +39,6 @@ class PlacementSettings(RoleSettings):
         """Which node labels placement goes by, and what tenants' Pods may ask for."""
         policy = parse_policy(self.tenant_allow)
         return PlacementOptions(self.host_label, self.tenant_node_label, policy)
-
-    @field_validator("tenant_allow", mode="before")
-    @classmethod
-    def _list_of_allowances(cls, value: object) -> object:
-        return comma_list(value)
 
     @field_validator("tenant_allow")
     @classmethod

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AliasChoices, Field, field_validator
+from pydantic import AliasChoices, Field
 
 from app.kube.client import KubeClient
 from app.kube.events import Events
-from app.kube.names import check_dns_label
 from app.settings.flags import CLUSTER, RECONCILING, Flag
-from app.settings.source import RoleSettings
+from app.settings.source import DnsLabel, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
 
@@ -23,14 +22,9 @@ class ReconcilingSettings(RoleSettings):
         60.0, ge=1, allow_inf_nan=False
     )
     leader_elect: Annotated[bool, Flag("Work only while holding the Lease", RECONCILING)] = True
-    namespace: Annotated[str, Flag("Namespace of the Lease", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")] = (
-        Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-    )
-
-    @field_validator("namespace")
-    @classmethod
-    def _namespace(cls, value: str) -> str:
-        return check_dns_label(value)
+    namespace: Annotated[
+        DnsLabel, Flag("Namespace of the Lease", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")
+    ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
 
 
 @dataclass(frozen=True, slots=True)

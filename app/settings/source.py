@@ -9,11 +9,29 @@ from __future__ import annotations
 import os
 from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, ValidationError, field_validator
-from pydantic_settings import BaseSettings, EnvSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic import AfterValidator, BeforeValidator, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    EnvSettingsSource,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
 
 from app.errors import UsageError
+from app.kube.names import check_dns_label, check_dns_subdomain
 from app.settings.flags import CLUSTER, LOGS, SERVING, Flag, flag_names, flags_of
+
+
+def _not_empty(value: str) -> str:
+    if value == "":
+        raise ValueError("want a value, got an empty string")
+    return value
+
+
+def comma_list(value: object) -> object:
+    """For validators: a text with commas becomes a tuple; anything else stays."""
+    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
 
 
 def _port(value: int) -> int:
@@ -24,6 +42,11 @@ def _port(value: int) -> int:
 
 
 Port = Annotated[int, AfterValidator(_port)]
+DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
+DnsSubdomain = Annotated[str, AfterValidator(check_dns_subdomain)]
+NotEmpty = Annotated[str, AfterValidator(_not_empty)]
+Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_list)]
+"""A list: one element for each time that the flag is given, or a text with commas."""
 
 
 class _Environment(EnvSettingsSource):
@@ -42,24 +65,19 @@ def _is_service_link(value: object) -> bool:
 
 
 class RoleSettings(BaseSettings):
-    """What every role is told. Times are in seconds; port 0 takes a free port, which the log names."""
+    """The settings of every role. Times are in seconds; port 0 takes a free port, which the log names."""
 
     model_config = SettingsConfigDict(
         env_prefix="BERTH_", extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
     )
 
-    bind_address: Annotated[str, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
+    bind_address: Annotated[NotEmpty, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
     health_check_port: Annotated[Port, Flag("Plain port of /healthz, /readyz, /metrics", SERVING)] = 8444
     kubeconfig: Annotated[str | None, Flag("Kubeconfig of the role's cluster", CLUSTER, default="in-cluster")] = None
     context: Annotated[str | None, Flag("Context of the kubeconfig", CLUSTER)] = None
     log_level: Annotated[Literal["debug", "info", "warning", "error"], Flag("debug, info, warning or error", LOGS)] = (
         "info"
     )
-
-    @field_validator("bind_address")
-    @classmethod
-    def _some_address(cls, value: str) -> str:
-        return not_empty(value)
 
     @classmethod
     def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:
@@ -84,18 +102,6 @@ class RoleSettings(BaseSettings):
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         return init_settings, _Environment(settings_cls)
-
-
-def not_empty(value: str) -> str:
-    """For validators: a value that was given must say something."""
-    if value == "":
-        raise ValueError("want a value, got an empty string")
-    return value
-
-
-def comma_list(value: object) -> object:
-    """For validators: a text with commas becomes a tuple; anything else stays."""
-    return tuple(item.strip() for item in value.split(",") if item.strip()) if isinstance(value, str) else value
 
 
 S = TypeVar("S", bound=RoleSettings)

@@ -9,11 +9,9 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
-from pydantic_settings import NoDecode
 
-from app.kube.names import check_dns_label
 from app.settings.flags import LOGS, SERVING, TLS, Flag
-from app.settings.source import Port, RoleSettings, comma_list, not_empty
+from app.settings.source import DnsLabel, Items, NotEmpty, Port, RoleSettings
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 
@@ -22,7 +20,7 @@ _DEBUG = 4
 
 
 class WebhookSettings(RoleSettings):
-    """What `berth webhook` is told, whatever wings it has. Times are in seconds.
+    """The settings of `berth webhook` without those of the wings. Times are in seconds.
 
     Port 0 takes a free port, which the log names.
     """
@@ -35,12 +33,11 @@ class WebhookSettings(RoleSettings):
     )
     events: Annotated[bool, Flag("Record an Event on the owner of a denied Pod", SERVING)] = True
 
-    tls_cert_file: Annotated[str, Flag("Serving certificate, PEM", TLS)] = "cert.pem"
-    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", TLS)] = "key.pem"
+    tls_cert_file: Annotated[NotEmpty, Flag("Serving certificate, PEM", TLS)] = "cert.pem"
+    tls_private_key_file: Annotated[NotEmpty, Flag("Its private key, PEM", TLS)] = "key.pem"
     insecure: Annotated[bool, Flag("Do not ask the API server for a client certificate", TLS)] = False
     client_ca: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
     ] = (SERVICE_ACCOUNT_CA,)
     certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are looked at", TLS)] = Field(
@@ -52,11 +49,11 @@ class WebhookSettings(RoleSettings):
     enable_http2: Annotated[bool, Flag("Accepted; Berth speaks HTTP/1.1 only", TLS)] = False
 
     manifests: Annotated[
-        str | None, Flag("Directory of YAML files instead of a cluster, reloaded on change", _SOURCE)
+        NotEmpty | None, Flag("Directory of YAML files instead of a cluster, reloaded on change", _SOURCE)
     ] = None
     # NAMESPACE is the name that Network Resources Injector's Deployment sets; it needs no prefix.
-    namespace: Annotated[str, Flag("Namespace Berth runs in", _SOURCE, default="$NAMESPACE or kube-system")] = Field(
-        "kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE")
+    namespace: Annotated[DnsLabel, Flag("Namespace Berth runs in", _SOURCE, default="$NAMESPACE or kube-system")] = (
+        Field("kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
     )
 
     verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
@@ -73,20 +70,10 @@ class WebhookSettings(RoleSettings):
         """The lowest level that is logged."""
         return "debug" if self.verbosity >= _DEBUG and "log_level" not in self.model_fields_set else self.log_level
 
-    @field_validator("client_ca", mode="before")
+    @field_validator("client_ca")
     @classmethod
-    def _files(cls, value: object) -> object:
-        return comma_list(value) or (SERVICE_ACCOUNT_CA,)
-
-    @field_validator("namespace")
-    @classmethod
-    def _namespace(cls, value: str) -> str:
-        return check_dns_label(value)
-
-    @field_validator("tls_cert_file", "tls_private_key_file", "manifests")
-    @classmethod
-    def _not_empty(cls, value: str | None) -> str | None:
-        return value if value is None else not_empty(value)
+    def _files(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return value or (SERVICE_ACCOUNT_CA,)
 
     @model_validator(mode="after")
     def _together(self) -> WebhookSettings:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import field_validator
-from pydantic_settings import NoDecode
 
 from app.settings.flags import PLACEMENT, RECONCILING, Flag
-from app.settings.source import RoleSettings, comma_list
+from app.settings.source import Items, RoleSettings
 from app.tenancy.controller.grants import NamespaceGrant, parse_grant
 from app.tenancy.model import ADMIN_NAME
 from app.workloads.settings import QuotaSettings
@@ -18,15 +17,13 @@ class AdminSettings(RoleSettings):
     """`admin_names` are the names of the cloud admin's certificates. All roles of a cluster need the same."""
 
     admin_names: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT),
     ] = (ADMIN_NAME,)
 
-    @field_validator("admin_names", mode="before")
+    @field_validator("admin_names")
     @classmethod
-    def _names(cls, value: object) -> object:
-        value = comma_list(value)
+    def _names(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         if not value:
             raise ValueError("want at least one name of a certificate")
         return value
@@ -36,8 +33,7 @@ class TenantsSettings(AdminSettings, QuotaSettings):
     """`namespace_grant` is what roles of Berth get in each tenant's namespace."""
 
     namespace_grant: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag(
             "A ClusterRole to bind in each tenant's namespace, ROLE=NAMESPACE/ACCOUNT; repeatable",
             RECONCILING,
@@ -49,11 +45,6 @@ class TenantsSettings(AdminSettings, QuotaSettings):
     def grants(self) -> tuple[NamespaceGrant, ...]:
         """The same, read."""
         return tuple(map(parse_grant, self.namespace_grant))
-
-    @field_validator("namespace_grant", mode="before")
-    @classmethod
-    def _list(cls, value: object) -> object:
-        return comma_list(value)
 
     @field_validator("namespace_grant")
     @classmethod

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Annotated
 
 from pydantic import field_validator
-from pydantic_settings import NoDecode
 
 from app.settings.flags import RECONCILING, Flag
-from app.settings.source import RoleSettings, comma_list
+from app.settings.source import Items, RoleSettings
 from app.workloads.quota import parse_quota
 
 
@@ -16,8 +15,7 @@ class QuotaSettings(RoleSettings):
     """`tenant_quota` has the bounds that differ from the defaults."""
 
     tenant_quota: Annotated[
-        tuple[str, ...],
-        NoDecode,
+        Items,
         Flag(
             "Comma list of RESOURCE=NUMBER, bounds of objects in each tenant's namespace, of companions of admin "
             "rules (companions/Any, companions/SameNode), of the bytes of all its companions (companions/bytes, "
@@ -31,11 +29,6 @@ class QuotaSettings(RoleSettings):
     def quota(self) -> dict[str, int]:
         """How many objects there may be in each tenant's namespace, and companions outside of it."""
         return parse_quota(self.tenant_quota)
-
-    @field_validator("tenant_quota", mode="before")
-    @classmethod
-    def _items(cls, value: object) -> object:
-        return comma_list(value)
 
     @field_validator("tenant_quota")
     @classmethod

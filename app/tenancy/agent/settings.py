@@ -8,9 +8,9 @@ from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator
 
-from app.kube.names import check_dns_label, check_dns_subdomain
+from app.kube.names import check_dns_label
 from app.settings.flags import CLUSTER, Flag
-from app.settings.source import RoleSettings, not_empty
+from app.settings.source import DnsLabel, DnsSubdomain, NotEmpty, RoleSettings
 from app.tenancy.agent.options import CONFIG_MAP_NAME, AgentOptions
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
@@ -20,27 +20,29 @@ _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
 
 class AgentSettings(RoleSettings):
-    """Everything `berth agent` is told. Times are in seconds.
+    """The settings of `berth agent`. Times are in seconds.
 
     `namespace` is where rules, UVS objects and mirrors are, and the Lease.
     """
 
     gateway: Annotated[str, Flag("HOST:PORT of the gateway (required)", _GATEWAY)] = Field("", validate_default=True)
-    gateway_name: Annotated[str, Flag("Name in its certificate", _GATEWAY)] = GATEWAY_NAME
-    gateway_ca: Annotated[str, Flag("CA of its certificate, PEM", _GATEWAY)] = "ca.crt"
-    tls_cert_file: Annotated[str, Flag("The tenant's certificate, PEM", _GATEWAY)] = "tls.crt"
-    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", _GATEWAY)] = "tls.key"
+    gateway_name: Annotated[DnsSubdomain, Flag("Name in its certificate", _GATEWAY)] = GATEWAY_NAME
+    gateway_ca: Annotated[NotEmpty, Flag("CA of its certificate, PEM", _GATEWAY)] = "ca.crt"
+    tls_cert_file: Annotated[NotEmpty, Flag("The tenant's certificate, PEM", _GATEWAY)] = "tls.crt"
+    tls_private_key_file: Annotated[NotEmpty, Flag("Its private key, PEM", _GATEWAY)] = "tls.key"
     tenant: Annotated[str, Flag("The tenant's name, to be compared with the certificate's", _GATEWAY)] = ""
     namespace: Annotated[
-        str,
+        DnsLabel,
         Flag(
             "Namespace of rules, UVS objects, mirrors and the Lease",
             CLUSTER,
             default=f"$NAMESPACE or {SYSTEM_NAMESPACE}",
         ),
     ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-    configmap_name: Annotated[str, Flag("ConfigMap that names the namespaces to watch", _WORK)] = CONFIG_MAP_NAME
-    configmap_namespace: Annotated[str, Flag("Its namespace", _WORK)] = SYSTEM_NAMESPACE
+    configmap_name: Annotated[DnsSubdomain, Flag("ConfigMap that names the namespaces to watch", _WORK)] = (
+        CONFIG_MAP_NAME
+    )
+    configmap_namespace: Annotated[DnsLabel, Flag("Its namespace", _WORK)] = SYSTEM_NAMESPACE
     keep_finished: Annotated[bool, Flag("Pods that have finished keep their companions", _WORK)] = False
     resync_seconds: Annotated[float, Flag("How often everything is sent again", _WORK)] = Field(
         60.0, ge=1, allow_inf_nan=False
@@ -72,22 +74,7 @@ class AgentSettings(RoleSettings):
             raise ValueError("want HOST:PORT of the gateway")
         return value
 
-    @field_validator("namespace", "configmap_namespace")
-    @classmethod
-    def _namespace(cls, value: str) -> str:
-        return check_dns_label(value)
-
     @field_validator("tenant")
     @classmethod
     def _tenant(cls, value: str) -> str:
         return check_dns_label(value) if value else value
-
-    @field_validator("configmap_name", "gateway_name")
-    @classmethod
-    def _name(cls, value: str) -> str:
-        return check_dns_subdomain(value)
-
-    @field_validator("gateway_ca", "tls_cert_file", "tls_private_key_file")
-    @classmethod
-    def _some_file(cls, value: str) -> str:
-        return not_empty(value)

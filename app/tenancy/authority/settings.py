@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Annotated, Self
 
 from pydantic import field_validator, model_validator
-from pydantic_settings import NoDecode
 
 from app.certs.issuing import serving_names
 from app.certs.settings import CertificatesSettings
 from app.errors import UsageError
-from app.kube.names import check_dns_label
 from app.settings.flags import Flag
-from app.settings.source import comma_list
+from app.settings.source import DnsLabel, Items
 from app.tenancy.authority.ensuring import SERVICE, AuthorityOptions
 
 _GATEWAY = "Gateway"
@@ -22,12 +20,10 @@ class AuthoritySettings(CertificatesSettings):
     """Without `gateway` nothing is kept for the gateway."""
 
     gateway: Annotated[bool, Flag("Keep the gateway's certificates too", _GATEWAY)] = False
-    gateway_service: Annotated[str, Flag("Its Service", _GATEWAY)] = SERVICE
-    gateway_dns: Annotated[
-        tuple[str, ...], NoDecode, Flag("One more name of the gateway; repeatable", _GATEWAY, repeatable=True)
-    ] = ()
+    gateway_service: Annotated[DnsLabel, Flag("Its Service", _GATEWAY)] = SERVICE
+    gateway_dns: Annotated[Items, Flag("One more name of the gateway; repeatable", _GATEWAY, repeatable=True)] = ()
     gateway_address: Annotated[
-        tuple[str, ...], NoDecode, Flag("One more address of the gateway; repeatable", _GATEWAY, repeatable=True)
+        Items, Flag("One more address of the gateway; repeatable", _GATEWAY, repeatable=True)
     ] = ()
 
     @property
@@ -43,16 +39,6 @@ class AuthoritySettings(CertificatesSettings):
             days=self.days,
             authority_days=self.ca_days,
         )
-
-    @field_validator("gateway_dns", "gateway_address", mode="before")
-    @classmethod
-    def _lists(cls, value: object) -> object:
-        return comma_list(value)
-
-    @field_validator("gateway_service")
-    @classmethod
-    def _service(cls, value: str) -> str:
-        return check_dns_label(value)
 
     @field_validator("gateway_dns")
     @classmethod

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 
 from app.placement.settings import PlacementSettings
 from app.settings.flags import SERVING, TLS, Flag
-from app.settings.source import Port, not_empty
+from app.settings.source import NotEmpty, Port
 from app.tenancy.gateway.options import GatewayOptions, Limits, TlsFiles
 from app.tenancy.settings import AdminSettings
 
@@ -18,17 +18,17 @@ _OF_TENANT = "Limits of a tenant"
 
 
 class GatewaySettings(AdminSettings, PlacementSettings):
-    """Everything `berth gateway` is told. Times are in seconds; limits of a tenant hold for each replica."""
+    """The settings of `berth gateway`. Times are in seconds; limits of a tenant hold for each replica."""
 
     port: Annotated[Port, Flag("gRPC port", SERVING)] = 9090
     drain_seconds: Annotated[float, Flag("How long calls under way may take after SIGTERM", SERVING)] = Field(
         5.0, ge=0, le=600
     )
-    tls_cert_file: Annotated[str, Flag("Serving certificate, PEM", TLS)] = "tls.crt"
-    tls_private_key_file: Annotated[str, Flag("Its private key, PEM", TLS)] = "tls.key"
-    client_ca: Annotated[str, Flag("CAs of tenants' and the admin's certificates, PEM", TLS)] = "ca.crt"
+    tls_cert_file: Annotated[NotEmpty, Flag("Serving certificate, PEM", TLS)] = "tls.crt"
+    tls_private_key_file: Annotated[NotEmpty, Flag("Its private key, PEM", TLS)] = "tls.key"
+    client_ca: Annotated[NotEmpty, Flag("CAs of tenants' and the admin's certificates, PEM", TLS)] = "ca.crt"
     admin_ca: Annotated[
-        str | None, Flag("CAs of --client-ca that issue the cloud admin's, PEM", TLS, default="any")
+        NotEmpty | None, Flag("CAs of --client-ca that issue the cloud admin's, PEM", TLS, default="any")
     ] = None
     max_message_bytes: Annotated[int, Flag("Largest message read", _OF_TENANT)] = Field(
         _LIMITS.message_bytes, ge=64 * 1024, le=64 * 1024 * 1024
@@ -74,11 +74,6 @@ class GatewaySettings(AdminSettings, PlacementSettings):
             placement=self.placement,
             drain=self.drain_seconds,
         )
-
-    @field_validator("tls_cert_file", "tls_private_key_file", "client_ca", "admin_ca")
-    @classmethod
-    def _some_file(cls, value: str | None) -> str | None:
-        return not_empty(value) if value is not None else None
 
     @model_validator(mode="after")
     def _two_ports(self) -> GatewaySettings:
