@@ -71,7 +71,7 @@ class Wing:
     """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
 
     References: `kinds` to its kinds (a tuple of `Resource`), by the cluster that defines them; `reviews` to a tuple of
-    `ReviewRule`; `parts` to the function that makes its parts of reviews (`app.admission.parts.Composer`);
+    `ReviewRule`; `parts` to the function from `app.admission.parts.Context` to its `Parts`;
     `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
     classes of checks of the doctor.
 

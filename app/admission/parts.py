@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from app.admission.chain import Chain, Check, Injector
 from app.kube.client import KubeClient
@@ -71,23 +71,13 @@ class Context:
         return made
 
 
-def no_problems() -> list[str]:
-    return []
-
-
 @dataclass(frozen=True, slots=True)
 class Parts:
     """Injectors and checks of one wing. `problems` says what of the wing's own configuration is not used."""
 
     injectors: tuple[Injector, ...] = ()
     checks: tuple[Check, ...] = ()
-    problems: Callable[[], list[str]] = no_problems
-
-
-class Composer(Protocol):
-    """The function that a wing's descriptor names."""
-
-    def __call__(self, context: Context) -> Parts: ...
+    problems: Callable[[], list[str]] = list
 
 
 def chains(parts: list[Parts], *, namespace: str) -> dict[str, Chain]:

@@ -11,17 +11,16 @@ from cryptography import x509
 from app import logs
 from app.certs.metrics import refresh
 from app.kube.client import KubeClient
-from app.kube.metrics import create_controller_series, create_watch_series
+from app.kube.events import Events
+from app.kube.metrics import create_watch_series
 from app.kube.resources import CONFIG_MAPS, PODS
-from app.kube.transport import AioKubeClient, connect
-from app.runtime.background import identity, run_background
-from app.runtime.events import Recorded, recorder
-from app.runtime.manager import Connected, Group, LeaderElected, Runnable
+from app.runtime.background import run_background, working
+from app.runtime.manager import Group, Runnable
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.metrics import create_series
 from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.callspans import CallSpans
-from app.tenancy.wing import AGENT_LEASE as LEASE
+from app.tenancy.wing import AGENT_LEASE
 from app.tracing.opening import opened_spans
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 
@@ -40,22 +39,13 @@ def run_agent(settings: AgentSettings) -> int:
 def agent_part(settings: AgentSettings, *, spans: CallSpans | None = None) -> Runnable:
     """The agent of these settings, to be run in a loop."""
     create_series()
-    create_controller_series(_CONTROLLERS, lease=LEASE if settings.leader_elect else "")
     create_watch_series(tuple(resource.kind for resource in _WATCHED))
-    options = settings.options
 
-    def build(client: AioKubeClient) -> Runnable:
-        events = recorder("agent", lambda: client)
+    def agent(client: KubeClient, events: Events) -> Runnable:
+        return Agent(client, options=settings.options, events=events, calls=spans)
 
-        def agent(client: KubeClient) -> Runnable:
-            return Agent(client, options=options, events=events, calls=spans)
-
-        if not settings.leader_elect:
-            return Recorded(agent(client), events)
-        elected = LeaderElected(agent, client=client, namespace=settings.namespace, lease=LEASE, identity=identity())
-        return Recorded(elected, events)
-
-    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+    lease = AGENT_LEASE if settings.leader_elect else ""
+    return working(agent, settings, role="agent", lease=lease, namespace=settings.namespace, reconcilers=_CONTROLLERS)
 
 
 class CertificateDate:

@@ -7,16 +7,19 @@ import os
 import socket
 import sys
 import uuid
-from typing import cast
+from collections.abc import Callable
 
 import structlog
 import uvloop
 
 from app import logs
+from app.kube.client import KubeClient
+from app.kube.events import Events
 from app.kube.metrics import create_controller_series
 from app.kube.transport import AioKubeClient, connect
 from app.metrics import describe
 from app.runtime.descriptors import raise_limit
+from app.runtime.events import Recorded, recorder
 from app.runtime.manager import Connected, LeaderElected, Manager, Runnable
 from app.runtime.stopping import until_signal
 from app.serving.listening import address, listen
@@ -46,26 +49,46 @@ def run_background(runnable: Runnable, settings: RoleSettings, *, role: str) -> 
 
 def run_role(role: Role, settings: RoleSettings) -> int:
     """Run the work that a wing makes; with a Lease, while this process holds it in the namespace of its settings."""
-    logs.configure(settings.log_level)
-    make = resolve(role.build)
-    lease = role.lease if not role.lease or settings_as(settings, ReconcilingSettings).leader_elect else ""
-    create_controller_series((), lease=lease)
+    make, lease, namespace = resolve(role.build), role.lease, ""
+    if lease:
+        reconciling = settings_as(settings, ReconcilingSettings)
+        lease, namespace = lease if reconciling.leader_elect else "", reconciling.namespace
+    work = working(lambda client, _: make(client, settings), settings, role=role.name, lease=lease, namespace=namespace)
+    return run_background(work, settings, role=role.name)
+
+
+def working(
+    make: Callable[[KubeClient, Events], Runnable],
+    settings: RoleSettings,
+    *,
+    role: str,
+    lease: str,
+    namespace: str,
+    reconcilers: tuple[str, ...] = (),
+) -> Runnable:
+    """What `make` makes of a client and the role's Events; with a `lease`, while this process holds it.
+
+    `reconcilers` are the names under which its reconcilers count.
+    """
+    create_controller_series(reconcilers, lease=lease)
 
     def built(client: AioKubeClient) -> Runnable:
+        events = recorder(role, lambda: client)
         if not lease:
-            return cast("Runnable", make(client, settings))
-        return LeaderElected(
-            lambda fenced: make(fenced, settings),
-            client=client,
-            namespace=settings_as(settings, ReconcilingSettings).namespace,
-            lease=lease,
-            identity=identity(),
+            return Recorded(make(client, events), events)
+        elected = LeaderElected(
+            lambda fenced: make(fenced, events), client=client, namespace=namespace, lease=lease, identity=_identity()
         )
+        return Recorded(elected, events)
 
-    connected = Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), built)
-    return run_background(connected, settings, role=role.name)
+    return connected(built, settings)
 
 
-def identity() -> str:
+def connected(build: Callable[[AioKubeClient], Runnable], settings: RoleSettings) -> Runnable:
+    """A runnable that is built when the role's cluster has been connected to."""
+    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+
+
+def _identity() -> str:
     """Who this process is in a Lease: the Pod's name (which is the host's), and something no other process has."""
     return f"{os.environ.get('HOSTNAME') or socket.gethostname()}_{uuid.uuid4().hex[:8]}"

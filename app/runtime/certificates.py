@@ -11,9 +11,8 @@ from app.certs.webhooks import WebhookCertificates, WebhookOptions
 from app.kube.client import KubeClient
 from app.kube.metrics import create_controller_series, create_watch_series
 from app.kube.resources import SECRETS
-from app.kube.transport import connect
-from app.runtime.background import run_background
-from app.runtime.manager import Connected, Runnable
+from app.runtime.background import connected, run_background
+from app.runtime.manager import Runnable
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
 from app.tenancy.authority.settings import AuthoritySettings
 
@@ -38,7 +37,7 @@ def certificates_part(settings: AuthoritySettings) -> Runnable:
         create_series([secret for subject in subjects for secret in subject.secrets])
         return Keeper(client, subjects, namespace=settings.namespace, resync=settings.resync_seconds)
 
-    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+    return connected(build, settings)
 
 
 def _webhook(client: KubeClient, options: WebhookOptions) -> Subject:

@@ -9,10 +9,9 @@ from app import logs
 from app.certs.metrics import follow
 from app.kube.client import KubeClient
 from app.kube.metrics import create_watch_series
-from app.kube.transport import connect
 from app.runtime.allocator import share_one_heap
-from app.runtime.background import run_background
-from app.runtime.manager import Connected, Runnable
+from app.runtime.background import connected, run_background
+from app.runtime.manager import Runnable
 from app.serving.listening import listen
 from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.identity import Reason
@@ -45,7 +44,7 @@ def gateway_part(settings: GatewaySettings, *, alone: bool = False, spans: Serve
             follow(lambda: gateway.not_after)
         return Serving(gateway)
 
-    return Connected(lambda: connect(kubeconfig=settings.kubeconfig, context=settings.context), build)
+    return connected(build, settings)
 
 
 class Serving:

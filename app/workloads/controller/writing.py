@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -72,7 +73,7 @@ class Sources:
     quiet: QuietTime
 
 
-class _Statuses(Generic[T]):
+class _Statuses(ABC, Generic[T]):
     """What both writers share; `seen` is what the watch shows of a status. A watch that lags causes no second write."""
 
     def __init__(
@@ -96,8 +97,9 @@ class _Statuses(Generic[T]):
         await self._quiet.come(key[0])
         return RequeueAfter(_DOUBT_PAUSE) if self._caches.in_doubt else await self._look(key)
 
+    @abstractmethod
     async def _look(self, key: ObjectKey) -> Result:
-        raise NotImplementedError
+        """Write the status if it is another one."""
 
     def _pause(self, tenant: str, size: int) -> float:
         """Seconds until so many bytes may be written: the API server stores all of the object again. 0 for now."""
