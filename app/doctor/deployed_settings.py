@@ -5,6 +5,7 @@ A value that Berth would refuse counts as not given: that Deployment does not ru
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import get_origin
 
 from app.doctor.arguments import flag
@@ -16,7 +17,7 @@ from app.settings.flags import flag_names, flags_of, parsed_type
 from app.settings.source import S, comma_list, settings_as
 from app.tenancy.controller.bounds import Bound, bounds_of
 from app.wire import JSON
-from app.workloads.quota import DEFAULT_QUOTA, parse_quota
+from app.workloads.settings import QuotaSettings
 
 _DECIDING = (
     "network_resource_name_keys",
@@ -36,30 +37,27 @@ _FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 async def webhook_settings(cluster: Cluster, kind: type[S]) -> S:
     """The settings of a wing that decide about Pods; the defaults where no webhook is found or it may not be read."""
+    return await _settings(cluster, "webhook", _DECIDING, kind)
+
+
+async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
+    """What the installed controller is to keep in tenants' namespaces; by default where none is found."""
+    return bounds_of((await _settings(cluster, "controller", ("tenant_quota",), QuotaSettings)).quota)
+
+
+async def _settings(cluster: Cluster, role: str, fields: Collection[str], kind: type[S]) -> S:
+    """These fields as they are deployed; the defaults where the role is not found, not readable or does not run."""
     try:
-        found = next((one for one in await installed(cluster) if one.role == "webhook"), None)
+        found = next((one for one in await installed(cluster) if one.role == role), None)
     except ApiError:
         found = None
-    settings = settings_of("webhook")
-    given = {} if found is None else deployed(found)
-    given = {name: value for name, value in given.items() if name in _DECIDING and value != ""}
+    settings, given = settings_of(role), {} if found is None else deployed(found)
+    given = {name: value for name, value in given.items() if name in fields and value != ""}
     try:
         loaded = settings.load({"namespace": cluster.namespace, **given}, environment=False)
     except UsageError:
         loaded = settings.load({"namespace": cluster.namespace}, environment=False)
     return settings_as(loaded, kind)
-
-
-async def tenant_bounds(cluster: Cluster) -> tuple[Bound, ...]:
-    """What the installed controller is to keep in tenants' namespaces; by default where none is found."""
-    try:
-        found = next((one for one in await installed(cluster) if one.role == "controller"), None)
-        given = "" if found is None else flag(found.arguments, "--tenant-quota")
-        if found is not None and given is None:
-            given = _variables(found.object).get("BERTH_TENANT_QUOTA")
-        return bounds_of(parse_quota(item.strip() for item in (given or "").split(",") if item.strip()))
-    except (ApiError, ValueError):
-        return bounds_of(DEFAULT_QUOTA)
 
 
 def deployed(one: Installed) -> dict[str, object]:

@@ -71,12 +71,6 @@ def create_controller_series(controllers: tuple[str, ...], *, lease: str) -> Non
             RECONCILES.labels(controller, outcome)
 
 
-def create_event_series(component: str) -> None:
-    """As above."""
-    for outcome in EVENT_OUTCOMES:
-        EVENTS.labels(component, outcome)
-
-
 def cache_began(kind: str, cache: Store[Any]) -> None:
     """A kind has an age while a cache of it is kept: a standby replica keeps none, and must not look stale."""
     _caches.setdefault(kind, []).append((cache, time.monotonic()))

@@ -229,9 +229,6 @@ class Registry:
     def by_kind(self, group: str, version: str, kind: str) -> ApiResource | None:
         return next((row for row in self if (row.group, row.version, row.kind) == (group, version, kind)), None)
 
-    def has_version(self, group: str, version: str) -> bool:
-        return any(row.group == group and row.version == version for row in self)
-
     def groups(self) -> dict[str, list[str]]:
         """Group to its versions, the preferred one first; the core group is left out."""
         found: dict[str, list[str]] = {}

@@ -102,10 +102,6 @@ def column_warnings(crd: JSON) -> list[str]:
     ]
 
 
-def storage_version(crd: JSON) -> str:
-    return next(str(version["name"]) for version in crd["spec"]["versions"] if version.get("storage"))
-
-
 def check_crd(crd: JSON) -> list[FieldError]:
     """All faults of a definition: names, scope, versions and each version's schema."""
     spec = crd["spec"]
