@@ -31,8 +31,8 @@ test: $(READY) ## Run all tests
 	@# Many tests wait for processes, so one worker more than cores. In the order of the files, lest the few long ones come last.
 	@$(BIN)/python -m pytest -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
-unit: $(READY) ## Run the tests that start no process and no whole API server; the others count as skipped
-	@$(BIN)/python -m pytest -p tests.unit -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+unit: $(READY) ## Run the tests that start no process and no whole API server
+	@$(BIN)/python -m pytest tests/unit -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 e2e: $(READY) ## Run the end-to-end tests alone (KUBEBUILDER_ASSETS=dir or E2E_ARGS="--kubeconfig NAME=FILE" for real API servers)
 	@$(BIN)/python -m pytest tests/e2e $(E2E_ARGS)

@@ -1,7 +1,6 @@
-"""The CustomResourceDefinitions that the package carries: which of them a cluster needs depends on what it is.
+"""The CustomResourceDefinitions that the package carries, for infra clusters and for tenant clusters.
 
-Reads, and writes nothing. The definition of attachments is not Berth's (a cluster has it from Multus): it is in no
-group here, and the sandbox, which has no Multus, asks for it by itself.
+The definition of attachments is in neither group: a cluster has it from Multus, and the sandbox asks for it by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from functools import cache
 from importlib import resources
-from typing import NamedTuple
+from typing import cast
 
 from app.kube.resources import Resource
 from app.registry import WINGS, kinds_of
@@ -21,34 +20,25 @@ TENANT = kinds_of("tenant")
 
 
 def definition_name(resource: Resource) -> str:
-    """The name of the object that defines a kind."""
     return f"{resource.plural}.{resource.group}"
 
 
 def read_definitions(wanted: Sequence[Resource]) -> list[JSON]:
     """The definitions of these kinds, in their order; each caller's own."""
-    return [deepcopy(_carried()[definition_name(resource)].content) for resource in wanted]
+    return [deepcopy(_content(resource.plural)) for resource in wanted]
 
 
 def read_texts(wanted: Sequence[Resource]) -> list[str]:
     """The same as YAML, with the comments that stand in the files."""
-    return [_carried()[definition_name(resource)].text for resource in wanted]
-
-
-class _Definition(NamedTuple):
-    text: str
-    content: JSON
+    return [_text(resource.plural) for resource in wanted]
 
 
 @cache
-def _carried() -> dict[str, _Definition]:
-    """All of the package by name; read once, since parsing takes a noticeable time."""
-    found: dict[str, _Definition] = {}
-    for wing in WINGS:
-        folder = resources.files(f"app.{wing.name}") / "crds"
-        for path in folder.iterdir() if folder.is_dir() else ():
-            if path.name.endswith(".yaml"):
-                text = path.read_text(encoding="utf-8")
-                content = load_yaml(text)
-                found[content["metadata"]["name"]] = _Definition(text, content)
-    return found
+def _content(plural: str) -> JSON:
+    return cast("JSON", load_yaml(_text(plural)))
+
+
+def _text(plural: str) -> str:
+    """The file of a kind has the name of its plural, in the folder of its wing."""
+    paths = (resources.files(f"app.{wing.name}") / "crds" / f"{plural}.yaml" for wing in WINGS)
+    return next(path for path in paths if path.is_file()).read_text(encoding="utf-8")

@@ -1,13 +1,4 @@
-"""The error tree. The class says who can fix the error and when to try again. Imports no other module of Berth.
-
-BerthError
-├── UsageError         the command line or a file the user wrote is wrong; exit status 2
-├── BadReview          the HTTP request is no AdmissionReview; `status` is the HTTP status
-├── Denied             the user can fix it; becomes `allowed: false` with this message
-├── Transient          may pass by itself; try again after `delay` seconds (None: the caller's backoff)
-│   └── ApiError       the API server answered with `status`; see its properties
-└── Terminal           will not pass by itself; do not retry until the input changes
-"""
+"""The error tree. The class says who can fix the error and when to try again. Imports no other module of Berth."""
 
 from __future__ import annotations
 
@@ -17,7 +8,7 @@ class BerthError(Exception):
 
 
 class UsageError(BerthError):
-    """Command-line or configuration mistake; the message is one line for the user."""
+    """The command line or a file of the user is wrong; the message is one line, the exit status 2."""
 
 
 class BadReview(BerthError):
@@ -29,10 +20,10 @@ class BadReview(BerthError):
 
 
 class Denied(BerthError):
-    """The object cannot be admitted as it is, and its author can fix it.
+    """The object cannot be admitted as it is, and its author can fix it: `allowed: false` with this message.
 
-    `code` goes into the Status of the answer (400 malformed, 403 forbidden, 422 invalid); `reason` is a
-    short CamelCase word for logs, metrics and audit annotations.
+    `code` goes into the Status of the answer (400 malformed, 403 forbidden, 422 invalid); `reason` is a short CamelCase
+    word for logs, metrics and audit annotations.
     """
 
     def __init__(self, message: str, *, reason: str, code: int = 422) -> None:
@@ -55,13 +46,11 @@ class Transient(BerthError):
 
 
 class Terminal(BerthError):
-    """A fault that stays until the input changes."""
+    """A fault that stays until the input changes; do not retry."""
 
 
 EXCEEDED_QUOTA = "exceeded quota"
-"""In what an API server says of an object that a ResourceQuota has no room for; nothing else tells it from a denial."""
-
-
+"""Part of the message for an object that exceeds a ResourceQuota. Only this text distinguishes it from a denial."""
 REJECTED = (
     # Server-side apply: a field that this version of the API has not, or a value of another type.
     "failed to create typed patch object",
@@ -76,9 +65,9 @@ REJECTED = (
 class ApiError(Transient):
     """An answer of the API server that is not a success.
 
-    `status` is the HTTP status, or 0 where no answer came (refused, cut, timed out); `reason` the
-    Status reason (`NotFound`, `Conflict`, `Expired` …) or ""; `delay` the server's Retry-After. The message is
-    truncated and never carries a body that is not a Status, so that no secret reaches a log.
+    `status` is the HTTP status, or 0 where no answer came (refused, cut, timed out); `reason` the Status reason
+    (`NotFound`, `Conflict`, `Expired` …) or ""; `delay` the server's Retry-After. The message is truncated and never
+    carries a body that is not a Status, so that no secret reaches a log.
     """
 
     def __init__(self, message: str, *, status: int, reason: str = "", delay: float | None = None) -> None:

@@ -1,7 +1,4 @@
-"""Logs: one JSON object a line on standard error, ours and our libraries' alike.
-
-Whole objects are never logged, and no secret; what an event says is a handful of stable keys.
-"""
+"""Logs: one JSON object a line on standard error, ours and our libraries' alike. Never whole objects, never secrets."""
 
 from __future__ import annotations
 
@@ -11,6 +8,7 @@ import logging
 import re
 import sys
 import time
+from collections.abc import Callable, Hashable, Mapping
 from typing import Any, BinaryIO, cast
 
 import structlog
@@ -18,12 +16,14 @@ import structlog
 from app.errors import UsageError
 from app.wire import encode_json
 
+_log = structlog.get_logger(__name__)
+
 LEVELS = ("debug", "info", "warning", "error")
 
 _UNSEEN = re.compile(
     "[\x7f-\x9f\xad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""What JSON leaves as it is and a terminal obeys or hides: DEL, C1 controls, marks of direction, what has no width."""
+"""What JSON leaves as it is, and a terminal obeys or hides: DEL, C1 controls, marks of direction, zero width."""
 
 
 class _Stderr:
@@ -39,7 +39,7 @@ class _Stderr:
 
 
 def _json(event: Any, **_: object) -> bytes:
-    """The line of one event; whatever was put into it, there is a line."""
+    """The line of one event, also where a value of it is not JSON."""
     try:
         return plain(encode_json(event))
     except (TypeError, ValueError, RecursionError):
@@ -47,69 +47,95 @@ def _json(event: Any, **_: object) -> bytes:
 
 
 def plain(line: bytes) -> bytes:
-    """The same JSON, with what a terminal would obey or hide written as escapes: names are whatever a client sends."""
+    """The same JSON, with what a terminal would obey or hide as escapes: names are what a client sends."""
     if line.isascii() and b"\x7f" not in line:
         return line
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", "\\u007f"), line.decode()).encode()
 
 
-class _Sparing(logging.Filter):
-    """Lets a library say the same once in `SECONDS`: one that cannot send its spans says so at every try.
+class LogDedup:
+    """Of equal warnings it writes the first, then one a window with the number that was left out.
 
-    The same for warnings of the HTTP server: it has one for each request that is none, and anybody can send those.
+    For lines that a caller can cause at will; the code that logs them counts each in the metrics. `window` is seconds.
+    Beyond `KEYS` different lines at a time, all lines of one event are equal.
     """
 
-    SECONDS = 60.0
-    _LIBRARY = "opentelemetry."
+    KEYS = 1000
+
+    def __init__(self, *, window: float = 10.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._window, self._clock = window, clock
+        # When the line was written, and how many equal ones were left out since.
+        self._written: dict[tuple[str, tuple[Any, ...]], tuple[float, int]] = {}
+
+    def warning(self, event: str, same: Mapping[str, Hashable], **details: object) -> None:
+        """Lines of one `event` with the `same` fields are equal; `details` are of the one that is written."""
+        left_out = self.admit(event, *same.items())
+        if left_out is not None:
+            _log.warning(event, **same, **details, left_out=left_out)
+
+    def admit(self, event: str, *same: Hashable) -> int | None:
+        """How many equal lines were left out before this one; None where this one is left out too."""
+        key = (event, same)
+        if key not in self._written and len(self._written) >= self.KEYS:
+            key = (event, ())
+        now = self._clock()
+        since, left_out = self._written.get(key, (now - self._window, 0))
+        if now - since < self._window:
+            self._written[key] = since, left_out + 1
+            return None
+        self._written[key] = now, 0
+        return left_out
+
+    def review(self) -> None:
+        """Forget the lines whose window is over, and log how many were left out of each; call it now and then."""
+        now = self._clock()
+        for key, (since, left_out) in list(self._written.items()):
+            if now - since >= self._window:
+                del self._written[key]
+                if left_out:
+                    _log.warning(key[0], **dict(key[1]), left_out=left_out)
+
+
+class _LibraryFilter(logging.Filter):
+    """Drops equal lines of OpenTelemetry (one a failed try) and warnings of the HTTP server (one a bad request)."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[tuple[str, int], float] = {}
+        self._lines = LogDedup(window=60.0)
 
     def filter(self, record: logging.LogRecord) -> bool:
         of_server = record.name == "uvicorn.error" and record.levelno == logging.WARNING
-        if not of_server and not record.name.startswith(self._LIBRARY):
+        if not of_server and not record.name.startswith("opentelemetry."):
             return True
-        place, now = (record.pathname, record.lineno), time.monotonic()
-        if now < self._said.get(place, now):
-            return False
-        self._said[place] = now + self.SECONDS
-        return True
+        return self._lines.admit(f"{record.pathname}:{record.lineno}") is not None
 
 
 def configure(level: str = "info") -> None:
-    """Set up structlog, and send the standard library's loggers (uvicorn, aiohttp, asyncio) the same way.
-
-    Raises UsageError for a level that is none of `LEVELS`.
-    """
+    """Set up structlog and the standard library's loggers (uvicorn, aiohttp, asyncio); UsageError for a bad level."""
     if level not in LEVELS:
         raise UsageError(f"--log-level: want {', '.join(LEVELS)}, got {level!r}")
     number = logging.getLevelNamesMapping()[level.upper()]
-    shared: list[structlog.typing.Processor] = [
-        structlog.processors.add_log_level,
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
+    processors = structlog.processors
+    first: list[structlog.typing.Processor] = [
+        processors.add_log_level,
+        processors.TimeStamper(fmt="iso", utc=True, key="time"),
     ]
+    last: list[structlog.typing.Processor] = [processors.format_exc_info, processors.EventRenamer("msg")]
     structlog.configure(
-        processors=[
-            *shared,
-            structlog.processors.format_exc_info,
-            structlog.processors.EventRenamer("msg"),
-            structlog.processors.JSONRenderer(serializer=_json),
-        ],
+        processors=[*first, *last, processors.JSONRenderer(serializer=_json)],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", _Stderr())),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_Sparing())
+    handler.addFilter(_LibraryFilter())
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=[*shared, structlog.stdlib.add_logger_name],
+            foreign_pre_chain=[*first, structlog.stdlib.add_logger_name],
             processors=[
                 structlog.stdlib.ProcessorFormatter.remove_processors_meta,
-                structlog.processors.format_exc_info,
-                structlog.processors.EventRenamer("msg"),
-                structlog.processors.JSONRenderer(serializer=lambda event, **_: _json(event).decode()),
+                *last,
+                processors.JSONRenderer(serializer=lambda event, **_: _json(event).decode()),
             ],
         )
     )

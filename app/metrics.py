@@ -1,12 +1,8 @@
 """What all metrics share: their exposition, gauges that are read on each scrape, and the series of a process.
 
-The other metrics stand in the `metrics.py` of the folder that counts them. Series that alerts need are created at
-zero. No label has the name of one that Prometheus gives to the target (job, instance, namespace, pod, service …),
-because Prometheus would rename ours.
-
-One process uses the default registry. With `--workers` each worker writes into files (PROMETHEUS_MULTIPROC_DIR, set
-before the worker starts), and the parent adds them up (`app.runtime.workers`). The workers are not scraped, so they
-publish from time to time.
+Series that alerts need are created at zero. No label has the name of one that Prometheus gives to the target (job,
+instance, namespace, pod, service …), because Prometheus would rename ours. With `--workers` each worker writes into
+files (PROMETHEUS_MULTIPROC_DIR), and the parent adds them up (`app.runtime.workers`).
 """
 
 from __future__ import annotations
@@ -34,7 +30,6 @@ _publishers: list[Callable[[], None]] = []
 
 
 def describe(role: str) -> None:
-    """Set the series that names version and role."""
     BUILD_INFO.labels(version("berth"), platform.python_version(), role).set(1)
 
 
@@ -45,7 +40,6 @@ def published(publisher: Callable[[], None]) -> Callable[[], None]:
 
 
 def publish() -> None:
-    """Set every gauge whose value is computed from live objects."""
     for publisher in _publishers:
         publisher()
 

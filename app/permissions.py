@@ -42,5 +42,4 @@ def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...
 
 @cache
 def defaults(role: str) -> dict[str, Any]:
-    """The defaults of a role's settings, by field."""
     return {name: field.default for name, field in settings_of(role).model_fields.items()}

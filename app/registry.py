@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, cast
 
 from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
+from app.tenancy.wing import TENANTS_NEXT
 from app.wiring import (
     TLS_FILES,
     Argument,
@@ -17,8 +18,11 @@ from app.wiring import (
     Cluster,
     Permission,
     Port,
+    ReviewKind,
     ReviewRule,
     Role,
+    Term,
+    Webhook,
     Wing,
     resolve,
 )
@@ -45,7 +49,7 @@ WEBHOOK = Role(
     name="webhook",
     command=("webhook",),
     settings="app.settings.webhook:WebhookSettings",
-    run="app.runtime.webhook:run_webhook",
+    build="app.runtime.webhook:build",
     summary="Answer AdmissionReviews on /mutate and /validate over TLS.",
     examples=(
         "berth webhook --tls-cert-file tls.crt --tls-private-key-file tls.key",
@@ -87,20 +91,39 @@ WEBHOOK = Role(
         tls="berth.webhookSecret",
         volumes={"client-ca": "berth.clientCAVolume"},
         grace=("drain_seconds", "deadline_seconds"),
+        notes=(
+            (
+                '{{ if eq .Values.certificates.mode "provided" }}'
+                'Its Pods wait for Secret {{ include "berth.webhookSecret" . }} (tls.crt and tls.key for '
+                '{{ include "berth.webhookService" . }}.{{ .Release.Namespace }}.svc).{{ end }}'
+            ),
+            (
+                '{{ if eq .Values.webhook.webhooks.pods.failurePolicy "Ignore" }}'
+                "With failurePolicy Ignore, Pods that are created while no webhook answers start without the resources "
+                "of their networks.{{ end }}"
+            ),
+        ),
+        next=(
+            "berth doctor --namespace {{ .Release.Namespace }} --release-name {{ .Release.Name }}",
+            (
+                "kubectl get network-attachment-definitions -A"
+                "   # what Pods can ask for, with annotation k8s.v1.cni.cncf.io/networks"
+            ),
+        ),
     ),
     when_down="nothing is injected into Pods, and with failurePolicy Fail none can be created",
     when_refused={
         "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
         "runs already, new attachments stay unknown: Pods that select them are denied",
         "configmaps": "the control switches are not read: the webhook does not get ready",
-        "namespaces": "whose a namespace is cannot be told: the webhook gets not ready, and refuses Pods of tenants",
+        "namespaces": "tenants of namespaces are unknown: the webhook does not get ready, and refuses their Pods",
     },
 )
 CONTROLLER = Role(
     name="controller",
     command=("controller",),
     settings="app.runtime.controller_settings:ControllerSettings",
-    run="app.runtime.controller:run_controller",
+    build="app.runtime.controller:build",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
     needs="infra",
@@ -113,7 +136,8 @@ CONTROLLER = Role(
             *PLACEMENT_ARGUMENTS,
             Argument("namespace_grant", "berth.gatewayGrant", when="gateway.enabled"),
             Argument("tenant_quota"),
-        )
+        ),
+        next=TENANTS_NEXT,
     ),
     when_down="no companion is created or removed",
     when_idle="companions are neither created nor removed",
@@ -135,7 +159,6 @@ BY_NAME = {role.name: role for role in ROLES}
 
 @cache
 def settings_of(role: str) -> type[RoleSettings]:
-    """The class of a role's settings, with what each wing adds to it."""
     base = resolve(BY_NAME[role].settings)
     added = [resolve(wing.settings[role]) for wing in WINGS if role in wing.settings]
     namespace = {"__doc__": base.__doc__, "__module__": __name__}
@@ -143,7 +166,7 @@ def settings_of(role: str) -> type[RoleSettings]:
 
 
 def __getattr__(name: str) -> type[RoleSettings]:
-    """The class of a role's settings by its name: so it is found when settings are sent to a worker."""
+    """The class of a role's settings by its name, under which pickle looks for it in a worker."""
     for role in BY_NAME.values():
         if role.settings.endswith(f":{name}"):
             return settings_of(role.name)
@@ -151,24 +174,32 @@ def __getattr__(name: str) -> type[RoleSettings]:
 
 
 def arguments_of(role: Role) -> tuple[Argument, ...]:
-    """What the chart writes on the command line of a role."""
     return (*role.chart.arguments, *(one for wing in WINGS for one in wing.arguments.get(role.name, ())))
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:
-    """The kinds that all wings define there."""
     return tuple(one for wing in WINGS if cluster in wing.kinds for one in resolve(wing.kinds[cluster]))
 
 
 def parts_of(context: Context) -> list[Parts]:
-    """The parts of reviews of all wings, in their order."""
     return [resolve(wing.parts)(context) for wing in WINGS if wing.parts]
 
 
-def reviews_of(webhook: str) -> tuple[ReviewRule, ...]:
-    """What an API server is to send to a webhook, by the wings in their order."""
+def reviews_of(*kinds: ReviewKind) -> tuple[ReviewRule, ...]:
+    """What an API server is to send for reviews of these kinds, by the wings in their order."""
     found = (rule for wing in WINGS if wing.reviews for rule in resolve(wing.reviews))
-    return tuple(rule for rule in found if rule.webhook == webhook)
+    return tuple(rule for rule in found if rule.kind in kinds)
+
+
+def webhooks_of(*kinds: ReviewKind) -> tuple[Webhook, ...]:
+    """The webhooks of the chart for reviews of these kinds, or of any; by the wings in their order."""
+    found = (webhook for wing in WINGS if wing.webhooks for webhook in resolve(wing.webhooks))
+    return tuple(webhook for webhook in found if not kinds or webhook.kind in kinds)
+
+
+def asked_of_pods() -> tuple[str | Term, ...]:
+    """The annotations and terms by which Pods ask for something of a wing."""
+    return tuple(one for wing in WINGS if wing.asks for one in resolve(wing.asks))
 
 
 _EVENTS = Permission("cluster", "", ("events",), ("create", "patch"))

@@ -21,7 +21,6 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 
 def one_line(text: str, limit: int) -> str:
-    """The text without line breaks, cut."""
     return cut(" ".join(text.split()), limit)
 
 

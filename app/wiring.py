@@ -1,6 +1,6 @@
-"""Descriptors: what the rest of Berth has to know of a wing and of a role.
+"""Descriptors, data alone: what the rest of Berth has to know of a wing and of a role.
 
-Data alone. What a reference (`"module:name"`) names is imported when it is used.
+What a reference (`"module:name"`) names is imported when it is used.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 """What a wing needs, by role."""
 
 
+ReviewKind = Literal["pods", "attachments", "objects", "tenants"]
+"""What is reviewed. Reviews of `pods` mutate, all others validate. `tenants` are Pods, and what they are made from."""
+
+
 @dataclass(frozen=True, slots=True)
 class ReviewRule:
-    """Objects that an API server sends to a webhook when they are written.
+    """Objects that an API server sends for review when they are written."""
 
-    `mutate` and `validate` are paths; `tenants` is what goes to `validate` from tenants' namespaces alone.
-    """
-
-    webhook: Literal["mutate", "validate", "tenants"]
+    kind: ReviewKind
     group: str
     version: str
     resources: tuple[str, ...]
@@ -53,11 +54,71 @@ class ReviewRule:
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
-    """A controller of the controller role.
+class Term:
+    """A CEL expression. `{values}` in it is the list of texts of the source `values`; without any it is left out.
 
-    `build` is a reference to a function that makes it. `reconcilers` are the names under which its reconcilers count,
-    `watches` the kinds that it caches.
+    Here and below, a source is a path in the chart's values, or a template of the chart. `when` are the sources that
+    have to be on, joined by commas; with `!` before it, one has to be off.
+    """
+
+    expression: str
+    values: str = ""
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A match condition of a webhook: one of the terms is true. Without terms: what `Wing.asks` says of a Pod."""
+
+    name: str
+    terms: tuple[Term, ...] = ()
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """One expression of a label selector. `source` has the values in place of `values`."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    values: tuple[str, ...] = ()
+    source: str = ""
+    when: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Webhook:
+    """A webhook that the chart registers as `<name>.berth.dev`: an API server sends it what the rules of a kind say.
+
+    `values` is the key below `webhook.webhooks` that has its failurePolicy and timeoutSeconds. `namespaces` and
+    `objects` are its selectors.
+    """
+
+    name: str
+    kind: ReviewKind
+    values: str
+    scope: Literal["Namespaced", "*"] = "Namespaced"
+    namespaces: tuple[Requirement, ...] = ()
+    objects: tuple[Requirement, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    when: str = ""
+
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""The label of every namespace that has its name."""
+NEVER_ASKED = Requirement(NAMESPACE_NAME, "NotIn", source="berth.neverAsked")
+"""Berth itself, and what it takes to run it, must start without Berth. No values can add to these namespaces."""
+EXEMPT = Requirement(NAMESPACE_NAME, "NotIn", source="berth.exemptNamespaces")
+"""The same, and what the values add."""
+CONFINED = "webhook.args.confineTenants"
+CONDITIONS = "webhook.matchConditions.enabled"
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """A controller of the controller role; `build` is a reference to a function that makes it.
+
+    `reconcilers` are the names under which its reconcilers count, `watches` the kinds that it caches.
     """
 
     name: str
@@ -71,9 +132,10 @@ class Wing:
     """A feature: a folder of `app`, and all that the rest of Berth has to know of it.
 
     References: `kinds` to its kinds (a tuple of `Resource`), by the cluster that defines them; `reviews` to a tuple of
-    `ReviewRule`; `parts` to the function from `app.admission.parts.Context` to its `Parts`;
+    `ReviewRule`, `webhooks` to a tuple of `Webhook`; `asks` to a tuple of the annotations (texts) and `Term`s by which
+    a Pod asks for something of it; `parts` to the function from `app.admission.parts.Context` to its `Parts`;
     `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
-    classes of checks of the doctor.
+    checks of the doctor.
 
     `arguments` are what the chart writes on the command lines of roles for it. `metrics` are modules with metrics, each
     with the roles that set them. `roles` are those that exist for this wing alone.
@@ -82,6 +144,8 @@ class Wing:
     name: str
     kinds: Mapping[Cluster, str] = field(default_factory=dict)
     reviews: str = ""
+    webhooks: str = ""
+    asks: str = ""
     parts: str = ""
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""
@@ -106,8 +170,8 @@ class Argument:
     """A flag that the chart writes for a field of the settings: with `text`, or with what `source` says.
 
     A source is a path in the chart's values, or a template of the chart, whose name begins with `berth.`. Without one
-    the value is the one with the name of the field below `<role>.args`. The flag is left out where the source `when` is
-    off, and where the value is empty, unless it is written `always`.
+    the value is the one with the name of the field below `<role>.args`. The flag is left out where `when` is off,
+    and where the value is empty, unless it is written `always`.
     """
 
     field: str
@@ -124,6 +188,9 @@ class Chart:
     `tls` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
     templates of further volumes, by directory below /etc/berth. `grace` are the seconds from SIGTERM to the end, or
     fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server.
+
+    After an installation the chart shows `notes` and the commands that come next: `first`, the one that waits for the
+    Pods, and `next`. These texts are Go templates, as those of the chart.
     """
 
     kind: Literal["Deployment", "DaemonSet"] = "Deployment"
@@ -134,6 +201,9 @@ class Chart:
     volumes: Mapping[str, str] = field(default_factory=dict, compare=False)
     grace: tuple[int | str, ...] = (10,)
     egress: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    first: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
 
 
 TLS_FILES = (
@@ -146,11 +216,10 @@ TLS_FILES = (
 class Role:
     """A process of Berth that runs until it is stopped.
 
-    `command` are the words that start it. `settings`, `build` and `run` are references (`"module:name"`): the class of
-    its settings; the function that makes its work of a client and such settings; for a role that is started in its own
-    way, the function that runs it with such settings and returns the exit status. `ignored` are flags of
-    a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be defined where it runs,
-    `lease` the Lease that it works by, `chart` how the chart runs it.
+    `command` are the words that start it. `settings` and `build` are references (`"module:name"`): the class of its
+    settings; the function from `app.settings.reconciling.RoleContext` to its work, something that runs until it is
+    cancelled. `ignored` are flags of a peer that are accepted and have no effect. `needs` is the cluster whose kinds
+    have to be defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
     has expired, and, by resource ("" for any other), when a right is missing.
@@ -159,10 +228,9 @@ class Role:
     name: str
     command: tuple[str, ...]
     settings: str
+    build: str
     summary: str
     examples: tuple[str, ...]
-    build: str = ""
-    run: str = ""
     notes: str = ""
     ignored: tuple[str, ...] = ()
     needs: Cluster | None = None

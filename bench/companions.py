@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from app.kube.client import KubeClient
 from app.kube.resources import PODS
-from app.kube.transport import AioKubeClient, connect
+from app.kube.transport import connect
 from app.wire import JSON
 from bench import companions_objects as objects
 from bench import companions_seeding as seeding
@@ -174,7 +175,7 @@ async def _empty(directory: Path, rules: Sequence[JSON], size: Size, assets: Pat
             return process.resident_mib
 
 
-async def _count_reached(client: AioKubeClient, wanted: int, process: Running) -> float:
+async def _count_reached(client: KubeClient, wanted: int, process: Running) -> float:
     """When (Unix seconds) so many Pods existed; looks ever more often toward the end."""
     begin, first = time.monotonic(), await seeding.count(client)
     while (present := await seeding.count(client)) < wanted:
@@ -187,7 +188,7 @@ async def _count_reached(client: AioKubeClient, wanted: int, process: Running) -
     return time.time()
 
 
-async def _check(client: AioKubeClient, pods: Sequence[JSON]) -> None:
+async def _check(client: KubeClient, pods: Sequence[JSON]) -> None:
     """Exactly these Pods exist, with these annotations and this spec as far as it was given."""
     found = {pod["metadata"]["name"]: pod for pod in await seeding.everything(client, PODS)}
     wanted = {pod["metadata"]["name"]: pod for pod in pods}
@@ -200,7 +201,7 @@ async def _check(client: AioKubeClient, pods: Sequence[JSON]) -> None:
             raise MeasureError(f"Pod {name} is not what it should be")
 
 
-async def _statuses_written(client: AioKubeClient, size: Size, process: Running) -> float:
+async def _statuses_written(client: KubeClient, size: Size, process: Running) -> float:
     begin = time.monotonic()
     while not await seeding.all_statuses(client, workloads=size.workloads, rules=size.rules):
         if process.process.poll() is not None or time.monotonic() - begin > _PATIENCE:

@@ -1,4 +1,4 @@
-"""An infra cluster's API server, a process of its own: the sandbox's stand-in, with nobody who moves its Pods."""
+"""An infra cluster's API server, a process of its own: the sandbox's, without a controller that moves its Pods."""
 
 from __future__ import annotations
 

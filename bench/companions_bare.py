@@ -15,13 +15,14 @@ from pathlib import Path
 
 import uvloop
 
+from app.kube.client import KubeClient
 from app.kube.resources import PODS
-from app.kube.transport import AioKubeClient, connect
+from app.kube.transport import connect
 from app.wire import JSON, decode_json
 from bench.processes import cpu_seconds
 
 
-async def create(client: AioKubeClient, pods: list[JSON], *, workers: int) -> None:
+async def create(client: KubeClient, pods: list[JSON], *, workers: int) -> None:
     waiting = iter(pods)
 
     async def work() -> None:

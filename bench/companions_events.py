@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from app.kube.client import KubeClient
 from app.kube.resources import PODS
-from app.kube.transport import AioKubeClient, connect
+from app.kube.transport import connect
 from app.wire import decode_json
 from app.workloads.model import COMPANION, WORKLOADS
 from bench import companions_objects as objects
@@ -53,7 +54,7 @@ class Events:
 class _Stand:
     """One API server with its controller, and a watch that shows what the companions say."""
 
-    def __init__(self, client: AioKubeClient, process: Running, rules: int) -> None:
+    def __init__(self, client: KubeClient, process: Running, rules: int) -> None:
         self._client = client
         self._rules = rules
         self.process = process

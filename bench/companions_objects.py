@@ -10,13 +10,14 @@ import uuid
 from collections.abc import Sequence
 
 from app.kube.resources import NAMESPACES
+from app.placement.model import PlacementOptions
 from app.wire import JSON
-from app.workloads.companions.plan import CompanionOptions, Planned, blueprint_of, plan
-from app.workloads.documents import project_workload
-from app.workloads.matching.facts import Facts
+from app.workloads.companions.plan import Blueprint, Planned, plan
+from app.workloads.controller.stored import project_workload
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, tenant_namespace, workload_name
-from app.workloads.rules.parsing import parse_rule
+from app.workloads.rules.keys import Facts
+from app.workloads.rules.problems import parse_rule
 
 TENANT = "tenant1"
 NAMESPACE = tenant_namespace(TENANT)
@@ -91,9 +92,9 @@ def rule(number: int, *, rules: int) -> JSON:
 def companions(workloads: Sequence[JSON], rules: Sequence[JSON]) -> list[JSON]:
     """The Pods that should exist, as the controller would create them, in the order of the workloads."""
     matcher = Matcher()
-    options = CompanionOptions()
+    options = PlacementOptions()
     parsed = [parse_rule(_stored(obj), kind="tenant") for obj in rules]
-    blueprints = {one.key: blueprint_of(one, options) for one in parsed}
+    blueprints = {one.key: Blueprint(one, options) for one in parsed}
     for one in parsed:
         matcher.put_rule(one)
     pods: list[JSON] = []

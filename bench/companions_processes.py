@@ -22,7 +22,7 @@ from pathlib import Path
 from bench.processes import cpu_seconds, resident_mib
 from bench.servers import ROOT, ServerError
 from bench.surroundings import free_port
-from tests.e2e.apiserver import real_api_servers
+from tests.support.real_apiserver import real_api_servers
 
 _START_SECONDS = 120.0
 _STOP_SECONDS = 20.0

@@ -27,7 +27,7 @@ from bench.report import Row, number, versions
 CONVERGENCE_AIM = 0.7
 _KIB = 1024
 _LEAST_FAVOR = 0.85
-"""Both sides need about as much CPU a second; where one got much less, somebody else was at work."""
+"""Both sides need about as much CPU a second; where one got much less, other programs were running."""
 
 _METHOD = """\
 One run measures everything, on one machine and one after another, so that the ratios hold and the times do not matter.

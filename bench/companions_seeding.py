@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 from app.devtools.clusters import definitions
 from app.errors import ApiError
+from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, PODS, Resource
-from app.kube.transport import AioKubeClient
 from app.wire import JSON
 from app.workloads.model import TENANT_RULES, WORKLOADS
 from bench.companions_objects import MATCHES, NAMESPACE, namespaces
@@ -16,7 +16,7 @@ from bench.companions_objects import MATCHES, NAMESPACE, namespaces
 _CONCURRENCY = 16
 
 
-async def seed(client: AioKubeClient, *, workloads: Sequence[JSON], rules: Sequence[JSON]) -> None:
+async def seed(client: KubeClient, *, workloads: Sequence[JSON], rules: Sequence[JSON]) -> None:
     """The definitions, the namespaces, the rules, the workloads."""
     await definitions.install(client, definitions.INFRA)
     await create(client, NAMESPACES, namespaces())
@@ -24,7 +24,7 @@ async def seed(client: AioKubeClient, *, workloads: Sequence[JSON], rules: Seque
     await create(client, WORKLOADS, workloads)
 
 
-async def create(client: AioKubeClient, resource: Resource, objects: Iterable[JSON]) -> None:
+async def create(client: KubeClient, resource: Resource, objects: Iterable[JSON]) -> None:
     waiting = iter(objects)
 
     async def work() -> None:
@@ -40,13 +40,13 @@ async def create(client: AioKubeClient, resource: Resource, objects: Iterable[JS
             tasks.create_task(work())
 
 
-async def count(client: AioKubeClient) -> int:
+async def count(client: KubeClient) -> int:
     """How many Pods there are, from a page of one: cheap enough to be asked while others are measured."""
     answer = await client.get_path(PODS.path(namespace=NAMESPACE) + "?limit=1")
     return len(answer["items"]) + int(answer["metadata"].get("remainingItemCount") or 0)
 
 
-async def everything(client: AioKubeClient, resource: Resource) -> list[JSON]:
+async def everything(client: KubeClient, resource: Resource) -> list[JSON]:
     items: list[JSON] = []
     token = ""
     while True:
@@ -56,7 +56,7 @@ async def everything(client: AioKubeClient, resource: Resource) -> list[JSON]:
             return items
 
 
-async def all_statuses(client: AioKubeClient, *, workloads: int, rules: int) -> bool:
+async def all_statuses(client: KubeClient, *, workloads: int, rules: int) -> bool:
     """Whether every workload's status names its companions, and every rule's has counted them."""
     found = await everything(client, TENANT_RULES)
     created = sum((rule.get("status") or {}).get("created") or 0 for rule in found)

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from app.devtools.clusters import definitions
+from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES
-from app.kube.transport import AioKubeClient, connect
+from app.kube.transport import connect
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto.universe.workload.v1 import workload_pb2_grpc
 from app.wire import decode_json
@@ -67,7 +68,7 @@ def percentile(samples: list[float], percent: int) -> float:
 
 
 class _Quiet:
-    def __init__(self, calls: Calls, stream: Any, client: AioKubeClient) -> None:
+    def __init__(self, calls: Calls, stream: Any, client: KubeClient) -> None:
         self._calls = calls
         self._stream = stream
         self._client = client
@@ -156,7 +157,7 @@ def _add(all_samples: _Samples, more: _Samples) -> None:
         all_samples[what] += found
 
 
-async def _prepare(client: AioKubeClient) -> None:
+async def _prepare(client: KubeClient) -> None:
     await definitions.install(client, definitions.INFRA)
     for namespace in (SYSTEM_NAMESPACE, *map(tenant_namespace, (QUIET, LOUD))):
         await client.create(NAMESPACES, {"metadata": {"name": namespace}})
@@ -174,7 +175,7 @@ async def _prepare(client: AioKubeClient) -> None:
 class _Gateway:
     """A gateway with an API server of its own; `client` is one of that API server."""
 
-    client: AioKubeClient
+    client: KubeClient
     port: int
 
 
@@ -197,7 +198,7 @@ def _command(api: Api, pki: Pki, port: int, health: int) -> list[str]:
 
 
 @asynccontextmanager
-async def _quiet(client: AioKubeClient, pki: Pki, port: int) -> AsyncIterator[_Quiet]:
+async def _quiet(client: KubeClient, pki: Pki, port: int) -> AsyncIterator[_Quiet]:
     page = await client.list_page(WORKLOADS, limit=1)
     async with pki.channel(port, QUIET) as channel:
         stub: Any = workload_pb2_grpc.WorkloadServiceStub(channel)

@@ -13,10 +13,10 @@ from typing import Any
 
 import uvloop
 from fastapi import FastAPI, Request, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.admission.endpoint import Receive, Scope, Send
-from app.admission.server import ASGIApplication, make_server
-from app.serving.listening import bind
+from app.admission.server import make_server
+from app.serving.listener import bind
 from app.serving.tls_options import server_context
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     context, _ = server_context()
     context.load_cert_chain(given.cert, given.key)
     answers = json.loads(given.answers.read_text())
-    app: ASGIApplication = fastapi_answers(answers) if given.fastapi else ConstantAnswers(answers)
+    app: ASGIApp = fastapi_answers(answers) if given.fastapi else ConstantAnswers(answers)
     server = make_server(app, context=context)
     uvloop.run(server.serve(sockets=[bind("127.0.0.1", given.port)]))
 

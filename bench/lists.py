@@ -15,11 +15,10 @@ from app.kube.reflector import PAGE_SIZE, RELIST, Reflector
 from app.kube.resources import PODS, Resource
 from app.kube.store import Store
 from app.placement.model import PlacementOptions
-from app.tenancy.agent.pods import project_pod
+from app.tenancy.agent.views import project_pod
 from app.tenancy.gateway.stored_workloads import project_known
 from app.tenancy.gateway.views import view_pod
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.plan import CompanionOptions
 from app.workloads.controller.caches import Caches
 from app.workloads.model import WORKLOADS
 from bench import companions_objects as objects
@@ -50,7 +49,7 @@ class Pages:
 def main() -> None:
     workloads = [objects.workload(number, rules=200) for number in range(COUNT)]
     companions = objects.companions(workloads, [objects.rule(number, rules=200) for number in range(200)])[:COUNT]
-    caches = Caches(CompanionOptions("universe", PlacementOptions()))
+    caches = Caches(PlacementOptions())
     rows: list[tuple[str, Resource, Store[Any], list[JSON]]] = [
         ("controller: Workloads", WORKLOADS, caches.workloads, workloads),
         ("controller: companions", PODS, caches.companions, companions),

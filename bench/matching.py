@@ -21,9 +21,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from app.kube.store import Store
+from app.kube.store import Store, key_of
 from app.wire import decode_json
-from app.workloads.documents import project_workload
+from app.workloads.controller.stored import project_workload
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import Expression, Injection, Rule, Term, Workload, workload_name
 
@@ -176,7 +176,9 @@ def _memory(matcher: Matcher, bodies: list[bytes]) -> float:
     store: Store[Workload] = Store(project_workload)
     before = tracemalloc.get_traced_memory()[0]
     for body in bodies:
-        kept = store.get(*store.upsert(decode_json(body)))
+        obj = decode_json(body)
+        store.upsert(obj)
+        kept = store.get(*key_of(obj))
         if kept is not None:
             matcher.put_workload(kept)
     gc.collect()

@@ -22,13 +22,13 @@ _MEMORY_AIM = 120.0
 _EQUAL, _GROWTH = 0.95, 1.2
 # Above this share of its core the generator, not the server, may set the pace.
 _SATURATED = 0.9
-# Under full load a server that gets less of its core than this has shared it with somebody.
+# Under full load a server that gets less of its core than this has shared it with other programs.
 _STARVED = 0.9
 
 _METHOD = """\
 One run measures everything, on one machine and one after another, so that the ratios hold and the times do not matter.
 
-- **Load**: a process of its own sends recorded reviews (`tests/reviews`) over 16 TLS keep-alive
+- **Load**: a process of its own sends recorded reviews (`tests/support/reviews`) over 16 TLS keep-alive
   connections, one review in flight on each. Every answer is checked: HTTP 200 and, byte by byte,
   the first answer, which was parsed.
 - **Cores**: servers that are compared share one core, the generator has another. How busy the
@@ -111,7 +111,7 @@ def warnings(run: Run) -> list[str]:
 
 
 def show(run: Run, console: Console) -> None:
-    """The findings as a table, then how fast this machine is, which is nobody else's business."""
+    """The findings as a table, then how fast this machine is, which the findings do not show."""
     table = Table(title="Berth's webhook, as ratios", title_justify="left")
     for name, justify in (
         ("measured", "left"),

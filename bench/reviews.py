@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-DIRECTORY = Path(__file__).resolve().parent.parent / "tests" / "reviews"
+DIRECTORY = Path(__file__).resolve().parent.parent / "tests" / "support" / "reviews"
 NAMES = ("plain", "webhook-demo", "rich")
 
 

@@ -1,10 +1,8 @@
 """Runs injectors and checks over one request and folds what they plan into one `Decision`.
 
-Injectors come first and share one `Plan`; checks come after and see the request as it came. The first denial
-ends the chain: an object that is refused is not changed. The chain knows no feature.
-
-Nearly every review is decided from caches. So an injector or check returns None when it is done, and an awaitable only
-if it must wait: a decision without waiting costs no coroutine and no iteration of the event loop.
+Injectors come first and share one `Plan`; checks see the request as it came. The first denial ends the chain. Nearly
+every review is decided from caches: an injector or check returns an awaitable only if it must wait, so that a decision
+without waiting costs no coroutine and no iteration of the event loop.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ from app.text import MESSAGE, cut
 
 @dataclass(slots=True)
 class Plan:
-    """What the injectors of one review want: operations, warnings for the user, notes for the audit log.
+    """What the injectors of one review want.
 
-    The notes say for each kind of what was injected what it was, and what asked for it (`audit_text` cuts them).
-    `injected` counts what was injected by kind ("resource", "node-selector", "volume" …) for the metric; `reason`
-    is the CamelCase word of the outcome, set by the injector or check that has one ("OptedOut", "Injected").
+    `audit` says for each kind of what was injected what it was, and what asked for it (`audit_text` cuts it).
+    `injected` counts it by kind ("resource", "node-selector", "volume" …) for the metric; `reason` is the CamelCase
+    word of the outcome, set by the injector or check that has one ("OptedOut", "Injected").
     """
 
     patch: Patch = field(default_factory=Patch)
@@ -53,9 +51,7 @@ class Injector(Protocol):
 
 
 class Check(Protocol):
-    """Finds violations. Raises Denied with all of them in one message; may add warnings to the plan."""
-
-    name: str
+    """Raises Denied with all violations in one message; may add warnings to the plan."""
 
     def check(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
 
@@ -64,7 +60,7 @@ _Part = Callable[[Request, Plan], Awaitable[None] | None]
 
 
 class Reviewed(NamedTuple):
-    """A review that is decided. Awaiting it returns itself, so a caller may simply await the result of `review`."""
+    """A review that is decided. It may be awaited, as the coroutine that `Chain.review` returns otherwise."""
 
     decision: Decision
     plan: Plan
@@ -112,7 +108,7 @@ class Chain:
 
 
 async def _finish(waiting: Awaitable[None], rest: Iterator[_Part], request: Request, plan: Plan) -> Reviewed:
-    """The review from where it has to wait: `rest` are those who have not been asked yet."""
+    """The review from where it has to wait, with the `rest` of the parts."""
     try:
         await waiting
         for part in rest:

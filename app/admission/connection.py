@@ -7,7 +7,7 @@ carry a request or never take an answer. Bodies are bounded by the endpoint, the
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -43,11 +43,9 @@ class BoundedProtocol(HttpToolsProtocol):
     It says in its `slot` whether it carries a request.
     """
 
-    _in_head = False
-    _in_body = False
+    _phase: Literal["", "head", "body"] = ""
     _head_bytes = 0
-    _head_timer: asyncio.TimerHandle | None = None
-    _body_timer: asyncio.TimerHandle | None = None
+    _request_timer: asyncio.TimerHandle | None = None
     _answer_timer: asyncio.TimerHandle | None = None
     _refused = False
 
@@ -63,8 +61,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._slot.release()
-        self._end_head()
-        self._end_body()
+        self._enter("")
         self._end_answer()
         self._unset_keepalive_if_required()
         super().connection_lost(exc)
@@ -75,28 +72,27 @@ class BoundedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self.transport.is_closing():
             return
-        if self._in_head:
+        if self._phase == "head":
             self._bound_head(len(data))
-        elif self._in_body:
-            if self._body_timer is None:
-                self._body_timer = self.loop.call_later(BODY_SECONDS, self.transport.close)
+        elif self._phase == "body":
+            if self._request_timer is None:
+                self._request_timer = self.loop.call_later(BODY_SECONDS, self.transport.close)
         elif self.timeout_keep_alive_task is None and (self.cycle is None or self.cycle.response_complete):
             # The data was the rest of a body that was not read, or empty lines. It had stopped the idle timer.
             self._await_request()
 
     def on_message_begin(self) -> None:
-        self._in_head = True
+        self._enter("head")
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        self._end_head()
-        self._in_body = True
+        self._enter("body")
         super().on_headers_complete()
         if len(self.pipeline) > PIPELINED:
             raise _TooManyAtOnce
 
     def on_message_complete(self) -> None:
-        self._end_body()
+        self._enter("")
         super().on_message_complete()
         if not self.cycle.response_complete:
             self._slot.busy()
@@ -128,34 +124,28 @@ class BoundedProtocol(HttpToolsProtocol):
         self._head_bytes += received
         if self._head_bytes > HEAD_BYTES:
             self._refuse()
-        elif self._head_timer is None:
-            self._head_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+        elif self._request_timer is None:
+            self._request_timer = self.loop.call_later(HEAD_SECONDS, self.transport.close)
 
     def _refuse(self) -> None:
         """Answer, and throw away for a moment what still comes: closed at once, the answer would be reset too."""
         self._refused = True
-        self._end_head()
+        self._enter("")
         if self.cycle is None or self.cycle.response_complete:
             self.transport.write(_TOO_LARGE)
-        self._head_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._request_timer = self.loop.call_later(LINGER_SECONDS, self.transport.close)
 
     def _bound_answer(self) -> None:
-        """What is not taken in time is thrown away; a transport that is closed would wait for it for ever."""
+        """Drop what is not taken in time; a transport that is closed would wait for it for ever."""
         if self._answer_timer is None and self.transport.get_write_buffer_size():
             self._answer_timer = self.loop.call_later(ANSWER_SECONDS, self.transport.abort)
 
-    def _end_head(self) -> None:
-        self._in_head = False
-        self._head_bytes = 0
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
-
-    def _end_body(self) -> None:
-        self._in_body = False
-        if self._body_timer is not None:
-            self._body_timer.cancel()
-            self._body_timer = None
+    def _enter(self, phase: Literal["", "head", "body"]) -> None:
+        """Note which part of a request comes next ("" for none), and stop the timer of the last part."""
+        self._phase, self._head_bytes = phase, 0
+        if self._request_timer is not None:
+            self._request_timer.cancel()
+            self._request_timer = None
 
     def _end_answer(self) -> None:
         if self._answer_timer is not None:

@@ -17,31 +17,22 @@ RESOLUTION = 0.05
 class Deadlines:
     """The deadlines of one event loop; `limit(seconds)` is a block that raises TimeoutError when it takes longer."""
 
-    __slots__ = ("_due", "_timer")
+    __slots__ = ("due", "timer")
 
     def __init__(self) -> None:
-        self._due: dict[Limit, float] = {}
-        self._timer: asyncio.TimerHandle | None = None
+        self.due: dict[Limit, float] = {}
+        self.timer: asyncio.TimerHandle | None = None
 
     def limit(self, seconds: float) -> Limit:
         """A block for the current task, to be entered at once."""
         return Limit(self, seconds)
 
-    def enter(self, limit: Limit, seconds: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._due[limit] = loop.time() + seconds
-        if self._timer is None:
-            self._timer = loop.call_later(RESOLUTION, self._sweep, loop)
-
-    def leave(self, limit: Limit) -> None:
-        self._due.pop(limit, None)
-
-    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+    def sweep(self, loop: asyncio.AbstractEventLoop) -> None:
         now = loop.time()
-        for limit in [limit for limit, due in self._due.items() if due <= now]:
-            del self._due[limit]
+        for limit in [limit for limit, due in self.due.items() if due <= now]:
+            del self.due[limit]
             limit.expire()
-        self._timer = loop.call_later(RESOLUTION, self._sweep, loop) if self._due else None
+        self.timer = loop.call_later(RESOLUTION, self.sweep, loop) if self.due else None
 
 
 class Limit:
@@ -50,8 +41,7 @@ class Limit:
     __slots__ = ("_deadlines", "_expired", "_seconds", "_task")
 
     def __init__(self, deadlines: Deadlines, seconds: float) -> None:
-        self._deadlines = deadlines
-        self._seconds = seconds
+        self._deadlines, self._seconds = deadlines, seconds
         self._expired = False
         self._task: asyncio.Task[object] | None = None
 
@@ -62,14 +52,15 @@ class Limit:
 
     def __enter__(self) -> None:
         self._task = asyncio.current_task()
-        self._deadlines.enter(self, self._seconds)
+        deadlines, loop = self._deadlines, asyncio.get_running_loop()
+        deadlines.due[self] = loop.time() + self._seconds
+        if deadlines.timer is None:
+            deadlines.timer = loop.call_later(RESOLUTION, deadlines.sweep, loop)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _traceback: TracebackType | None
     ) -> None:
-        self._deadlines.leave(self)
-        if not self._expired or self._task is None:
-            return
+        self._deadlines.due.pop(self, None)
         # Take back this deadline's own cancellation. A count above 0 is another caller's, and stays a cancellation.
-        if self._task.uncancel() == 0 and kind is asyncio.CancelledError:
+        if self._expired and self._task and self._task.uncancel() == 0 and kind is asyncio.CancelledError:
             raise TimeoutError from error

@@ -1,31 +1,25 @@
 """One admission path over HTTP: bounds the request, runs the chain within a deadline, answers and reports.
 
-Raw ASGI on purpose: this is the hot path, and a framework's request object costs more than the decision.
-The three walls of an answer (see docs/adr/0001-denied-or-failed.md):
-- a decision, allowed or denied, is HTTP 200;
-- a request that is no review is HTTP 4xx;
-- what cannot be decided (a transient fault, a deadline, a bug) is HTTP 500, so that failurePolicy decides.
-Every answer is an AdmissionReview that echoes apiVersion and, where it could be read, the uid.
+Raw ASGI: a framework's request object costs more than the decision. A decision, allowed or denied, is HTTP 200; a
+request that is not a review is 4xx; what cannot be decided (a transient fault, a deadline, a bug) is 500, so that
+failurePolicy decides (docs/adr/0001-denied-or-failed.md). Every answer is an AdmissionReview that echoes apiVersion
+and, where it could be read, the uid.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import msgspec
+from starlette.types import Receive, Scope, Send
 
 from app.admission.chain import Chain, Plan
 from app.admission.deadlines import Deadlines
 from app.admission.review import Decision, Request, decode, encode, identify
 from app.errors import BadReview, Transient
-
-Scope = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 BODY_LIMIT = 7 * 1024 * 1024
 """Bytes. An object is at most 3 MiB in a request; an update carries it twice, and JSON escapes make it grow."""
@@ -33,6 +27,8 @@ BODY_LIMIT = 7 * 1024 * 1024
 DEADLINE = 8.0
 """Seconds for one decision; the API server waits 10 unless the webhook configuration says otherwise."""
 
+_CANCELED = Decision(allowed=False, reason="Canceled", message="the server ended before there was an answer", code=500)
+"""What is reported where the server ends and waits no longer: there is no answer, but still a line."""
 _JSON_TYPE = (b"content-type", b"application/json")
 _DISCARD = 4
 
@@ -58,68 +54,56 @@ in_flight: dict[str, int] = {}
 """The reviews that are being decided in this process, by webhook; the metrics read it."""
 
 
+@dataclass(slots=True)
 class ReviewEndpoint:
     """The ASGI application behind one path.
 
     `finished` is called for every review, after its answer was sent. `draining()` makes each answer ask the client to
-    close.
+    close. `deadline` is in seconds, `body_limit` in bytes.
     """
 
-    def __init__(
-        self,
-        name: str,
-        chain: Chain,
-        *,
-        finished: Callable[[Outcome], None],
-        deadline: float = DEADLINE,
-        body_limit: int = BODY_LIMIT,
-        draining: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self._name = name
-        self._chain = chain
-        self._report = finished
-        in_flight.setdefault(name, 0)
-        self._deadline = deadline
-        self._body_limit = body_limit
-        self._draining = draining
-        self._deadlines = Deadlines()
+    name: str
+    chain: Chain
+    _: KW_ONLY
+    finished: Callable[[Outcome], None]
+    deadline: float = DEADLINE
+    body_limit: int = BODY_LIMIT
+    draining: Callable[[], bool] = lambda: False
+    _deadlines: Deadlines = field(default_factory=Deadlines, init=False)
+
+    def __post_init__(self) -> None:
+        in_flight.setdefault(self.name, 0)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request; only a vanished client leaves it without an answer."""
         begin = time.perf_counter()
-        in_flight[self._name] += 1
+        in_flight[self.name] += 1
         body, review, plan, error, uid = _Body(), None, None, None, ""
+        status, decision = 500, _CANCELED
         try:
-            with self._deadlines.limit(_deadline_of(scope["query_string"], self._deadline)):
-                # Read even where the headers are wrong already: the uid is in the body, and who writes all of it
-                # before reading would otherwise find the connection reset instead of the answer.
-                content = await body.read(receive, limit=self._body_limit)
-                _check_headers(scope)
-                review = decode(content)
-                found = self._chain.review(review.request)
-                # Most reviews are decided from the caches, without waiting for anything.
-                decision, plan = found if isinstance(found, tuple) else await found
-            payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
-            status = 200
-        except asyncio.CancelledError:
-            # The server ends and waits no longer: there is no answer, but still a line.
-            message = "the server ended before there was an answer"
-            decision = Decision(allowed=False, reason="Canceled", message=message, code=500)
-            request = review.request if review is not None else None
-            seconds = time.perf_counter() - begin
-            self._finished(Outcome(self._name, 500, decision, seconds, request, headers=scope["headers"]))
-            raise
-        except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
-            error = caught
-            status, decision = _failed(caught)
-            api_version, uid = identify(b"".join(body.chunks))
-            payload = encode(decision, api_version=api_version, uid=uid)
-        try:
+            try:
+                with self._deadlines.limit(_deadline_of(scope["query_string"], self.deadline)):
+                    # Read even where the headers are wrong: the uid is in the body, and a client that writes all of it
+                    # before it reads would find the connection reset instead of the answer.
+                    content = await body.read(receive, limit=self.body_limit)
+                    _check_headers(scope)
+                    review = decode(content)
+                    found = self.chain.review(review.request)
+                    # Most reviews are decided from the caches, without waiting for anything.
+                    decision, plan = found if isinstance(found, tuple) else await found
+                payload = encode(decision, api_version=review.api_version, uid=review.request.uid)
+                status = 200
+            except Exception as caught:  # noqa: BLE001  the wall of the HTTP route: whatever it is, the client gets an answer
+                error = caught
+                status, decision = _failed(caught)
+                api_version, uid = identify(b"".join(body.chunks))
+                payload = encode(decision, api_version=api_version, uid=uid)
             await self._respond(send, status, payload, close=not body.complete)
         finally:
-            self._finished(
+            in_flight[self.name] -= 1
+            self.finished(
                 Outcome(
-                    webhook=self._name,
+                    webhook=self.name,
                     status=status,
                     decision=decision,
                     seconds=time.perf_counter() - begin,
@@ -131,14 +115,10 @@ class ReviewEndpoint:
                 )
             )
 
-    def _finished(self, outcome: Outcome) -> None:
-        in_flight[self._name] -= 1
-        self._report(outcome)
-
     async def _respond(self, send: Send, status: int, payload: bytes, *, close: bool) -> None:
         headers = [_JSON_TYPE, (b"content-length", b"%d" % len(payload))]
         # A body that was not read to its end is still on its way in; the connection cannot carry another request.
-        if close or self._draining():
+        if close or self.draining():
             headers.append((b"connection", b"close"))
         if status == 405:
             headers.append((b"allow", b"POST"))
@@ -147,7 +127,7 @@ class ReviewEndpoint:
 
 
 def _failed(error: Exception) -> tuple[int, Decision]:
-    """The HTTP status and the answer for what is no decision."""
+    """The HTTP status and the answer for what is not a decision."""
     match error:
         case BadReview():
             return error.status, Decision(allowed=False, reason="BadReview", message=str(error), code=error.status)

@@ -16,7 +16,6 @@ from app.kube.store import Key, Store
 from app.settings.source import RoleSettings
 from app.wire import JSON
 
-WEBHOOKS = ("mutate", "validate")
 EXEMPT = "kube-system"
 """The namespace whose Pods are never changed, beside that of the webhook itself."""
 T = TypeVar("T")

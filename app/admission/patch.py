@@ -1,8 +1,4 @@
-"""JSON Patch (RFC 6902) operations, planned explicitly and in a fixed order.
-
-A `Patch` collects operations against the object as it came in. Several injectors share one, so a parent that two
-of them need (`/spec/volumes`) is created once. It applies nothing and knows no feature.
-"""
+"""JSON Patch (RFC 6902) operations against an object as it came in, planned explicitly and in a fixed order."""
 
 from __future__ import annotations
 
@@ -11,15 +7,13 @@ from typing import Literal
 
 import msgspec
 
-from app.wire import encode_json
 
+class Operation(msgspec.Struct, frozen=True):
+    """One operation as it travels. No injector takes away what a Pod has, and an "add" replaces a member."""
 
-class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One operation as it travels; a `remove` has no value."""
-
-    op: Literal["add", "replace", "remove"]
+    op: Literal["add"]
     path: str
-    value: object = msgspec.UNSET
+    value: object
 
 
 def pointer(*segments: str | int) -> str:
@@ -28,7 +22,6 @@ def pointer(*segments: str | int) -> str:
 
 
 def escape(segment: str) -> str:
-    """One segment of a pointer, escaped."""
     if "~" in segment or "/" in segment:
         return segment.replace("~", "~0").replace("/", "~1")
     return segment
@@ -45,7 +38,10 @@ class Steps(msgspec.Struct, frozen=True):
 
 
 class Patch:
-    """Operations in the order in which they were planned, each with the reason for it."""
+    """Operations in the order in which they were planned, each with the reason for it.
+
+    Several injectors share one, so a parent that two of them need (`/spec/volumes`) is created once.
+    """
 
     __slots__ = ("_ensured", "operations", "reasons")
 
@@ -59,16 +55,6 @@ class Patch:
         self.operations.append(Operation("add", path, value))
         self.reasons.append(reason)
 
-    def replace(self, path: str, value: object, *, reason: str) -> None:
-        """Replace what is at `path`; it must exist."""
-        self.operations.append(Operation("replace", path, value))
-        self.reasons.append(reason)
-
-    def remove(self, path: str, *, reason: str) -> None:
-        """Remove what is at `path`; it must exist."""
-        self.operations.append(Operation("remove", path))
-        self.reasons.append(reason)
-
     def ensure(self, path: str, empty: object, *, present: bool, reason: str) -> None:
         """Create the container at `path` as `empty` ({} or []) unless it is `present` or was ensured before."""
         if present or path in self._ensured:
@@ -77,7 +63,6 @@ class Patch:
         self.add(path, empty, reason=reason)
 
     def extend(self, steps: Steps, *, reason: str) -> None:
-        """Take over operations that were planned ahead, all for one reason."""
         operations: Sequence[Operation] = steps.operations
         if steps.ensures:
             known = steps.ensures & self._ensured
@@ -90,7 +75,3 @@ class Patch:
     def steps(self) -> Steps:
         """What was planned so far, for other patches; the reasons are those patches' own."""
         return Steps(tuple(self.operations), frozenset(self._ensured))
-
-    def encode(self) -> bytes:
-        """The JSON Patch document."""
-        return encode_json(self.operations)

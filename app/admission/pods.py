@@ -118,7 +118,7 @@ _decode_pod = msgspec.json.Decoder(Pod).decode
 
 
 def decode_pod(raw: msgspec.Raw | bytes) -> Pod:
-    """Decode `request.object`. Raises Denied (code 400) where it is no Pod that can be read.
+    """Decode `request.object`. Raises Denied (code 400) where it is not a Pod that can be read.
 
     The API server sends no nulls in the fields read here; hand-written reviews do (`resources:` in YAML), so a
     document that fails is read again with null taken as absent, as the API server takes it.

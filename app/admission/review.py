@@ -1,7 +1,8 @@
-"""The AdmissionReview codec: bytes to `Review`, `Decision` to bytes. Pure; knows no feature and no HTTP.
+"""The AdmissionReview codec: bytes to `Review`, `Decision` to bytes. Pure.
 
-Only the envelope is decoded; the object stays raw until an injector reads the fields that it needs.
-Shapes: https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ (admission.k8s.io
+Only the envelope is decoded; the object stays raw until an injector reads the fields that it needs, or a check all of
+it. Shapes:
+https://kubernetes.io/docs/reference/access-authn-authz/extensible-admission-controllers/ (admission.k8s.io
 v1, and v1beta1, which differs in nothing that is read here).
 """
 
@@ -18,7 +19,7 @@ from app.admission.patch import Operation
 from app.admission.pods import NO_METADATA, ObjectMeta, Pod, decode_pod
 from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
-from app.wire import encode_json
+from app.wire import JSON, decode_json, encode_json
 
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
@@ -96,8 +97,6 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
 
 
 class Review(msgspec.Struct, frozen=True, rename="camel"):
-    """One decoded AdmissionReview."""
-
     api_version: str
     kind: str
     request: Request
@@ -119,35 +118,12 @@ class Decision(msgspec.Struct, frozen=True):
     audit_annotations: Mapping[str, str] = {}
 
 
-class _Status(msgspec.Struct, omit_defaults=True):
-    status: str = ""
-    message: str = ""
-    reason: str = ""
-    code: int = 0
-
-
-class _Response(msgspec.Struct, omit_defaults=True, rename="camel"):
-    uid: str | msgspec.UnsetType
-    allowed: bool | msgspec.UnsetType
-    status: _Status | msgspec.UnsetType = msgspec.UNSET
-    patch_type: str | msgspec.UnsetType = msgspec.UNSET
-    patch: bytes | msgspec.UnsetType = msgspec.UNSET  # msgspec writes bytes as base64, as the API wants them
-    warnings: Sequence[str] | msgspec.UnsetType = msgspec.UNSET
-    audit_annotations: Mapping[str, str] | msgspec.UnsetType = msgspec.UNSET
-
-
-class _Answer(msgspec.Struct, rename="camel"):
-    api_version: str
-    kind: str
-    response: _Response
-
-
 class _Object(msgspec.Struct):
     metadata: ObjectMeta = NO_METADATA
 
 
 class _Loose(msgspec.Struct, rename="camel"):
-    """Reads whatever an error answer can still echo."""
+    """What an error answer can still echo."""
 
     api_version: object = None
     request: object = None
@@ -166,11 +142,7 @@ _decode_metadata = msgspec.json.Decoder(_Object).decode
 
 
 def decode(body: bytes) -> Review:
-    """Decode one review.
-
-    Raises BadReview with what is wrong and where: not JSON, not an AdmissionReview, a version other than v1
-    and v1beta1, no request, an empty uid.
-    """
+    """Raises BadReview with what is wrong and where: not JSON, another kind or version, no request, an empty uid."""
     if not body:
         raise BadReview("body: want an AdmissionReview, got nothing")
     try:
@@ -186,6 +158,37 @@ def decode(body: bytes) -> Review:
     return review
 
 
+def written_object(request: Request, *, reason: str) -> JSON | None:
+    """What is created or updated; None for other requests, subresources and objects that are being deleted.
+
+    An object that is being deleted is left alone, so that its finalizers can be removed. Raises Denied, with `reason`,
+    for what cannot be read.
+    """
+    if request.operation not in ("CREATE", "UPDATE") or request.sub_resource or not request.has_object:
+        return None
+    obj = decode_object(request.object, reason=reason)
+    metadata = obj.get("metadata")
+    return None if isinstance(metadata, dict) and metadata.get("deletionTimestamp") else obj
+
+
+def old_object(request: Request, *, reason: str) -> JSON | None:
+    """What an update starts from; None for other requests."""
+    if request.operation != "UPDATE" or bytes(request.old_object) == b"null":
+        return None
+    return decode_object(request.old_object, reason=reason)
+
+
+def decode_object(raw: msgspec.Raw, *, reason: str) -> JSON:
+    """A raw object of a review. Raises Denied, with `reason`, for what is not a JSON object."""
+    try:
+        obj = decode_json(raw)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise Denied(f"the object cannot be read: {error}", reason=reason, code=400) from error
+    if not isinstance(obj, dict):
+        raise Denied("the object cannot be read: want a JSON object", reason=reason, code=400)
+    return obj
+
+
 def check_namespace(namespace: str) -> None:
     """Raise Denied for what cannot be the name of a namespace, before anything is looked up in it."""
     try:
@@ -197,7 +200,7 @@ def check_namespace(namespace: str) -> None:
 def identify(body: bytes) -> tuple[str, str]:
     """The (apiVersion, uid) that an answer to a broken review can still echo; v1 and "" where they cannot be read.
 
-    A document that breaks off or is no JSON further on (too large, nested too deeply) is looked at from its beginning:
+    A document that breaks off or is not JSON further on (too large, nested too deeply) is looked at from its beginning:
     API servers write kind and apiVersion first, then the request, and its uid before everything else.
     """
     try:
@@ -215,16 +218,21 @@ def encode(decision: Decision, *, api_version: str, uid: str) -> bytes:
 
     A patch is present only where there are operations, a status only for denials and messages.
     """
-    response = _Response(uid, decision.allowed)
+    response: dict[str, object] = {"uid": uid, "allowed": decision.allowed}
     if not decision.allowed:
-        response.status = _Status("Failure", decision.message, decision.reason, decision.code)
+        response["status"] = {
+            "status": "Failure",
+            "message": decision.message,
+            "reason": decision.reason,
+            "code": decision.code,
+        }
     elif decision.message:
-        response.status = _Status(message=decision.message)
+        response["status"] = {"message": decision.message}
     if decision.operations:
-        response.patch_type = "JSONPatch"
-        response.patch = encode_json(decision.operations)
+        # msgspec writes bytes as base64, as the API wants them.
+        response |= {"patchType": "JSONPatch", "patch": encode_json(decision.operations)}
     if decision.warnings:
-        response.warnings = decision.warnings
+        response["warnings"] = decision.warnings
     if decision.audit_annotations:
-        response.audit_annotations = decision.audit_annotations
-    return encode_json(_Answer(api_version, KIND, response))
+        response["auditAnnotations"] = decision.audit_annotations
+    return encode_json({"apiVersion": api_version, "kind": KIND, "response": response})

@@ -1,46 +1,42 @@
-"""The FastAPI applications (reviews over TLS; health, readiness and metrics over plain HTTP) and the server under them.
-
-uvicorn serves both in one event loop. Signals belong to the runtime, which drains before it stops.
-"""
+"""The FastAPI applications (reviews over TLS; health and metrics over plain HTTP) and the server under them."""
 
 from __future__ import annotations
 
 import contextlib
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import uvicorn
 from fastapi import FastAPI, Response
 from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
+from app.admission.chain import Chain
 from app.admission.connection import BoundedProtocol
-from app.admission.endpoint import Receive, ReviewEndpoint, Scope, Send
+from app.admission.endpoint import ReviewEndpoint
+from app.admission.metrics import create_series
 from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
 
 KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
 
 
-ASGIApplication = Callable[[Scope, Receive, Send], Awaitable[None]]
+def review_app(chains: Mapping[str, Chain], **options: Any) -> ASGIApp:
+    """The application on the TLS port: an endpoint with these options for each chain, FastAPI for other paths.
 
-
-class ReviewApp:
-    """The ASGI application on the TLS port: one endpoint a path ("/mutate", "/validate"), FastAPI for whatever else.
-
-    The endpoints stand before FastAPI and not inside it: its middleware costs a review as much as its decision does.
+    Inside FastAPI its middleware would cost a review as much as its decision does.
     """
+    create_series(tuple(chains))
+    endpoints = {f"/{name}": ReviewEndpoint(name, chain, **options) for name, chain in chains.items()}
+    rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
-    def __init__(self, endpoints: Mapping[str, ReviewEndpoint]) -> None:
-        self._endpoints = dict(endpoints)
-        self._rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        endpoint = endpoints.get(scope["path"]) if scope["type"] == "http" else None
+        await (rest if endpoint is None else endpoint)(scope, receive, send)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        endpoint = self._endpoints.get(scope["path"]) if scope["type"] == "http" else None
-        if endpoint is not None:
-            await endpoint(scope, receive, send)
-        else:
-            await self._rest(scope, receive, send)
+    return application
 
 
 def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tuple[bytes, str]]) -> FastAPI:
@@ -69,10 +65,7 @@ def health_app(*, readiness: Callable[[], list[str]], metrics: Callable[[], tupl
 
 
 class _Server(uvicorn.Server):
-    """uvicorn without its signal handlers: two servers share a process, and the runtime decides when to stop.
-
-    Connections come in through our own `Listener`, which bounds them.
-    """
+    """uvicorn behind our own `Listener`, which bounds connections, and without signal handlers."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -89,12 +82,12 @@ class _Server(uvicorn.Server):
 
         context, backlog = self.config.ssl, self.config.backlog
         servers = [Listener(listener, pool, protocol, context=context, backlog=backlog) for listener in sockets or ()]
-        self.servers = servers  # type: ignore[assignment]  # it is told to close and waited for, no more
+        self.servers = servers  # type: ignore[assignment]  # uvicorn closes them and waits for them
         self.started = True
 
 
 def make_server(
-    app: ASGIApplication, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10, backlog: int = 2048
+    app: ASGIApp, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10, backlog: int = 2048
 ) -> uvicorn.Server:
     """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`."""
     config = uvicorn.Config(

@@ -1,25 +1,17 @@
-"""The functions and methods of CEL that the sandbox knows: their signatures, and what they compute. Pure."""
+"""The operators, functions and methods of CEL that the sandbox knows: their signatures, and what they compute. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from math import inf
 from typing import Any
 
-from app.cel.schemaformats import BadPattern, compiled_pattern, parse_duration
-from app.cel.types import ANY, BOOL, DOUBLE, DURATION, DYN, INT, STRING, TYPE, Type, list_of, map_of, optional_of
+from app.cel.patterns import BadPattern, compiled_pattern, parse_duration
+from app.cel.syntax import Node
+from app.cel.types import Type
 from app.errors import BerthError
-
-Overload = tuple[tuple[Type, ...], Type]
-"""The types of the arguments (of a method: the receiver first) and of the result."""
-
-_MAPS = map_of(DYN, DYN)
-_WORDS = list_of(STRING)
-_SIZES: tuple[Overload, ...] = (((STRING,), INT), ((list_of(DYN),), INT), ((_MAPS,), INT))
-_TEST: tuple[Overload, ...] = (((STRING, STRING), BOOL),)
-_CHANGE: tuple[Overload, ...] = (((STRING,), STRING),)
-
-_PARTS: tuple[Overload, ...] = (((DURATION,), INT),)
 
 TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "string", "list": "list", "map": "map",
               "null_type": "null"}  # fmt: skip
@@ -38,18 +30,17 @@ class NoValue(BerthError):
     """The expression has no value for what it was computed on (`no such key: labels`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
-    """The value of `type(x)` and of a type's name."""
-
-    name: str
-
-
 @dataclass(frozen=True, slots=True, order=True)
 class Duration:
     """A span of time."""
 
     nanoseconds: int
+
+    def __add__(self, other: Duration) -> Duration:
+        return Duration(_bounded(self.nanoseconds + other.nanoseconds))
+
+    def __sub__(self, other: Duration) -> Duration:
+        return Duration(_bounded(self.nanoseconds - other.nanoseconds))
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,42 +53,87 @@ class Optional:
 
 def type_of(value: Any) -> str:
     """CEL's name for the type of a value."""
-    if value is None:
-        return "null"
-    for kind, name in _TYPES:
-        if isinstance(value, kind):
-            return name
-    return "map"
+    return _TYPES.get(type(value), "map")
 
 
-_TYPES = (
-    (bool, "bool"),
-    (int, "int"),
-    (float, "double"),
-    (str, "string"),
-    (list, "list"),
-    (Duration, "duration"),
-    (TypeName, "type"),
-    (Optional, "optional_type"),
-)
+_TYPES: dict[type, str] = {
+    type(None): "null", bool: "bool", int: "int", float: "double", str: "string", list: "list", Duration: "duration",
+    Type: "type", Optional: "optional_type",
+}  # fmt: skip
 
 
-def call(name: str, arguments: list[Any]) -> Any:
-    """The value of a function or method (the receiver is the first argument); raises `NoValue`."""
-    compute, overloads = METHODS.get(name) or FUNCTIONS[name]
-    kinds = [type_of(argument) for argument in arguments]
-    if name not in _ANY_TYPE and not any(
-        len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds)) for wanted, _ in overloads
-    ):
-        raise NoValue(f"no such overload: {name}({', '.join(kinds)})")
-    return compute(*arguments)
+Overload = tuple[tuple[Type, ...], Type]
+"""The types of the arguments (of a method: the receiver first) and of the result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """What computes it, and its signatures. `name` is as messages write it."""
+
+    name: str
+    compute: Callable[..., Any]
+    overloads: tuple[Overload, ...]
+
+    def call(self, arguments: list[Any]) -> Any:
+        """The value for these arguments (of a method: the receiver first); raises `NoValue`."""
+        kinds = [type_of(argument) for argument in arguments]
+        if not any(len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds)) for wanted, _ in self.overloads):
+            raise NoValue(f"no such overload: {_applied(self.name, kinds)}")
+        return self.compute(*arguments)
+
+
+def function_of(node: Node) -> Function | None:
+    """What an operation, a method or a function of an expression calls; None for one that the sandbox lacks."""
+    return {"method": METHODS, "function": FUNCTIONS}.get(node.kind, OPERATORS).get(node.value)
 
 
 def _accepts(wanted: Type, kind: str) -> bool:
     return wanted.name in (kind, "A", "dyn")
 
 
-_ANY_TYPE = frozenset({"dyn", "type"})
+def _applied(name: str, kinds: list[str]) -> str:
+    if name == "_[_]":
+        return f"{kinds[0]}[{kinds[1]}]"
+    if name not in OPERATORS:
+        return f"{name}({', '.join(kinds)})"
+    return f" {name.strip('_@')} ".join(kinds) if len(kinds) == 2 else f"{name.strip('_')}{kinds[0]}"
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise NoValue("integer overflow")
+    return value
+
+
+def _divide(left: Any, right: Any) -> Any:
+    if isinstance(left, float):
+        return left / right if right else left * inf
+    if right == 0:
+        raise NoValue("division by zero")
+    quotient = abs(left) // abs(right)  # toward zero, other than Python's
+    return _bounded(quotient if (left < 0) == (right < 0) else -quotient)
+
+
+def _remainder(left: int, right: int) -> int:
+    if right == 0:
+        raise NoValue("modulus by zero")
+    return abs(left) % abs(right) * (-1 if left < 0 else 1)
+
+
+def _contained(value: Any, holder: Any) -> bool:
+    if isinstance(holder, dict):
+        return isinstance(value, str | int) and value in holder
+    return any(equal(value, element) for element in holder)
+
+
+def _item(target: Any, key: Any) -> Any:
+    if isinstance(target, dict):
+        if isinstance(key, str | int) and key in target:
+            return target[key]
+        raise NoValue(f"no such key: {key}")
+    if 0 <= key < len(target):
+        return target[key]
+    raise NoValue(f"index out of bounds: {key}")
 
 
 def _matches(text: str, pattern: str) -> bool:
@@ -107,20 +143,11 @@ def _matches(text: str, pattern: str) -> bool:
         raise NoValue(str(error)) from error
 
 
-def _find(target: Any, wanted: Any) -> int:
+def _find(target: Any, wanted: Any, *, last: bool = False) -> int:
     if isinstance(target, str):
-        return target.find(wanted)
-    return next((index for index, element in enumerate(target) if equal(element, wanted)), -1)
-
-
-def _find_last(target: Any, wanted: Any) -> int:
-    if isinstance(target, str):
-        return target.rfind(wanted)
-    return next((index for index in reversed(range(len(target))) if equal(target[index], wanted)), -1)
-
-
-def _split(text: str, separator: str) -> list[str]:
-    return text.split(separator) if separator else list(text)
+        return target.rfind(wanted) if last else target.find(wanted)
+    found = [index for index, element in enumerate(target) if equal(element, wanted)]
+    return found[-1 if last else 0] if found else -1
 
 
 def _char_at(text: str, index: int) -> str:
@@ -161,21 +188,16 @@ def _string(value: Any) -> str:
     return str(value)
 
 
-def _int(value: Any) -> int:
-    try:
-        number = int(value)
-    except (ValueError, OverflowError) as error:
-        raise NoValue(f'strconv.ParseInt: parsing "{value}": invalid syntax') from error
-    if not -(2**63) <= number < 2**63:
-        raise NoValue("integer overflow")
-    return number
+def _parsed(parse: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
+    """A conversion to numbers; `name` is what Go's function for it ends with."""
 
+    def convert(value: Any) -> Any:
+        try:
+            return _bounded(parse(value))
+        except (ValueError, OverflowError) as error:
+            raise NoValue(f'strconv.Parse{name}: parsing "{value}": invalid syntax') from error
 
-def _double(value: Any) -> float:
-    try:
-        return float(value)
-    except ValueError as error:
-        raise NoValue(f'strconv.ParseFloat: parsing "{value}": invalid syntax') from error
+    return convert
 
 
 def duration(value: Any) -> Duration:
@@ -195,64 +217,99 @@ def _whole(unit: int) -> Callable[[Duration], int]:
 def _truth(value: Any) -> bool:
     if isinstance(value, bool):
         return value
-    if value in ("1", "t", "T", "TRUE", "true", "True"):
-        return True
-    if value in ("0", "f", "F", "FALSE", "false", "False"):
-        return False
-    raise NoValue(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+    if value not in ("1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"):
+        raise NoValue(f'strconv.ParseBool: parsing "{value}": invalid syntax')
+    return value[0] in "1tT"
+
+
+def equal(left: Any, right: Any) -> bool:
+    """CEL's equality: numbers by value, bools are not numbers, at any depth."""
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(equal, left, right))
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
 _LOWER = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER = {code + 32: code for code in _LOWER}
 
 
-Function = tuple[Callable[..., Any], tuple[Overload, ...]]
-"""What computes it, and its signatures."""
-
-METHODS: dict[str, Function] = {
-    "startsWith": (str.startswith, _TEST),
-    "endsWith": (str.endswith, _TEST),
-    "contains": (lambda text, part: part in text, _TEST),
-    "matches": (_matches, _TEST),
-    "size": (len, _SIZES),
-    "lowerAscii": (lambda text: text.translate(_LOWER), _CHANGE),
-    "upperAscii": (lambda text: text.translate(_UPPER), _CHANGE),
-    "trim": (str.strip, _CHANGE),
-    "charAt": (_char_at, (((STRING, INT), STRING),)),
-    "indexOf": (_find, (((STRING, STRING), INT), ((list_of(ANY), ANY), INT))),
-    "lastIndexOf": (_find_last, (((STRING, STRING), INT), ((list_of(ANY), ANY), INT))),
-    "replace": (str.replace, (((STRING, STRING, STRING), STRING),)),
-    "split": (_split, (((STRING, STRING), _WORDS),)),
-    "substring": (_substring, (((STRING, INT), STRING), ((STRING, INT, INT), STRING))),
-    "join": (_join, (((_WORDS,), STRING), ((_WORDS, STRING), STRING))),
-    "hasValue": (lambda optional: optional.present, (((optional_of(ANY),), BOOL),)),
-    "value": (_value, (((optional_of(ANY),), ANY),)),
-    "getHours": (_whole(3600 * 10**9), _PARTS),
-    "getMinutes": (_whole(60 * 10**9), _PARTS),
-    "getSeconds": (_whole(10**9), _PARTS),
-    "getMilliseconds": (_whole(10**6), _PARTS),
-    "orValue": (
-        lambda optional, other: optional.content if optional.present else other,
-        (((optional_of(ANY), ANY), ANY),),
-    ),
-}
-FUNCTIONS: dict[str, Function] = {
-    "size": (len, _SIZES),
-    "matches": (_matches, _TEST),
-    "duration": (duration, (((STRING,), DURATION), ((DURATION,), DURATION))),
-    "string": (_string, tuple(((kind,), STRING) for kind in (STRING, INT, DOUBLE, BOOL, DURATION))),
-    "int": (_int, tuple(((kind,), INT) for kind in (STRING, INT, DOUBLE))),
-    "double": (_double, tuple(((kind,), DOUBLE) for kind in (STRING, INT, DOUBLE))),
-    "bool": (_truth, tuple(((kind,), BOOL) for kind in (STRING, BOOL))),
-    "dyn": (lambda value: value, (((ANY,), DYN),)),
-    "type": (lambda value: TypeName(type_of(value)), (((ANY,), TYPE),)),
-}
+def _type(text: str) -> Type:
+    name, _, parts = text.rstrip(")").partition("(")
+    return Type(name, tuple(map(Type, parts.split(",")))) if parts else Type(name)
 
 
-def equal(left: Any, right: Any) -> bool:
-    """CEL's equality: numbers by value, bools are no numbers, at any depth."""
-    if isinstance(left, dict) and isinstance(right, dict):
-        return left.keys() == right.keys() and all(equal(value, right[key]) for key, value in left.items())
-    if isinstance(left, list) and isinstance(right, list):
-        return len(left) == len(right) and all(map(equal, left, right))
-    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
+def _overload(signature: str) -> Overload:
+    arguments, _, result = signature.partition(": ")
+    return tuple(map(_type, arguments.split())), _type(result)
+
+
+def _table(*rows: tuple[str, Callable[..., Any], str]) -> dict[str, Function]:
+    """Functions by name. Signatures are written `list(A) int: A | string int: string`: arguments, then the result."""
+    return {
+        name: Function(name, compute, tuple(map(_overload, signatures.split(" | "))))
+        for name, compute, signatures in rows
+    }
+
+
+_SIZES = "string: int | list(dyn): int | map(dyn,dyn): int"
+_TEST, _CHANGE, _PART, _SAME = "string string: bool", "string: string", "duration: int", "A A: bool"
+_NUMBERS = "int int: int | double double: double"
+_SPANS = f"{_NUMBERS} | duration duration: duration"
+_ORDER = (
+    "int int: bool | int double: bool | double int: bool | double double: bool | string string: bool | bool bool: bool"
+    " | duration duration: bool"
+)
+OPERATORS = _table(
+    ("!_", lambda value: not value, "bool: bool"),
+    ("-_", lambda value: _bounded(-value), "int: int | double: double"),
+    ("_+_", lambda one, other: _bounded(one + other), f"{_SPANS} | string string: string | list(A) list(A): list(A)"),
+    ("_-_", lambda one, other: _bounded(one - other), _SPANS),
+    ("_*_", lambda one, other: _bounded(one * other), _NUMBERS),
+    ("_/_", _divide, _NUMBERS),
+    ("_%_", _remainder, "int int: int | uint uint: uint"),  # with two signatures, dyn % dyn is dyn
+    ("_==_", equal, _SAME),
+    ("_!=_", lambda one, other: not equal(one, other), _SAME),
+    ("_<_", lambda one, other: one < other, _ORDER),
+    ("_<=_", lambda one, other: one <= other, _ORDER),
+    ("_>_", lambda one, other: one > other, _ORDER),
+    ("_>=_", lambda one, other: one >= other, _ORDER),
+    ("@in", _contained, "A list(A): bool | A map(A,B): bool"),
+    ("_[_]", _item, "list(A) int: A | map(A,B) A: B"),
+)
+METHODS = _table(
+    ("startsWith", str.startswith, _TEST),
+    ("endsWith", str.endswith, _TEST),
+    ("contains", lambda text, part: part in text, _TEST),
+    ("matches", _matches, _TEST),
+    ("size", len, _SIZES),
+    ("lowerAscii", lambda text: text.translate(_LOWER), _CHANGE),
+    ("upperAscii", lambda text: text.translate(_UPPER), _CHANGE),
+    ("trim", str.strip, _CHANGE),
+    ("charAt", _char_at, "string int: string"),
+    ("indexOf", _find, "string string: int | list(A) A: int"),
+    ("lastIndexOf", partial(_find, last=True), "string string: int | list(A) A: int"),
+    ("replace", str.replace, "string string string: string"),
+    ("split", lambda text, mark: text.split(mark) if mark else list(text), "string string: list(string)"),
+    ("substring", _substring, "string int: string | string int int: string"),
+    ("join", _join, "list(string): string | list(string) string: string"),
+    ("hasValue", lambda optional: optional.present, "optional_type(A): bool"),
+    ("value", _value, "optional_type(A): A"),
+    ("orValue", lambda optional, other: optional.content if optional.present else other, "optional_type(A) A: A"),
+    ("getHours", _whole(3600 * 10**9), _PART),
+    ("getMinutes", _whole(60 * 10**9), _PART),
+    ("getSeconds", _whole(10**9), _PART),
+    ("getMilliseconds", _whole(10**6), _PART),
+)
+FUNCTIONS = _table(
+    ("size", len, _SIZES),
+    ("matches", _matches, _TEST),
+    ("duration", duration, "string: duration | duration: duration"),
+    ("string", _string, "string: string | int: string | double: string | bool: string | duration: string"),
+    ("int", _parsed(int, "Int"), "string: int | int: int | double: int"),
+    ("double", _parsed(float, "Float"), "string: double | int: double | double: double"),
+    ("bool", _truth, "string: bool | bool: bool"),
+    ("dyn", lambda value: value, "A: dyn"),
+    ("type", lambda value: Type(type_of(value)), "A: type"),
+)

@@ -8,26 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from app.cel.calls import FUNCTIONS, KNOWN_ELSEWHERE, METHODS, TYPE_NAMES, Overload
-from app.cel.schemaformats import BadPattern, compiled_pattern, parse_duration
-from app.cel.syntax import Node
-from app.cel.tokens import BadExpression, Fault, located
-from app.cel.types import BOOL, DOUBLE, DYN, INT, NULL, STRING, TYPE, Type, filled, fits, join, list_of, map_of
-
-_LITERALS: dict[type, Type] = {bool: BOOL, int: INT, float: DOUBLE, str: STRING, type(None): NULL}
-_NUMBERS = frozenset({"int", "double"})
-_ARITHMETIC: dict[str, frozenset[str]] = {
-    "+": frozenset({"int", "double", "string", "list", "duration"}),
-    "-": _NUMBERS | {"duration"},
-    "*": _NUMBERS,
-    "/": _NUMBERS,
-    "%": frozenset({"int"}),
-}
-
-
-def check(expression: str, node: Node, variables: Mapping[str, Type]) -> Type:
-    """The type of the tree of `expression`; raises `BadExpression` with everything that does not fit."""
-    return check_parts(expression, node, variables)[id(node)]
+from app.cel.calls import KNOWN_ELSEWHERE, TYPE_NAMES, Overload, function_of, type_of
+from app.cel.patterns import BadPattern, compiled_pattern, parse_duration
+from app.cel.syntax import BadExpression, Node
+from app.cel.tokens import Fault, located
+from app.cel.types import BOOL, DYN, TYPE, Type, filled, fits, join, list_of, map_of
 
 
 def check_parts(expression: str, node: Node, variables: Mapping[str, Type]) -> dict[int, Type]:
@@ -55,7 +40,7 @@ class _Checker:
     def _visit(self, node: Node, scope: Mapping[str, Type]) -> Type:
         match node.kind:
             case "literal":
-                return _LITERALS[type(node.value)]
+                return Type(type_of(node.value))
             case "variable":
                 return self._variable(node, scope)
             case "list":
@@ -64,21 +49,18 @@ class _Checker:
                 entries = [(part, self.visit(part, scope)) for part in node.parts]
                 return map_of(self._common(entries[::2]), self._common(entries[1::2]))
             case "member" | "has":
-                return self._member(node, scope)
+                found = self._field(node, self.visit(node.parts[0], scope))
+                return BOOL if node.kind == "has" else found
             case "macro":
                 return self._macro(node, scope)
-        return self._operation(node, [self.visit(part, scope) for part in node.parts])
-
-    def _operation(self, node: Node, kinds: list[Type]) -> Type:
-        match node.kind:
-            case "index":
-                return self._index(node, kinds)
-            case "unary":
-                return self._unary(node, kinds[0])
-            case "binary":
-                return self._binary(node, kinds)
-            case "if":
-                return self._if(node, kinds)
+        kinds = [self.visit(part, scope) for part in node.parts]
+        if node.kind == "if":
+            self._wants_bool(node.parts[0], kinds[0])
+            return join(kinds[1], kinds[2]) or self._mismatch(node, "_?_:_", kinds)
+        if node.value in ("_&&_", "_||_"):
+            for part, kind in zip(node.parts, kinds, strict=True):
+                self._wants_bool(part, kind)
+            return BOOL
         return self._call(node, kinds)
 
     def _variable(self, node: Node, scope: Mapping[str, Type]) -> Type:
@@ -92,20 +74,13 @@ class _Checker:
 
     def _common(self, elements: list[tuple[Node, Type]]) -> Type:
         """What the elements of a literal have in common; a literal of mixed types is an error."""
-        if not elements:
-            return DYN
-        common = elements[0][1]
+        common = elements[0][1] if elements else DYN
         for node, kind in elements[1:]:
             joined = join(common, kind)
             if joined is None:
                 return self._fault(f"expected type '{common}' but found '{kind}'", node.at)
             common = joined
         return common
-
-    def _member(self, node: Node, scope: Mapping[str, Type]) -> Type:
-        target = self.visit(node.parts[0], scope)
-        result = self._field(node, target)
-        return BOOL if node.kind == "has" else result
 
     def _field(self, node: Node, target: Type) -> Type:
         if target.name == "dyn":
@@ -144,75 +119,23 @@ class _Checker:
         if kind.name not in ("bool", "dyn"):
             self._fault(f"expected type 'bool' but found '{kind}'", node.at)
 
-    def _index(self, node: Node, kinds: list[Type]) -> Type:
-        target, key = kinds
-        if target.name == "dyn":
-            return DYN
-        if target.name == "list" and key.name in ("int", "dyn"):
-            return target.parts[0]
-        if target.name == "map" and join(target.parts[0], key) is not None:
-            return target.parts[1]
-        return self._mismatch(node, "_[_]", kinds)
+    def _call(self, node: Node, kinds: list[Type]) -> Type:
+        function = function_of(node)
+        if function is None:
+            if node.value in KNOWN_ELSEWHERE:
+                return self._fault(f"the sandbox does not speak {node.value}()", node.at)
+            return self._fault(f"undeclared reference to '{node.value}' (in container '')", node.at)
+        results = [result for overload in function.overloads if (result := _result(overload, kinds)) is not None]
+        if not results:
+            return self._mismatch(node, function.name, kinds)
+        if function.name in ("matches", "duration"):
+            self._check_literal(function.name, node.parts[-1])
+        return results[0] if all(result == results[0] for result in results) else DYN
 
     def _mismatch(self, node: Node, name: str, kinds: list[Type]) -> Type:
-        given = ", ".join(str(kind) for kind in kinds)
-        return self._fault(f"found no matching overload for '{name}' applied to '({given})'", node.at)
-
-    def _unary(self, node: Node, kind: Type) -> Type:
-        allowed = {"bool"} if node.value == "!" else _NUMBERS
-        if kind.name in allowed:
-            return kind
-        if kind.name == "dyn":
-            return BOOL if node.value == "!" else DYN
-        return self._mismatch(node, "!_" if node.value == "!" else "-_", [kind])
-
-    def _binary(self, node: Node, kinds: list[Type]) -> Type:
-        sign = node.value
-        left, right = kinds
-        if sign in ("&&", "||"):
-            for part, kind in zip(node.parts, kinds, strict=True):
-                self._wants_bool(part, kind)
-            return BOOL
-        if sign in ("==", "!="):
-            return BOOL if join(left, right) is not None else self._mismatch(node, f"_{sign}_", kinds)
-        if sign == "in":
-            holds = right.name == "dyn" or (right.name in ("list", "map") and join(left, right.parts[0]) is not None)
-            return BOOL if holds else self._mismatch(node, "@in", kinds)
-        if sign in _ARITHMETIC:
-            return self._arithmetic(node, kinds)
-        names = {left.name, right.name} - {"dyn"}
-        if names <= _NUMBERS or names in ({"string"}, {"bool"}, {"duration"}):
-            return BOOL
-        return self._mismatch(node, f"_{sign}_", kinds)
-
-    def _arithmetic(self, node: Node, kinds: list[Type]) -> Type:
-        common = join(*kinds)
-        if common is None or any(kind.name not in ("dyn", *_ARITHMETIC[node.value]) for kind in kinds):
-            return self._mismatch(node, f"_{node.value}_", kinds)
-        # A dyn operand is of the other one's type, or the sum has no value.
-        return next((kind for kind in kinds if kind.name != "dyn"), DYN) if common.name == "dyn" else common
-
-    def _if(self, node: Node, kinds: list[Type]) -> Type:
-        self._wants_bool(node.parts[0], kinds[0])
-        common = join(kinds[1], kinds[2])
-        return common if common is not None else self._mismatch(node, "_?_:_", kinds)
-
-    def _call(self, node: Node, kinds: list[Type]) -> Type:
-        method = node.kind == "method"
-        name = str(node.value)
-        function = (METHODS if method else FUNCTIONS).get(name)
-        if function is None:
-            if name in KNOWN_ELSEWHERE:
-                return self._fault(f"the sandbox does not speak {name}()", node.at)
-            return self._fault(f"undeclared reference to '{name}' (in container '')", node.at)
-        results = [result for overload in function[1] if (result := _result(overload, kinds)) is not None]
-        if not results:
-            given = ", ".join(str(kind) for kind in kinds[1:] if method) if method else ""
-            applied = f"{kinds[0]}.({given})" if method else f"({', '.join(str(kind) for kind in kinds)})"
-            return self._fault(f"found no matching overload for '{name}' applied to '{applied}'", node.at)
-        if name in ("matches", "duration"):
-            self._check_literal(name, node.parts[-1])
-        return results[0] if all(result == results[0] for result in results) else DYN
+        receiver, given = ("", kinds) if node.kind != "method" else (f"{kinds[0]}.", kinds[1:])
+        applied = f"{receiver}({', '.join(map(str, given))})"
+        return self._fault(f"found no matching overload for '{name}' applied to '{applied}'", node.at)
 
     def _check_literal(self, name: str, node: Node) -> None:
         if node.kind != "literal":

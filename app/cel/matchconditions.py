@@ -1,72 +1,89 @@
-"""Match conditions of webhooks: which conditions hold for a request, and whether they can be evaluated at all.
+"""Match conditions of webhooks: what they see of a write, how one is compiled, and which hold.
 
-A real API server evaluates CEL. The room `cel` speaks an honest subset: what lies outside of it is refused when the
-webhook is registered, with the place of the trouble, and never ignored.
+A real API server evaluates all of CEL. What lies outside of our subset is refused when it is compiled, with the place,
+and never ignored.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
-from app.cel.attributes import Attributes
+from msgspec import to_builtins
+
 from app.cel.calls import NoValue
-from app.cel.checking import check
-from app.cel.syntax import Node, parse
-from app.cel.tokens import BadExpression
-from app.cel.types import DYN, Type
+from app.cel.checking import check_parts
+from app.cel.syntax import BadExpression, Node, parse
+from app.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from app.cel.values import evaluate
-from app.errors import BerthError
-from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import qualified_faults
 from app.wire import JSON
 
-__all__ = ["ConditionFailed", "check_conditions", "compile_condition", "holds"]
-
-_MOST = 64
-VARIABLES: dict[str, Type] = {"object": DYN, "oldObject": DYN, "request": DYN}
+Operation = Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
 
 
-class ConditionFailed(BerthError):
+@dataclass(frozen=True, slots=True)
+class UserInfo:
+    """Who makes the request, as `request.userInfo` says it."""
+
+    username: str
+    uid: str = ""
+    groups: list[str] = field(default_factory=list)
+    extra: dict[str, list[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Attributes:
+    """One write as admission sees it. `group` and `version` are the resource's; `name` is "" while a name is generated.
+
+    `old_object` is None on create; `options` are the CreateOptions, UpdateOptions … of the request with apiVersion
+    and kind.
+    """
+
+    operation: Operation
+    group: str
+    version: str
+    kind: str
+    resource: str
+    subresource: str
+    namespace: str
+    name: str
+    dry_run: bool
+    user: UserInfo
+    old_object: JSON | None
+    options: JSON | None
+
+
+def _message(name: str, /, **fields: Type) -> Type:
+    return Type(f"kubernetes.{name}", (), fields)
+
+
+_KIND = _message("GroupVersionKind", group=STRING, version=STRING, kind=STRING)
+_RESOURCE = _message("GroupVersionResource", group=STRING, version=STRING, resource=STRING)
+_WORDS = list_of(STRING)
+_USER = _message("UserInfo", username=STRING, uid=STRING, groups=_WORDS, extra=map_of(STRING, _WORDS))
+_REQUEST = _message(
+    "AdmissionRequest",
+    **dict.fromkeys(("kind", "requestKind"), _KIND),
+    **dict.fromkeys(("resource", "requestResource"), _RESOURCE),
+    **dict.fromkeys(("subResource", "requestSubResource", "name", "namespace", "operation"), STRING),
+    userInfo=_USER,
+    dryRun=BOOL,
+    options=DYN,
+)
+"""As the API server declares it (`BuildRequestType` of k8s.io/apiserver): the review without uid and objects."""
+_VARIABLES = {"object": DYN, "oldObject": DYN, "request": _REQUEST}
+
+
+class ConditionFailed(NoValue):
     """A condition has no value for this request (`no such key: labels`)."""
 
 
 @lru_cache(maxsize=512)
 def compile_condition(expression: str) -> tuple[Node, Type]:
-    """The parsed expression and its type; raises `BadExpression` for what is no CEL, or CEL beyond the subset."""
+    """The parsed expression and its type; raises `BadExpression` for what is not CEL, or CEL beyond the subset."""
     node = parse(expression)
-    return node, check(expression, node, VARIABLES)
-
-
-def check_conditions(conditions: list[JSON], path: str) -> list[FieldError]:
-    """The faults in the matchConditions of one webhook, for the time when it is written."""
-    errors: list[FieldError] = []
-    if len(conditions) > _MOST:
-        errors.append(FieldError(path, "TooMany", f"must have at most {_MOST} items", len(conditions)))
-    seen: set[str] = set()
-    for index, condition in enumerate(conditions):
-        where, name = f"{path}[{index}]", condition.get("name") or ""
-        errors += _check_expression(condition.get("expression") or "", f"{where}.expression")
-        if not name:
-            errors.append(FieldError(f"{where}.name", "Required"))
-        else:
-            errors += [FieldError(f"{where}.name", "Invalid", text, name) for text in qualified_faults(name)]
-            if name in seen:
-                errors.append(FieldError(f"{where}.name", "Duplicate", "", name))
-        seen.add(name)
-    return errors
-
-
-def _check_expression(expression: str, path: str) -> list[FieldError]:
-    if not expression.strip():
-        return [FieldError(path, "Required")]
-    try:
-        _, kind = compile_condition(expression)
-    except BadExpression as error:
-        return [FieldError(path, "Invalid", f"compilation failed: {error}", expression)]
-    if kind.name != "bool":
-        return [FieldError(path, "Invalid", f"must evaluate to bool but got {kind}", expression)]
-    return []
+    return node, check_parts(expression, node, _VARIABLES)[id(node)]
 
 
 def holds(conditions: list[JSON], attributes: Attributes, obj: JSON | None) -> bool:
@@ -92,7 +109,6 @@ def holds(conditions: list[JSON], attributes: Attributes, obj: JSON | None) -> b
 
 
 def _variables(attributes: Attributes, obj: JSON | None) -> dict[str, Any]:
-    user = attributes.user
     group, version = attributes.group, attributes.version
     kind = {"group": group, "version": version, "kind": attributes.kind}
     resource = {"group": group, "version": version, "resource": attributes.resource}
@@ -109,12 +125,7 @@ def _variables(attributes: Attributes, obj: JSON | None) -> dict[str, Any]:
             "name": attributes.name,
             "namespace": attributes.namespace,
             "operation": attributes.operation,
-            "userInfo": {
-                "username": user.username,
-                "uid": user.uid,
-                "groups": list(user.groups),
-                "extra": {name: list(values) for name, values in user.extra.items()},
-            },
+            "userInfo": to_builtins(attributes.user),
             "dryRun": attributes.dry_run,
             "options": attributes.options,
         },

@@ -1,4 +1,4 @@
-"""Reads a CEL expression into a tree. Pure; whether its parts fit together is `checking`'s question.
+"""Reads a CEL expression into a tree. Pure; `checking` decides whether its parts fit together.
 
 Operators by binding: `?:`, `||`, `&&`, relations and `in`, `+ -`, `* / %`, `! -`, then member, index and call.
 """
@@ -8,15 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from app.cel.tokens import BadExpression, Fault, Token, located, number_of, string_of, tokens_of
+from app.cel.tokens import RESERVED, Fault, Token, located, number_of, string_of, tokens_of
+from app.errors import BerthError
 
-MACROS: dict[str, tuple[int, ...]] = {
-    "all": (2,),
-    "exists": (2,),
-    "exists_one": (2,),
-    "filter": (2,),
-    "map": (2, 3),
-}
+MACROS: dict[str, tuple[int, ...]] = {"all": (2,), "exists": (2,), "exists_one": (2,), "filter": (2,), "map": (2, 3)}
 """Macros over lists and maps, with how many arguments they take; the first one names a variable."""
 _LEVELS: tuple[tuple[str, ...], ...] = (
     ("||",),
@@ -26,17 +21,17 @@ _LEVELS: tuple[tuple[str, ...], ...] = (
     ("*", "/", "%"),
 )
 _LITERALS: dict[str, bool | None] = {"true": True, "false": False, "null": None}
-RESERVED = frozenset({
-    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
-    "namespace", "return", "var", "void", "while",
-})  # fmt: skip
 _MAX_LENGTH = 10_000
 _MAX_DEPTH = 60
 
 
+class BadExpression(BerthError):
+    """The expression cannot be read, does not fit its types, or uses CEL that the sandbox does not speak."""
+
+
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operation: `kind` names it, `value` is its literal, name or operator, `parts` are its operands."""
+    """One operation: `kind` names it, `value` is its literal, name or operator (`_+_`), `parts` are its operands."""
 
     kind: str
     value: Any = None
@@ -104,7 +99,9 @@ class _Parser:
             return self._unary()
         node = self._binary(level + 1)
         while (sign := self._take(*_LEVELS[level])) is not None:
-            node = Node("binary", sign.text, (node, self._binary(level + 1)), sign.at)
+            node = Node(
+                "binary", "@in" if sign.text == "in" else f"_{sign.text}_", (node, self._binary(level + 1)), sign.at
+            )
         return node
 
     def _unary(self) -> Node:
@@ -117,7 +114,7 @@ class _Parser:
             if sign.text == "-" and number:
                 node = Node("literal", -node.value, at=sign.at)
             else:
-                node = Node("unary", sign.text, (node,), sign.at)
+                node = Node("unary", f"{sign.text}_", (node,), sign.at)
         if node.kind == "literal" and isinstance(node.value, int) and node.value == 2**63:
             raise Fault("invalid int literal", node.at)
         return node
@@ -130,7 +127,7 @@ class _Parser:
             elif bracket := self._take("["):
                 if self._next.text == "?":
                     raise Fault("the sandbox does not speak optional selection", self._next.at)
-                node = Node("index", None, (node, self._ternary()), bracket.at)
+                node = Node("index", "_[_]", (node, self._ternary()), bracket.at)
                 self._expect("]")
             else:
                 return node
@@ -150,7 +147,8 @@ class _Parser:
             return _macro(token, target, arguments, opened)
         return Node("method", token.text, (target, *arguments), opened.at)
 
-    def _list(self, end: str) -> list[Node]:
+    def _list(self, end: str) -> tuple[Node, ...]:
+        """Arguments or elements up to `end`; of a map literal, keys and values one after the other."""
         elements: list[Node] = []
         while not self._take(end):
             if elements:
@@ -158,7 +156,10 @@ class _Parser:
                 if end != ")" and self._take(end):  # literals may end with a comma
                     break
             elements.append(self._ternary())
-        return elements
+            if end == "}":
+                self._expect(":")
+                elements.append(self._ternary())
+        return tuple(elements)
 
     def _primary(self) -> Node:
         token = self._next
@@ -174,24 +175,11 @@ class _Parser:
             self._expect(")")
             return node
         if token.text == "[":
-            return Node("list", None, tuple(self._list("]")), token.at)
+            return Node("list", None, self._list("]"), token.at)
         if token.text == "{":
-            return Node("map", None, tuple(self._entries()), token.at)
+            return Node("map", None, self._list("}"), token.at)
         self._at -= 1
         raise self._unexpected()
-
-    def _entries(self) -> list[Node]:
-        """Keys and values of a map literal, one after the other."""
-        parts: list[Node] = []
-        while not self._take("}"):
-            if parts:
-                self._expect(",")
-                if self._take("}"):
-                    break
-            parts.append(self._ternary())
-            self._expect(":")
-            parts.append(self._ternary())
-        return parts
 
     def _name(self, token: Token) -> Node:
         if token.text in _LITERALS:
@@ -206,13 +194,13 @@ class _Parser:
             return Node("variable", token.text, at=token.at)
         arguments = self._list(")")
         if token.text != "has":
-            return Node("function", token.text, tuple(arguments), opened.at)
+            return Node("function", token.text, arguments, opened.at)
         if len(arguments) != 1 or arguments[0].kind != "member":
             raise Fault("invalid argument to has() macro", arguments[0].at if arguments else opened.at)
         return Node("has", arguments[0].value, arguments[0].parts, opened.at)
 
 
-def _macro(token: Token, target: Node, arguments: list[Node], opened: Token) -> Node:
+def _macro(token: Token, target: Node, arguments: tuple[Node, ...], opened: Token) -> Node:
     if len(arguments) not in MACROS[token.text]:
         raise Fault(f"the sandbox does not speak {token.text}() with {len(arguments)} argument(s)", opened.at)
     variable = arguments[0]

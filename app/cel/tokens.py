@@ -1,4 +1,7 @@
-"""The words of a CEL expression with their places, and errors that point at a place as the API server's do. Pure."""
+"""The words of a CEL expression with their places, and errors that point at a place as the API server's do. Pure.
+
+What is not an identifier is escaped where it is a field's name: `a-b` as `a__dash__b`, `in` as `__in__`.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,17 @@ _TOKEN = re.compile(
     )""",
     re.VERBOSE | re.DOTALL,
 )
-_RAW = re.compile(
-    r"""[rR](?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')""",
-    re.DOTALL,
-)
-_ESCAPE = re.compile(r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+_RAW = re.compile(r"""[rR](?:\"{3}.*?\"{3}|'{3}.*?'{3}|"[^"\n]*"|'[^'\n]*')""", re.DOTALL)
+_ESCAPE = re.compile(r"\\(?:([xX][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL)
+RESERVED = frozenset({
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop", "package",
+    "namespace", "return", "var", "void", "while",
+})  # fmt: skip
+_KEYWORDS = RESERVED | {"true", "false", "null", "in"}
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPED = {word: text for text, word in _ESCAPES.items()}
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _PLAIN = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-
-
-class BadExpression(BerthError):
-    """The expression cannot be read, does not fit its types, or uses CEL that the sandbox does not speak."""
 
 
 class Fault(BerthError):
@@ -81,12 +85,10 @@ def tokens_of(source: str) -> list[Token]:
 def number_of(token: Token) -> int | float:
     """The value of a number token; raises `Fault` for an int of more than 64 bits."""
     text = token.text.lower()
-    if text.startswith("0x"):
-        value = int(text, 16)
-    elif "." in text or "e" in text:
+    base = 16 if text.startswith("0x") else 10
+    if base == 10 and ("." in text or "e" in text):
         return float(text)
-    else:
-        value = int(text)
+    value = int(text, base)
     if value > 2**63:  # its negative may still be an int
         raise Fault("invalid int literal", token.at)
     return value
@@ -105,10 +107,12 @@ def string_of(token: Token) -> str:
         return body
 
     def replace(found: re.Match[str]) -> str:
-        for digits, base in ((found[1], 16), (found[2], 16), (found[3], 16), (found[4], 8)):
-            if digits:
-                return _character(int(digits, base), token)
-        char = found[5]
+        wide, octal, char = found.groups()
+        if char is None:
+            code = int(octal, 8) if octal else int(wide[1:], 16)
+            if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+                raise Fault("invalid unicode code point", token.at)
+            return chr(code)
         if char not in _PLAIN and char not in "\\\"'`?":
             raise Fault(f"Syntax error: token recognition error at: '\\{char}'", token.at)
         return _PLAIN.get(char, char)
@@ -116,7 +120,16 @@ def string_of(token: Token) -> str:
     return _ESCAPE.sub(replace, body)
 
 
-def _character(code: int, token: Token) -> str:
-    if code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
-        raise Fault("invalid unicode code point", token.at)
-    return chr(code)
+def escaped(name: str) -> str | None:
+    """The field name as a rule has to write it, None where no rule can."""
+    if name in _KEYWORDS:
+        return f"__{name}__"
+    text = re.sub(r"__|[./-]", lambda found: _ESCAPES[found[0]], name)
+    return text if _IDENTIFIER.fullmatch(text) else None
+
+
+def unescaped(name: str) -> str:
+    """The field name that a rule means."""
+    if name.startswith("__") and name.endswith("__") and name[2:-2] in _KEYWORDS:
+        return name[2:-2]
+    return re.sub("|".join(_ESCAPED), lambda found: _ESCAPED[found[0]], name)

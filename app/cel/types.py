@@ -19,19 +19,22 @@ class Type:
             return self.name
         return f"{self.name}({', '.join(str(part) for part in self.parts)})"
 
+    @property
+    def nullable(self) -> bool:
+        """Whether null may stand for it: for messages, and what may be absent."""
+        return self.fields is not None or self.name in ("object", "optional_type")
+
 
 DYN = Type("dyn")
 BOOL = Type("bool")
 INT = Type("int")
 DOUBLE = Type("double")
 STRING = Type("string")
-NULL = Type("null")
 DURATION = Type("duration")
 TYPE = Type("type")
-ANY = Type("A")
-"""Stands for any one type in a signature, the same one wherever it stands."""
 
-_NULLABLE = frozenset({"object", "optional_type"})
+_VARIABLES = frozenset({"A", "B"})
+"""Each stands for any one type in a signature, the same one wherever it stands."""
 
 
 def list_of(element: Type) -> Type:
@@ -55,32 +58,25 @@ def join(one: Type, other: Type) -> Type | None:
     """The type that both have in common, None where there is none."""
     if one.name == "dyn" or other.name == "dyn":
         return DYN
-    if one.name == "null" and other.name in _NULLABLE:
+    if one.name == "null" and other.nullable:
         return other
-    if other.name == "null" and one.name in _NULLABLE:
+    if other.name == "null" and one.nullable:
         return one
     if one.name != other.name or len(one.parts) != len(other.parts):
         return None
     if one.fields is not None or other.fields is not None:
         return one if one.fields == other.fields else None
-    parts: list[Type] = []
-    for mine, theirs in zip(one.parts, other.parts, strict=True):
-        part = join(mine, theirs)
-        if part is None:
-            return None
-        parts.append(part)
-    return Type(one.name, tuple(parts))
+    parts = tuple(part for pair in zip(one.parts, other.parts, strict=True) if (part := join(*pair)) is not None)
+    return Type(one.name, parts) if len(parts) == len(one.parts) else None
 
 
 def fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
-    """Whether `given` may stand for `wanted`, a part of a signature; `bound` keeps what `A` stands for."""
-    if wanted.name == "A":
-        known = bound.get("A")
-        common = given if known is None else join(known, given)
-        if common is None:
-            return False
-        bound["A"] = given if known is None or known.name == "dyn" else known
-        return True
+    """Whether `given` may stand for `wanted`, a part of a signature; `bound` keeps what its variables stand for."""
+    if wanted.name in _VARIABLES:
+        common = join(bound.get(wanted.name, given), given)
+        if common is not None:
+            bound[wanted.name] = common
+        return common is not None
     if given.name == "dyn" or wanted.name == "dyn":
         return True
     if given.name != wanted.name or len(given.parts) != len(wanted.parts):
@@ -89,9 +85,7 @@ def fits(given: Type, wanted: Type, bound: dict[str, Type]) -> bool:
 
 
 def filled(result: Type, bound: Mapping[str, Type]) -> Type:
-    """The result of a signature with `A` replaced by what it stands for."""
-    if result.name == "A":
-        return bound.get("A", DYN)
-    if not result.parts:
-        return result
+    """The result of a signature with its variables replaced by what they stand for."""
+    if result.name in _VARIABLES:
+        return bound.get(result.name, DYN)
     return Type(result.name, tuple(filled(part, bound) for part in result.parts))

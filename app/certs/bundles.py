@@ -5,7 +5,7 @@ Pure: bytes in, bytes out. A bundle holds each certificate once, newest trust fi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 
 from cryptography import x509
@@ -16,6 +16,8 @@ from app.errors import UsageError
 
 MOST = 16
 """CAs that a bundle remembers: it is part of an object that has an end, and each is one more that may be stolen."""
+Keeps = Callable[[x509.Certificate], bool]
+"""Whether a CA that is trusted already stays trusted. Without such a function every one stays."""
 _BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 

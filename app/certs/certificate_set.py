@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from app.certs.bundles import encode_bundle, parse_bundle
 from app.certs.issuing import Issued, encode_certificate, signed_by
 from app.errors import UsageError
-from app.serving.pair import belongs
+from app.serving.tls import belongs
 
 AUTHORITY = "ca"
 SERVING = "tls"

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 
 import structlog
 
-from app.certs import metrics
-from app.certs.patching import CONFIGURATIONS
+from app.certs import metrics, patching
 from app.errors import BerthError, Terminal, UsageError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
@@ -25,7 +24,7 @@ from app.text import stamp
 
 CONTROLLER = "certificates"
 RESYNC = 60.0
-_FAULT = "an error of ours; the log has it"
+_FAULT = "an internal error; the log has it"
 
 _log = structlog.get_logger(__name__)
 
@@ -72,14 +71,10 @@ class Keeper:
             for name in subject.secrets:
                 self._watch(SECRETS, name, subject, namespace=namespace)
             for name in subject.configurations:
-                for resource in CONFIGURATIONS:
+                for resource in patching.CONFIGURATIONS:
                     self._watch(resource, name, subject)
         self._controller: Controller[str] = Controller(
-            CONTROLLER,
-            self._reconcile,
-            keys=lambda: self._subjects,
-            workers=len(subjects),
-            resync=resync,
+            CONTROLLER, self._reconcile, keys=lambda: self._subjects, workers=len(subjects), resync=resync
         )
 
     async def run(self) -> None:
@@ -97,16 +92,10 @@ class Keeper:
 
     def _watch(self, resource: Resource, name: str, subject: Subject, *, namespace: str | None = None) -> None:
         """Have every change of the object wake its subject; of the object itself nothing is cached."""
-        store: Store[str] = Store(lambda obj: str(obj["metadata"].get("resourceVersion")))
-        store.subscribe(lambda *_: self._controller.enqueue(subject.name))
+        versions: Store[str] = Store(lambda obj: str(obj["metadata"].get("resourceVersion")))
+        versions.subscribe(lambda *_: self._controller.enqueue(subject.name))
         self._reflectors.append(
-            Reflector(
-                self._client,
-                resource,
-                store,
-                namespace=namespace,
-                field_selector=f"metadata.name={name}",
-            )
+            Reflector(self._client, resource, versions, namespace=namespace, field_selector=f"metadata.name={name}")
         )
 
     async def _reconcile(self, name: str) -> Result:

@@ -88,24 +88,23 @@ def serving_names(
 ) -> Names:
     """The SANs of a Service (`s`, `s.ns`, `s.ns.svc`, `s.ns.svc.cluster.local`) and of extra names, each once.
 
-    Without any name at all: the loopback names. Raises UsageError for what is no DNS name or IP address.
+    Without any name at all: the loopback names. Raises UsageError for what is not a DNS name or IP address.
     """
-    names = []
-    if service:
-        names = [service, f"{service}.{namespace}", f"{service}.{namespace}.svc"]
-        names.append(f"{service}.{namespace}.svc.cluster.local")
-    names += dns
+    suffixes = ("", f".{namespace}", f".{namespace}.svc", f".{namespace}.svc.cluster.local")
+    names = [*(f"{service}{suffix}" for suffix in suffixes if service), *dns]
     if not names and not addresses:
         names, addresses = ["localhost"], ["127.0.0.1", "::1"]
     for name in names:
         if len(name) > 253 or not _DNS.match(name) or any(len(label) > 63 for label in name.split(".")):
-            raise UsageError(f"{name!r} is no DNS name (lower-case letters, digits, '-' and '.', at most 63 a label)")
+            raise UsageError(
+                f"{name!r} is not a DNS name (lower-case letters, digits, '-' and '.', at most 63 a label)"
+            )
     parsed = []
     for address in addresses:
         try:
             parsed.append(ipaddress.ip_address(address))
         except ValueError as error:
-            raise UsageError(f"{address!r} is no IP address") from error
+            raise UsageError(f"{address!r} is not an IP address") from error
     return Names(tuple(dict.fromkeys(names)), tuple(dict.fromkeys(parsed)))
 
 
@@ -229,13 +228,9 @@ def _new_key(algorithm: Algorithm) -> PrivateKey:
 
 
 def _subject(common_name: str, organizations: Sequence[str] = ()) -> x509.Name:
+    parts = [*((NameOID.ORGANIZATION_NAME, one) for one in organizations), (NameOID.COMMON_NAME, common_name)]
     try:
-        return x509.Name(
-            [
-                *(x509.NameAttribute(NameOID.ORGANIZATION_NAME, organization) for organization in organizations),
-                x509.NameAttribute(NameOID.COMMON_NAME, common_name),
-            ]
-        )
+        return x509.Name([x509.NameAttribute(*part) for part in parts])
     except ValueError as error:
         raise UsageError(f"{common_name!r} cannot be the subject of a certificate: {error}") from error
 

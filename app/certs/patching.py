@@ -1,6 +1,6 @@
-"""Puts a CA bundle into webhook configurations, and touches nothing else in them.
+"""Puts a CA bundle into webhook configurations, and touches nothing else in them; deletes configurations of Berth.
 
-What the configuration trusted before stays beside the new CA until it expires, so servers may follow later; but for
+What a configuration trusted before stays beside the new CA until it expires, so servers may follow later, but for
 what the caller says must go. Writes are conditional on the version that was read and repeated on conflict.
 """
 
@@ -9,23 +9,23 @@ from __future__ import annotations
 import asyncio
 import base64
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from cryptography import x509
 
-from app.certs.bundles import encode_bundle, overlap, parse_bundle
+from app.certs.bundles import Keeps, encode_bundle, overlap, parse_bundle
 from app.errors import ApiError, Terminal, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
-from app.kube.retry import Sleep, get_or_none, until_no_conflict
+from app.kube.retry import Sleep, get_or_none, if_there, until_no_conflict
 from app.wire import JSON
 
 CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 ATTEMPTS = 8
-Keeps = Callable[[x509.Certificate], bool]
-"""Whether a CA that is trusted already stays trusted."""
+PART_OF = "app.kubernetes.io/part-of"
+PART = "berth"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +76,9 @@ def called_service(webhook: JSON) -> ServiceName | None:
 
 
 def merged_bundle(
-    present: str,
-    authorities: Sequence[x509.Certificate],
-    *,
-    now: datetime,
-    keeps: Keeps = lambda _: True,
+    present: str, authorities: Sequence[x509.Certificate], *, now: datetime, keeps: Keeps | None = None
 ) -> str:
-    """The value for `caBundle`: `authorities`, then what of `present` (base64 of PEM) `keeps` and has not expired.
+    """The value for `caBundle`: `authorities`, then what of `present` (base64 of PEM) stays and has not expired.
 
     A present value that cannot be read is worth nothing to the API server either, and is replaced.
     """
@@ -108,10 +104,10 @@ async def trust(
     authorities: Sequence[x509.Certificate],
     service: ServiceName | None,
     now: datetime,
-    keeps: Keeps = lambda _: True,
+    keeps: Keeps | None = None,
     sleep: Sleep = asyncio.sleep,
 ) -> list[Patched]:
-    """The same for the configurations that there are. What was trusted before stays as `keeps` says."""
+    """As `patch_bundle`, for the configurations that exist. What was trusted before stays as `keeps` says."""
 
     async def attempt(resource: Resource) -> Patched | None:
         configuration = await get_or_none(client, resource, name)
@@ -164,3 +160,32 @@ def _certificates(bundle: str) -> list[x509.Certificate]:
         return parse_bundle(base64.b64decode(bundle), source="caBundle")
     except (ValueError, UsageError):
         return []
+
+
+async def unregister(client: KubeClient, name: str, *, service: ServiceName | None) -> list[str]:
+    """Delete the mutating and the validating configuration called `name`; the lines say what became of each.
+
+    Raises Terminal, after the rest is done, for a configuration that is not Berth's; ApiError where the API server
+    refuses a request.
+    """
+    lines, foreign = [], []
+    for resource in CONFIGURATIONS:
+        present = await get_or_none(client, resource, name)
+        if present is None:
+            lines.append(f"{resource.kind} {name}: there is none")
+        elif not _is_ours(present, service):
+            foreign.append(f"{resource.kind} {name}")
+        else:
+            await if_there(client.delete(resource, name, uid=present["metadata"]["uid"]))
+            lines.append(f"{resource.kind} {name}: deleted")
+    if foreign:
+        called = f" and calls others than Service {service.namespace}/{service.name}" if service else ""
+        raise Terminal(f"{', '.join(foreign)}: not ours, not deleted: it lacks the label {PART_OF}={PART}{called}")
+    return lines
+
+
+def _is_ours(configuration: JSON, service: ServiceName | None) -> bool:
+    if (configuration["metadata"].get("labels") or {}).get(PART_OF) == PART:
+        return True
+    webhooks = configuration.get("webhooks") or []
+    return bool(webhooks) and service is not None and all(called_service(webhook) == service for webhook in webhooks)

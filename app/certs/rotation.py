@@ -1,19 +1,21 @@
 """Computes the set of certificates that follows a set: the present one while it is good enough, else its successor.
 
 Pure (`now` is passed in). A new CA has a bridge from the one before it where that can still sign, and the one before it
-stays trusted until it expires.
+stays trusted until it expires, no certificate of it can be valid any more, or its key has leaked. A revocation has two
+steps: a new CA is made and its certificate is served; `HANDOVER` later, when every webhook serves that certificate, all
+other CAs are removed. The step is stored in the Secret, so that every replica sees the same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
 
-from app.certs.bundles import overlap
+from app.certs.bundles import Keeps, fingerprint, overlap
 from app.certs.certificate_set import (
     AUTHORITY,
     AUTHORITY_DAYS,
@@ -40,7 +42,15 @@ from app.certs.issuing import (
 Renewal = Literal["", "certificate", "ca", "revoke"]
 """What is renewed though it is not due; with the CA, all that it has signed. `revoke` is `ca` here."""
 SETTLING = timedelta(seconds=15)
-"""How long a new CA waits for every caller to have heard of it, where no bridge leads to it."""
+"""How long a new CA waits until every caller trusts it, where no bridge leads to it."""
+
+REVOKED = "berth.dev/revoked"
+"""Annotation on the Secret, by the certificates role: "pending" while a CA made for `revoke` waits to be the only one;
+then its SHA-256, and caBundle holds no other until that one is renewed"""
+PENDING = "pending"
+HANDOVER = timedelta(minutes=5)
+"""From a new certificate in the Secret to its being served by all: two minutes for the kubelets, ten seconds for the
+readers of files, a minute that the clock of who issued it was behind and one that ours is ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +148,7 @@ def careful(present: CertificateSet, after: CertificateSet, *, now: datetime) ->
 
 
 def settled(held: CertificateSet) -> datetime:
-    """When every caller has heard of the CA, if all were told as soon as it was made."""
+    """When every caller trusts the CA, if it was written into every caBundle as soon as it was made."""
     return held.authority.certificate.not_valid_before_utc + CLOCK_SKEW + SETTLING
 
 
@@ -153,3 +163,67 @@ def _next_authority(old: Issued | None, wanted: Wanted, *, now: datetime) -> Iss
 
 def _is_good(certificate: x509.Certificate, authority: x509.Certificate, now: datetime) -> bool:
     return now < renewal_due(certificate) and signed_by(certificate, authority)
+
+
+def handed_over(held: CertificateSet) -> datetime:
+    """When every webhook serves this certificate or one after it; `datetime.max` while its CA has not signed it."""
+    if not held.signed_by_own_authority:
+        return datetime.max.replace(tzinfo=UTC)
+    return _start(held.serving.certificate) + CLOCK_SKEW + HANDOVER
+
+
+def next_mark(mark: str, held: CertificateSet, *, revoke: bool, now: datetime) -> str:
+    """The value of the annotation `REVOKED` that goes with the set, "" for none; `revoke`: its CA was made for it."""
+    if revoke:
+        return PENDING
+    if mark == PENDING:
+        return fingerprint(held.authority.certificate) if now >= handed_over(held) else PENDING
+    return mark if is_alone(mark, held) else ""  # another CA has followed, by the usual way
+
+
+def is_alone(mark: str, held: CertificateSet) -> bool:
+    """Whether the CA of the set is the one that is left of a revocation."""
+    return bool(mark) and held.can_sign and mark == fingerprint(held.authority.certificate)
+
+
+def alone(held: CertificateSet) -> CertificateSet:
+    """The same with the CA as the only one: none beside it in the bundle, no bridge from another."""
+    pairs = {**held.pairs, AUTHORITY: held.authority.with_chain(()), SERVING: held.serving.with_chain(())}
+    return replace(held, pairs=pairs, trusted=(held.authority.certificate,))
+
+
+def without_outlived(held: CertificateSet, *, days: int, now: datetime) -> CertificateSet:
+    """The same without the CAs whose every certificate has ended, if certificates live for `days`."""
+    kept = tuple(filter(needed_still(held, days=days, now=now), held.trusted))
+    pairs = dict(held.pairs)
+    if len(kept) == 1 and held.can_sign:
+        pairs[AUTHORITY] = replace(held.authority, chain=())
+    return replace(held, pairs=pairs, trusted=kept)
+
+
+def needed_still(held: CertificateSet, *, days: int, now: datetime) -> Keeps:
+    """Which CAs are still needed, of those that are trusted beside the set: all but older ones that are outlived.
+
+    A CA signs nothing once its successor is there. A CA that Berth has not made is its owner's business.
+    """
+    latest = now - timedelta(days=days) - CLOCK_SKEW
+    successors = [start for start in map(_start, held.trusted) if start < latest]
+    return lambda one: (
+        not successors or _start(one) >= max(successors) or not common_name_of(one).startswith(f"{AUTHORITY_NAME} ")
+    )
+
+
+def trusted_by_callers(
+    held: CertificateSet, mark: str, *, days: int, now: datetime
+) -> tuple[tuple[x509.Certificate, ...], Keeps | None]:
+    """The CAs that every caller of the webhook is to trust, and which of the others it may go on trusting."""
+    if is_alone(mark, held):
+        return (held.authority.certificate,), lambda _: False
+    if held.can_sign and without_outlived(held, days=days, now=now) == held:
+        # A caller drops a CA only after the Secret has: a process with a wrong clock does not write the Secret.
+        return held.trusted, needed_still(held, days=days, now=now)
+    return held.trusted, None
+
+
+def _start(certificate: x509.Certificate) -> datetime:
+    return certificate.not_valid_before_utc

@@ -1,17 +1,19 @@
 """Secrets as files by name: how certificates are read from and written to a cluster.
 
-Owns the API calls and nothing of what is in a Secret. The Secret is the lock: the first writer wins, and who comes
-second gets a conflict (ApiError) and reads again. Contents never reach a message.
+The Secret is the lock: the first writer wins, and the second gets a conflict (ApiError) and reads again. A writer whose
+clock is ahead would issue certificates that are not valid yet for others, so the clocks are compared before. Contents
+never reach a message.
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
-from app.certs.clocks import check_clock
-from app.errors import ApiError
+from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
@@ -20,6 +22,9 @@ from app.wire import JSON
 MANAGED_BY = "app.kubernetes.io/managed-by"
 """Label on what Berth may renew; a Secret without it is managed by others (cert-manager, a person) and only read."""
 MANAGER = "berth"
+CLOCKS_APART = timedelta(seconds=60)
+"""CLOCK_SKEW, the allowance in certificates, is several times as long. Every request is shorter."""
+_CLOCK_RETRY = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +96,44 @@ async def write_secret(
 
 def secret_body(name: str, files: dict[str, bytes], *, namespace: str) -> JSON:
     """The manifest of a Secret that holds `files`."""
-    return {
-        "apiVersion": SECRETS.api_version,
-        "kind": SECRETS.kind,
-        "metadata": {"name": name, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}},
+    return SECRETS.body(
+        {"name": name, "namespace": namespace, "labels": {MANAGED_BY: MANAGER}},
         # Without an owner: certificates outlive the ReplicaSet that happened to come first.
-        "type": "kubernetes.io/tls" if "tls.crt" in files else "Opaque",
-        "data": {entry: base64.b64encode(content).decode("ascii") for entry, content in files.items()},
-    }
+        type="kubernetes.io/tls" if "tls.crt" in files else "Opaque",
+        data={entry: base64.b64encode(content).decode("ascii") for entry, content in files.items()},
+    )
 
 
 async def _create_namespace(client: KubeClient, name: str) -> None:
-    body: JSON = {"apiVersion": NAMESPACES.api_version, "kind": NAMESPACES.kind, "metadata": {"name": name}}
     try:
-        await client.create(NAMESPACES, body)
+        await client.create(NAMESPACES, NAMESPACES.body({"name": name}))
     except ApiError as error:
         if not error.conflict:
             raise
+
+
+async def check_clock(client: object, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+    """Raise Transient where our clock and the API server's are more than `CLOCKS_APART` from each other.
+
+    Where the server does not say its time, or not to us, nothing can be compared, and nothing is.
+    """
+    server_time = getattr(client, "server_time", None)
+    if server_time is None:
+        return
+    before = now()
+    try:
+        there: datetime | None = await server_time()
+    except ApiError as error:
+        if error.status not in (401, 403, 404):
+            raise
+        return
+    if there is None:
+        return
+    ahead = before + (now() - before) / 2 - there
+    if abs(ahead) > CLOCKS_APART:
+        seconds = f"{abs(ahead).total_seconds():.0f} s {'ahead of' if ahead > timedelta() else 'behind'}"
+        raise Transient(
+            f"the clock of this machine is {seconds} the API server's: no certificate is issued until they agree "
+            f"(at most {CLOCKS_APART.total_seconds():.0f} s apart)",
+            delay=_CLOCK_RETRY,
+        )

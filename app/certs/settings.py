@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import AliasChoices, Field, field_validator, model_validator
+from pydantic import AfterValidator, AliasChoices, Field, field_validator, model_validator
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.permissions import WEBHOOK_SECRET
@@ -25,7 +25,11 @@ class CertificatesSettings(RoleSettings):
     `namespace` is where the Secrets and the Services are. Without a `webhook_service` nothing is kept for a webhook.
     """
 
-    webhook_service: Annotated[str, Flag('Service it is called by; "" for none', _WEBHOOK)] = "berth-webhook"
+    webhook_service: Annotated[
+        str,
+        AfterValidator(lambda name: name and check_dns_label(name)),
+        Flag('Service it is called by; "" for none', _WEBHOOK),
+    ] = "berth-webhook"
     webhook_secret: Annotated[DnsSubdomain, Flag("Secret of its certificate", _WEBHOOK)] = WEBHOOK_SECRET
     configuration: Annotated[
         Items,
@@ -53,11 +57,6 @@ class CertificatesSettings(RoleSettings):
             days=self.days,
             authority_days=self.ca_days,
         )
-
-    @field_validator("webhook_service")
-    @classmethod
-    def _label_or_nothing(cls, value: str) -> str:
-        return check_dns_label(value) if value else value
 
     @field_validator("configuration")
     @classmethod

@@ -3,7 +3,7 @@
 Safe for concurrent callers, as `install` is. Here the chart owns the webhook configurations: only caBundle is written,
 and a missing configuration is waited for. The order keeps requests from failing: every configuration trusts a CA before
 its successor is written, and a CA without a bridge signs nothing until the callers have had time to load it. A revoked
-CA is removed when it is not needed any more: see `revocation`.
+CA is removed when it is not needed any more: see `rotation`.
 """
 
 from __future__ import annotations
@@ -15,21 +15,9 @@ from typing import get_args
 
 import structlog
 
+from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, renewal_due
 from app.certs.controller import Kept
-from app.certs.issuing import serving_names
-from app.certs.patching import Keeps, ServiceName, trust, trusting
-from app.certs.revocation import (
-    PENDING,
-    REVOKED,
-    alone,
-    handed_over,
-    is_alone,
-    needed_still,
-    next_mark,
-    without_outlived,
-)
-from app.certs.rotation import Renewal, careful, settled, successor, webhook
 from app.certs.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
@@ -65,13 +53,13 @@ class _State:
 
     @property
     def mark(self) -> str:
-        return self.secret.annotations.get(REVOKED, "")
+        return self.secret.annotations.get(rotation.REVOKED, "")
 
     @property
-    def asked(self) -> Renewal:
+    def asked(self) -> rotation.Renewal:
         """The renewal that an admin wishes."""
         wish = self.secret.annotations.get(RENEW, "")
-        known: tuple[Renewal, ...] = get_args(Renewal)
+        known: tuple[rotation.Renewal, ...] = get_args(rotation.Renewal)
         return next((renewal for renewal in known if renewal == wish), "")
 
 
@@ -79,10 +67,10 @@ class WebhookCertificates:
     """Keeps them. Remembers the last whole set, so that a Secret that is deleted comes back as it was."""
 
     def __init__(self, client: KubeClient, options: WebhookOptions, *, sleep: Sleep = asyncio.sleep) -> None:
-        names = serving_names(service=options.service, namespace=options.namespace)
+        names = issuing.serving_names(service=options.service, namespace=options.namespace)
         self._client, self._options, self._sleep = client, options, sleep
-        self._wanted = webhook(names, days=options.days, authority_days=options.authority_days)
-        self._service = ServiceName(options.namespace, options.service)
+        self._wanted = rotation.webhook(names, days=options.days, authority_days=options.authority_days)
+        self._service = patching.ServiceName(options.namespace, options.service)
         self._known: _State | None = None
 
     async def keep(self, now: datetime) -> Kept:
@@ -116,60 +104,59 @@ class WebhookCertificates:
     async def _present(self) -> _State:
         """What there is; for a Secret that is gone or cannot sign, with what is remembered of it, if that holds still.
 
-        What no caller trusts any more has been revoked while we did not look, and is forgotten.
+        A CA that no caller trusts any more was revoked meanwhile, and is forgotten.
         """
         secret = await read_secret(self._client, self._options.secret, namespace=self._options.namespace)
         present, known = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
         if known is None or present.held.can_sign:
             return present
-        callers = await trusting(self._client, self._options.configurations, service=self._service)
+        callers = await patching.trusting(self._client, self._options.configurations, service=self._service)
         if callers and known.held.authority.certificate not in callers:
             self._known = None
         elif not secret.version:
-            wishes = {name: value for name, value in known.secret.annotations.items() if name in (RENEW, REVOKED)}
+            wishes = {
+                name: value for name, value in known.secret.annotations.items() if name in (RENEW, rotation.REVOKED)
+            }
             return _State(replace(secret, annotations=wishes), present.held)
         return present
 
-    def _following(self, present: _State, *, now: datetime) -> tuple[_State, Renewal]:
+    def _following(self, present: _State, *, now: datetime) -> tuple[_State, rotation.Renewal]:
         """What the Secret is to be, and the renewal that was asked for and is done with it."""
         base = present.held if present.held.can_sign or self._known is None else self._known.held
         asked, mark = present.asked, present.mark
         # A new CA needs the one before it known to every caller, and a revocation its end. The wish stays until then.
-        if asked in ("ca", "revoke") and base.can_sign and (mark == PENDING or now < settled(base)):
+        if asked in ("ca", "revoke") and base.can_sign and (mark == rotation.PENDING or now < rotation.settled(base)):
             asked = ""
-        held = careful(present.held, successor(base, self._wanted, now=now, force=asked), now=now)
-        held = without_outlived(held, days=self._options.days, now=now)
-        mark = next_mark(mark, held, revoke=asked == "revoke", now=now)
-        if is_alone(mark, held):
-            held = alone(held)
-        gone = (REVOKED, RENEW) if asked else (REVOKED,)
+        held = rotation.careful(present.held, rotation.successor(base, self._wanted, now=now, force=asked), now=now)
+        held = rotation.without_outlived(held, days=self._options.days, now=now)
+        mark = rotation.next_mark(mark, held, revoke=asked == "revoke", now=now)
+        if rotation.is_alone(mark, held):
+            held = rotation.alone(held)
+        gone = (rotation.REVOKED, RENEW) if asked else (rotation.REVOKED,)
         annotations = {name: value for name, value in present.secret.annotations.items() if name not in gone}
-        annotations |= {REVOKED: mark} if mark else {}
+        annotations |= {rotation.REVOKED: mark} if mark else {}
         return _State(replace(present.secret, files=held.files, annotations=annotations), held), asked
 
     def _kept(self, present: _State, written: list[str]) -> Kept:
-        held, pending = present.held, present.mark == PENDING
+        held, pending = present.held, present.mark == rotation.PENDING
         due = held.next_due
         if pending:
-            due = min(due, handed_over(held))
+            due = min(due, rotation.handed_over(held))
         if (present.asked and not pending) or not held.signed_by_own_authority:
-            due = min(due, settled(held))  # it waits for the callers of the CA
+            due = min(due, rotation.settled(held))  # it waits for the callers of the CA
         return Kept({self._options.secret: held.serving.certificate.not_valid_after_utc}, tuple(written), due)
 
     async def _trust(self, present: _State, *, now: datetime) -> None:
         """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed."""
-        held, ours, days = present.held, present.secret.ours, self._options.days
-        keeps: Keeps
-        authorities, keeps = held.trusted, lambda _: True
-        if ours and is_alone(present.mark, held):
-            authorities, keeps = (held.authority.certificate,), lambda _: False
-        elif ours and held.can_sign and without_outlived(held, days=days, now=now) == held:
-            # Drop a CA here only after the Secret has: a process with a wrong clock does not write the Secret.
-            keeps = needed_still(held, days=days, now=now)
+        authorities, keeps = present.held.trusted, None
+        if present.secret.ours:
+            authorities, keeps = rotation.trusted_by_callers(
+                present.held, present.mark, days=self._options.days, now=now
+            )
         if not authorities:
             return
         for name in self._options.configurations:
-            for result in await trust(
+            for result in await patching.trust(
                 self._client,
                 name,
                 authorities=authorities,

@@ -8,7 +8,7 @@ CERTIFICATES = Role(
     name="certificates",
     command=("certs", "keep"),
     settings="app.certs.settings:CertificatesSettings",
-    run="app.runtime.certificates:run_certificates",
+    build="app.runtime.certificates:build",
     summary="Keep certificates in Secrets, and webhook configurations trusting them.",
     examples=(
         "berth certs keep --namespace berth",

@@ -7,29 +7,25 @@ from typing import Annotated, Literal
 import typer
 
 from app import definitions
-from app.cli.options import paragraphs
+from app.cli.options import alone, epilog
 
-EPILOG = paragraphs("""Examples:
-
-  berth crds infra | kubectl apply --server-side -f -
-
-  berth crds tenant | kubectl apply --server-side -f -
-
-infra: what the gateway and the controller need; tenant: what the agent needs. The definition of
-NetworkAttachmentDefinitions comes with Multus and is not printed.""")
-
-_CHOICES = {
-    "infra": definitions.INFRA,
-    "tenant": definitions.TENANT,
-    "all": (*definitions.INFRA, *definitions.TENANT),
-}
+_EPILOG = epilog(
+    "berth crds infra | kubectl apply --server-side -f -",
+    "berth crds tenant | kubectl apply --server-side -f -",
+    text="""infra: what the gateway and the controller need; tenant: what the agent needs. The definition of
+NetworkAttachmentDefinitions comes with Multus and is not printed.""",
+)
 
 
+crds_app = alone()
+
+
+@crds_app.command(epilog=_EPILOG)
 def crds(
     cluster: Annotated[
         Literal["infra", "tenant", "all"], typer.Argument(help="What the cluster is: infra, tenant, or all of both")
     ] = "all",
-) -> int:
+) -> None:
     """Print the CustomResourceDefinitions of the Workload API as YAML."""
-    print("\n---\n".join(text.strip() for text in definitions.read_texts(_CHOICES[cluster])))
-    return 0
+    kinds = {"infra": definitions.INFRA, "tenant": definitions.TENANT, "all": definitions.INFRA + definitions.TENANT}
+    print("\n---\n".join(text.strip() for text in definitions.read_texts(kinds[cluster])))

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
-from app.cli.roles import option_of
+from app.cli import cluster, options, roles
 from app.errors import Transient, UsageError
-from app.explain.documents import read_documents
-from app.explain.explaining import Explanation, Surroundings
-from app.explain.explaining import explain as explain_manifests
-from app.explain.manifests import Manifests, sort_documents
-from app.explain.rendering import Form, Line, asides, render
+from app.explain import explaining, manifests, rehearsal, rendering
 from app.networks.settings import NetworksSettings
 from app.registry import settings_of
-from app.settings.source import RoleSettings, settings_as
+from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 
 DENIED, CLUSTER = 1, 3
@@ -29,9 +22,13 @@ _INJECTION = "Injection (as berth webhook)"
 
 
 def _as_webhook(field: str) -> typer.models.OptionInfo:
-    return option_of(NetworksSettings, field, panel=_INJECTION)
+    return roles.option_of(NetworksSettings, field, panel=_INJECTION)
 
 
+explain_app = options.alone()
+
+
+@explain_app.command()
 def explain(
     *,
     files: Annotated[
@@ -41,7 +38,6 @@ def explain(
             "--filename",
             metavar="FILE",
             help="File or directory of YAML or JSON manifests, - for standard input; repeatable",
-            show_default=False,
         ),
     ] = None,
     namespace: Annotated[
@@ -50,11 +46,9 @@ def explain(
             "-n", "--namespace", help="Namespace of objects that name none (default: default)", show_default=False
         ),
     ] = "",
-    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    kubeconfig: Annotated[
-        str | None, typer.Option("--kubeconfig", help="Cluster to read what the files lack", show_default=False)
-    ] = None,
-    context: Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig")] = None,
+    output: Annotated[rendering.Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    kubeconfig: Annotated[str | None, cluster.kubeconfig_option("Cluster to read what the files lack")] = None,
+    context: cluster.Context = None,
     own_namespace: Annotated[
         str | None,
         typer.Option(
@@ -108,40 +102,21 @@ def explain(
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
-    manifests = sort_documents(read_documents(files), namespace=namespace)
-    if not manifests.pods:
+    found = manifests.sort_documents(manifests.read_documents(files), namespace=namespace)
+    if not found.pods:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
+    own = settings_as(chosen, WebhookSettings).namespace
     try:
-        explanation = asyncio.run(_explain(manifests, chosen, kubeconfig=kubeconfig, context=context))
+        if kubeconfig is None and context is None:
+            results, notes = asyncio.run(explaining.explain(found, rehearsal.Rehearsal(chosen, own)))
+        else:
+            results, notes = cluster.in_cluster(
+                lambda client: explaining.explain(found, rehearsal.Rehearsal(chosen, own, client)), kubeconfig, context
+            )
     except Transient as error:
         print(f"Error: the cluster could not be asked: {error}", file=sys.stderr)
         return CLUSTER
-    _print(explanation, output)
-    return DENIED if any(result.denied for result in explanation.results) else 0
-
-
-async def _explain(
-    manifests: Manifests, chosen: RoleSettings, *, kubeconfig: str | None, context: str | None
-) -> Explanation:
-    surroundings = Surroundings(chosen, settings_as(chosen, WebhookSettings).namespace)
-    if kubeconfig is None and context is None:
-        return await explain_manifests(manifests, surroundings)
-    # Imported late: without a cluster there is no need for its client.
-    from app.kube.transport import connect  # noqa: PLC0415
-
-    async with await connect(kubeconfig=kubeconfig, context=context) as client:
-        return await explain_manifests(manifests, replace(surroundings, client=client))
-
-
-def _print(explanation: Explanation, form: Form) -> None:
-    out, aside = Console(highlight=False, soft_wrap=True), Console(stderr=True, highlight=False, soft_wrap=True)
-    for note in explanation.notes:
-        _line(aside, Line(f"note: {note}"))
-    for line in render(explanation.results, form):
-        _line(out, line)
-    for line in asides(explanation.results, form):
-        _line(aside, line)
-
-
-def _line(console: Console, line: Line) -> None:
-    console.print(Text(line.text, line.style))
+    options.show(((f"note: {note}", "") for note in notes), aside=True)
+    options.show(rendering.render(results, output))
+    options.show(rendering.asides(results, output), aside=True)
+    return DENIED if any(result.denied for result in results) else 0

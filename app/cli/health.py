@@ -1,7 +1,7 @@
 """`berth health`: asks a role on this machine whether it lives, or is ready; for container engines that run a command.
 
-Imports little and reads no settings: it is run every few seconds. Where the role serves health stands in the same
-variables that tell the role itself.
+Imports little and reads no settings: it is run every few seconds. It takes address and port from the variables
+that the role itself reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.options import paragraphs
+from app.cli.options import alone, epilog
 from app.errors import UsageError
 
 PORT_VARIABLE, ADDRESS_VARIABLE = "BERTH_HEALTH_CHECK_PORT", "BERTH_BIND_ADDRESS"
@@ -22,41 +22,33 @@ _PORT, _ADDRESS = 8444, "127.0.0.1"
 _WILDCARDS = {"": _ADDRESS, "0.0.0.0": _ADDRESS, "::": "::1"}  # noqa: S104  what a role binds is not what is dialed
 _LONGEST_ANSWER = 64 * 1024
 
-EPILOG = paragraphs("""Examples:
-
-  berth health
-
-  berth health --ready --port 8444
-
-Exit status: 0 yes, 1 no or no answer (standard error says why), 2 for a wrong flag.""")
+_EPILOG = epilog(
+    "berth health",
+    "berth health --ready --port 8444",
+    text="Exit status: 0 yes, 1 no or no answer (standard error says why), 2 for a wrong flag.",
+)
 
 
+health_app = alone()
+
+
+@health_app.command(epilog=_EPILOG)
 def health(
     *,
     ready: Annotated[
         bool, typer.Option("--ready", help="Ask whether it is ready to work, not just whether it lives")
     ] = False,
     port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            min=1,
-            max=65535,
-            help=f"Its plain port (default: ${PORT_VARIABLE} or {_PORT})",
-            show_default=False,
-        ),
+        int | None, typer.Option(min=1, max=65535, help=f"Its plain port (default: ${PORT_VARIABLE} or {_PORT})")
     ] = None,
     address: Annotated[
-        str | None,
-        typer.Option("--address", help=f"Its address (default: ${ADDRESS_VARIABLE} or {_ADDRESS})", show_default=False),
+        str | None, typer.Option(help=f"Its address (default: ${ADDRESS_VARIABLE} or {_ADDRESS})")
     ] = None,
-    timeout_seconds: Annotated[
-        float, typer.Option("--timeout-seconds", min=0.1, help="How long to wait for the answer")
-    ] = 3.0,
+    timeout_seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for the answer")] = 3.0,
 ) -> int:
     """Ask a role on this machine whether it lives."""
-    told = address if address is not None else os.environ.get(ADDRESS_VARIABLE, "")
-    target = _WILDCARDS.get(told, told), port if port is not None else _port_of_environment()
+    host = address if address is not None else os.environ.get(ADDRESS_VARIABLE, "")
+    target = _WILDCARDS.get(host, host), port if port is not None else _port_of_environment()
     connection = http.client.HTTPConnection(*target, timeout=timeout_seconds)
     try:
         connection.request("GET", "/readyz" if ready else "/healthz")

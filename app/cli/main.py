@@ -9,6 +9,7 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib.metadata import version
 from typing import Annotated
 
@@ -16,44 +17,60 @@ import typer
 import typer.main
 from typer.exceptions import Abort, TyperException
 
-from app.cli.certs import certs_app
-from app.cli.crds import EPILOG as CRDS_EPILOG
-from app.cli.crds import crds
-from app.cli.demo import EPILOG as DEMO_EPILOG
-from app.cli.demo import demo
-from app.cli.doctor import EPILOG as DOCTOR_EPILOG
-from app.cli.doctor import doctor
-from app.cli.explain import explain
 from app.cli.goflags import normalize
-from app.cli.health import EPILOG as HEALTH_EPILOG
-from app.cli.health import health
+from app.cli.lazy import LazyGroup
 from app.cli.options import missing_command, switches_of
-from app.cli.roles import add_role
-from app.cli.sandbox import EPILOG as SANDBOX_EPILOG
-from app.cli.sandbox import sandbox
-from app.cli.tenant import tenant_app
+from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
+from app.wiring import resolve
+
+_COMMANDS = {
+    "explain": (
+        "explain:explain_app",
+        "Show what would be injected into Pods and everything that makes Pods, field by field and why.",
+    ),
+    "doctor": (
+        "doctor:doctor_app",
+        "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
+    ),
+    "health": ("health:health_app", "Ask a role on this machine whether it lives."),
+    "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of the Workload API as YAML."),
+    "sandbox": (
+        "development:sandbox_app",
+        "Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C.",
+    ),
+    "demo": (
+        "development:demo_app",
+        "Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds.",
+    ),
+    "certs": (
+        "certs:certs_app",
+        "Make, renew and show certificates, and make webhook configurations trust them.",
+    ),
+    "tenant": (
+        "tenant:tenant_app",
+        "Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
+    ),
+}
+"""The commands that are not roles: where they are, and their summaries, as the help of each begins."""
+
+
+class _Root(LazyGroup):
+    loaders = {role.command[0]: (role.summary, partial(role_app, role)) for role in ROLES if len(role.command) == 1} | {
+        name: (summary, partial(resolve, f"app.cli.{reference}")) for name, (reference, summary) in _COMMANDS.items()
+    }
+
 
 cli = typer.Typer(
     name="berth",
+    cls=_Root,
     help="Puts every Pod beside the network hardware that it needs.",
     no_args_is_help=False,
     add_completion=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-for _role in ROLES:
-    if len(_role.command) == 1:
-        add_role(cli, _role)
-cli.command("explain")(explain)
-cli.command("doctor", epilog=DOCTOR_EPILOG)(doctor)
-cli.command("health", epilog=HEALTH_EPILOG)(health)
-cli.command("crds", epilog=CRDS_EPILOG)(crds)
-cli.command("sandbox", epilog=SANDBOX_EPILOG)(sandbox)
-cli.command("demo", epilog=DEMO_EPILOG)(demo)
-cli.add_typer(certs_app, name="certs")
-cli.add_typer(tenant_app, name="tenant")
 
 _OUTPUT_FAULTS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO})
 
@@ -87,10 +104,8 @@ def run(arguments: Sequence[str]) -> int:
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         return _fail(" ".join(message.split()), status=2)
-    except UsageError as error:
-        return _fail(str(error), status=2)
     except BerthError as error:
-        return _fail(str(error), status=1)
+        return _fail(str(error), status=2 if isinstance(error, UsageError) else 1)
     except (Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:

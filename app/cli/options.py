@@ -1,8 +1,8 @@
-"""What commands have alike: options in panels, switches whose `--no-…` twin the help leaves out, texts of epilogs."""
+"""What commands have alike: groups, lines in styles, help with examples and without `--no-…` twins."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import typer
@@ -26,26 +26,43 @@ class PanelCommand(TyperCommand):
                 param.secondary_opts = names
 
 
-def option(*names: str, panel: str, text: str, hidden: bool = False) -> typer.models.OptionInfo:
-    option: typer.models.OptionInfo = typer.Option(
-        *names, help=text, rich_help_panel=panel, hidden=hidden, show_default=False
-    )
-    return option
+def group(name: str, text: str, *, epilog: str) -> typer.Typer:
+    """A group of commands, which have to be called by name."""
+    found = typer.Typer(name=name, help=text, epilog=epilog, add_completion=False, rich_markup_mode="rich")
+
+    @found.callback(invoke_without_command=True)
+    def called(context: typer.Context) -> None:
+        if context.invoked_subcommand is None:
+            raise missing_command(context)
+
+    return found
 
 
-def paragraphs(text: str) -> str:
-    """The text with each paragraph on one line: the terminal breaks it, as wide as it is. Indented ones stay so."""
-    found = []
-    for paragraph in text.strip().split("\n\n"):
-        indent = paragraph[: len(paragraph) - len(paragraph.lstrip())]
-        found.append(indent + " ".join(paragraph.split()))
-    return "\n\n".join(found)
+def alone() -> typer.Typer:
+    """An application of one command."""
+    return typer.Typer(add_completion=False, rich_markup_mode="rich")
 
 
 def missing_command(context: typer.Context) -> UsageError:
     """What to raise where a group of commands is called without one of them."""
     commands = getattr(context.command, "commands", {})
     return UsageError(f"missing command: want one of {', '.join(commands)}; see {context.command_path} --help")
+
+
+def show(lines: Iterable[tuple[str, str]], *, aside: bool = False) -> None:
+    """Print texts in their styles, aside on standard error. Rich leaves colors out where there is no terminal."""
+    from rich.console import Console  # noqa: PLC0415  `berth health` needs none of it
+    from rich.text import Text  # noqa: PLC0415
+
+    console = Console(stderr=aside, highlight=False, soft_wrap=True)
+    for text, style in lines:
+        console.print(Text(text, style))
+
+
+def epilog(*examples: str, text: str = "") -> str:
+    """What is below the help: examples, and paragraphs on one line each, which the terminal breaks."""
+    paragraphs = (" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+    return "\n\n".join(("Examples:", *(f"  {example}" for example in examples), *filter(None, paragraphs)))
 
 
 def devtool(reference: str) -> Callable[..., Any]:

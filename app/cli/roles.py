@@ -1,56 +1,46 @@
 """The commands of the roles, made from the fields of their settings: `berth webhook`, `berth certs keep` and others.
 
-The settings are imported when a command is used, so that the list of commands loads no role.
+Making a command imports the settings of its role.
 """
 
 from __future__ import annotations
 
 import inspect
-from functools import cache
-from typing import Annotated, Any, cast
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
-import typer.main
 
-from app.cli.options import PanelCommand, option, paragraphs
+from app.cli.options import PanelCommand, alone, epilog
 from app.registry import settings_of
-from app.settings.flags import LOGS, flag_names, flags_of, help_of, parsed_type
+from app.settings.flags import flag_names, flags_of, help_of, parsed_type
 from app.settings.source import RoleSettings
-from app.wiring import Role, resolve
+from app.wiring import Role
 
 _ENVIRONMENT = """Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas
-(BERTH_LOG_LEVEL=debug). A flag beats the environment."""
-_STATUS = "Exit status: 0 after a drained stop, 1 after a fault or a stop before that, 2 for a wrong flag or file."
+(BERTH_LOG_LEVEL=debug). A flag beats the environment.
+
+Exit status: 0 after a drained stop, 1 after a fault or a stop before that, 2 for a wrong flag or file."""
+
+
+def role_app(role: Role) -> typer.Typer:
+    """The command of a role alone."""
+    app = alone()
+    add_role(app, role)
+    return app
 
 
 def add_role(app: typer.Typer, role: Role) -> None:
     """Add the command of a role to a group of commands."""
     command = type("Command", (RoleCommand,), {"role": role})
-    app.command(role.command[-1], cls=command, help=role.summary, epilog=_epilog(role))(_nothing)
+    text = epilog(*role.examples, text=f"{role.notes}\n\n{_ENVIRONMENT}")
+    app.command(role.command[-1], cls=command, help=role.summary, epilog=text)(_running(role))
 
 
 class RoleCommand(PanelCommand):
     """A command whose options are the fields of a role's settings."""
 
     role: Role
-
-    @property
-    def params(self) -> list[Any]:
-        """The options; the first use imports the settings."""
-        return _options(self.role)
-
-    @params.setter
-    def params(self, given: list[Any]) -> None:
-        """What Typer finds by itself is nothing."""
-
-    def invoke(self, ctx: Any) -> int:
-        """Run the role with what flags, environment and defaults say. Raises UsageError for what is wrong there."""
-        settings = settings_of(self.role.name).load(given(self.role, ctx.params))
-        if self.role.run:
-            return cast("int", resolve(self.role.run)(settings))
-        from app.runtime.background import run_role  # noqa: PLC0415  with it comes the client
-
-        return run_role(self.role, settings)
 
 
 def given(role: Role, values: dict[str, Any]) -> dict[str, object]:
@@ -66,41 +56,35 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
     names = flag_names(field, flag)
     if parsed_type(info, flag) is bool:
         names = tuple(f"{name}/--no-{name.removeprefix('--')}" for name in names)
-    return option(*names, panel=panel or flag.panel, text=help_of(info, flag))
+    found: typer.models.OptionInfo = typer.Option(
+        *names, help=help_of(info, flag), rich_help_panel=panel or flag.panel, show_default=False
+    )
+    return found
 
 
-@cache
-def _options(role: Role) -> list[Any]:
-    """What Typer makes of a function with a parameter for each field."""
+def _running(role: Role) -> Callable[..., int]:
+    """What Typer makes a command of: it has a parameter for each field of the settings."""
     settings = settings_of(role.name)
-    parameters: dict[str, Any] = {}
-    for field, flag in flags_of(settings).items():
-        parameters[field] = Annotated[
-            parsed_type(settings.model_fields[field], flag) | None,
-            option_of(settings, field),
-        ]
+    parameters: dict[str, Any] = {
+        field: Annotated[parsed_type(settings.model_fields[field], flag) | None, option_of(settings, field)]
+        for field, flag in flags_of(settings).items()
+    }
     for number, name in enumerate(role.ignored):
         kind: Any = bool if "/" in name else str
-        parameters[f"ignored_{number}"] = Annotated[kind | None, option(name, panel=LOGS, text="", hidden=True)]
+        parameters[f"ignored_{number}"] = Annotated[kind | None, typer.Option(name, hidden=True)]
 
-    def command(**_values: object) -> None: ...
+    def run(**values: Any) -> int:
+        # Loaded before the servers, which come with the next import: a wrong flag is said at once.
+        chosen = settings.load(given(role, values))
+        from app.runtime.process import run_role  # noqa: PLC0415
 
-    command.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        return run_role(role, chosen)
+
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
             for name, kind in parameters.items()
         ]
     )
-    command.__annotations__ = parameters
-    app = typer.Typer(add_completion=False)
-    app.command()(command)
-    return list(typer.main.get_command(app).params)
-
-
-def _epilog(role: Role) -> str:
-    examples = "\n\n".join(f"  {example}" for example in role.examples)
-    return paragraphs("\n\n".join(filter(None, ("Examples:", examples, role.notes, _ENVIRONMENT, _STATUS))))
-
-
-def _nothing() -> None:
-    """What Typer asks for; the command itself runs the role."""
+    run.__annotations__ = parameters
+    return run

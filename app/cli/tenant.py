@@ -7,76 +7,42 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from app.certs.certificate_set import DAYS
-from app.cli.options import PanelCommand, missing_command, paragraphs
-from app.cli.tenant_authority import EPILOG as AUTHORITY_EPILOG
-from app.cli.tenant_authority import authority
-from app.cli.tenant_cluster import AgentNamespace, Context, Kubeconfig, Namespace, run_in_cluster
-from app.cli.tenant_showing import Form, render_tenants
-from app.errors import UsageError
+from app.cli import cluster, options, tenant_showing
+from app.errors import Terminal, UsageError
+from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.tenancy.tenants.objects import name_problem
+from app.tenancy.tenants import bundles, changes, enrolling, objects
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
-_EPILOG = paragraphs("""Examples:
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
 
-  berth tenant authority --address 10.133.133.1
-
-  berth tenant add tenant1 --host host-a --host host-b --out tenant1
-
-  berth tenant list
-
-  berth tenant rotate tenant1 --out tenant1
-
-  berth tenant remove tenant1""")
-
-_ADD_EPILOG = paragraphs("""Examples:
-
-  berth tenant add tenant1 --host host-a --host host-b
-
-  berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)
-
-Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's cluster: kubectl
-apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there is none, or
-with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""")
-
-_LIST_EPILOG = paragraphs("""Examples:
-
-  berth tenant list
-
-  berth tenant list -o json""")
-
-_ROTATE_EPILOG = paragraphs("""Examples:
-
-  berth tenant rotate tenant1 --overlap 24h
-
-  berth tenant rotate tenant1 --now
-
-The certificates before the new one are accepted until the overlap ends; with --now they are refused at once.""")
-
-_REMOVE_EPILOG = paragraphs("""Examples:
-
-  berth tenant remove tenant1
-
-  berth tenant remove tenant1 --yes
-
-Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it.""")
-
+T = TypeVar("T")
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-tenant_app = typer.Typer(
-    name="tenant",
-    help="Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
-    epilog=_EPILOG,
-    rich_markup_mode="rich",
+tenant_app = options.group(
+    "tenant",
+    "Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
+    epilog=options.epilog(
+        "berth tenant authority --address 10.133.133.1",
+        "berth tenant add tenant1 --host host-a --host host-b --out tenant1",
+        "berth tenant list",
+        "berth tenant rotate tenant1 --out tenant1",
+        "berth tenant remove tenant1",
+    ),
 )
+
+_command = partial(tenant_app.command, cls=options.PanelCommand)
 
 _Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
 _Out = Annotated[
@@ -89,20 +55,71 @@ _AuthorityCert = Annotated[
 ]
 _AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file of its key", show_default=False)]
 _Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
+_Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
+_Namespace = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        callback=cluster.dns_label("--namespace", optional=True),
+        help="Namespace of the gateway's Secrets (default: the one that has its CA, else universe)",
+        show_default=False,
+    ),
+]
+_AgentNamespace = Annotated[
+    str,
+    typer.Option(
+        "--agent-namespace",
+        callback=cluster.dns_label("--agent-namespace"),
+        help="Namespace of the agent in the tenant's cluster, for secret.yaml",
+    ),
+]
 
 
-tenant_app.command("authority", cls=PanelCommand, epilog=AUTHORITY_EPILOG)(authority)
+@_command(
+    epilog=options.epilog(
+        "berth tenant authority",
+        "berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates",
+        text="""Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the
+namespace and renews what is due, so it may be run again at any time; berth certs keep --gateway does it all the time.
+The gateway answers to api-gateway.local, its Service's names and what --dns and --address add. With --out, gateway/ and
+admin/ in that directory hold the same as files.""",
+    ),
+)
+def authority(
+    *,
+    out: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Directory for certificates and keys as files")
+    ] = None,
+    dns: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="One more name of the gateway; repeatable")
+    ] = None,
+    addresses: Annotated[
+        list[str] | None, typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable")
+    ] = None,
+    namespace: _Namespace = "",
+    kubeconfig: _Kubeconfig = None,
+    context: cluster.Context = None,
+) -> None:
+    """Make or renew the certificates of the gateway and of the cloud admin."""
+
+    async def work(client: KubeClient) -> list[str]:
+        home = namespace or await locate_authority(client)
+        wanted = AuthorityOptions(namespace=home, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
+        return await enrolling.certify(client, options=wanted, directory=out, now=datetime.now(UTC))
+
+    _print(_run(work, kubeconfig, context))
 
 
-@tenant_app.callback(invoke_without_command=True)
-def tenant(context: typer.Context) -> None:
-    """Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates."""
-    if context.invoked_subcommand is None:
-        raise missing_command(context)
-
-
-@tenant_app.command("add", cls=PanelCommand, epilog=_ADD_EPILOG)
-def add_command(
+@_command(
+    epilog=options.epilog(
+        "berth tenant add tenant1 --host host-a --host host-b",
+        "berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)",
+        text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
+cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
+is none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""",
+    ),
+)
+def add(
     *,
     name: _Name,
     hosts: Annotated[
@@ -117,26 +134,19 @@ def add_command(
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: Namespace = "",
-    agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
+    namespace: _Namespace = "",
+    agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
     force: Annotated[
-        bool,
-        typer.Option(
-            "--force/--no-force", help="Issue one more certificate to a tenant that is there", show_default=False
-        ),
+        bool, typer.Option(help="Issue one more certificate to a tenant that is there", show_default=False)
     ] = False,
-    admin_names: Annotated[
-        str, typer.Option("--admin-names", help="Comma list of names that no tenant may have")
-    ] = ADMIN_NAME,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> int:
+    admin_names: Annotated[str, typer.Option(help="Comma list of names that no tenant may have")] = ADMIN_NAME,
+    kubeconfig: _Kubeconfig = None,
+    context: cluster.Context = None,
+) -> None:
     """Make a tenant, its namespace, and the certificate bundle of its agent."""
-    from app.tenancy.tenants.enrolling import Adding, Issuing, add  # noqa: PLC0415 - as the client of the cluster below
-
     _check_name(name)
-    issuing = Issuing(
-        _out(name, out),
+    issuing = bundles.Issuing(
+        _directory(name, out),
         days=days,
         gateway=gateway,
         authority_files=_authority_files(ca_cert, ca_key),
@@ -144,106 +154,113 @@ def add_command(
         agent_namespace=agent_namespace,
     )
     admins = tuple(admin.strip() for admin in admin_names.split(",") if admin.strip())
-    adding = Adding(
+    adding = changes.Adding(
         name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force, admin_names=admins
     )
-    for line in run_in_cluster(lambda client: add(client, adding, issuing, now=datetime.now(UTC)), kubeconfig, context):
-        print(line)
-    return 0
+    now = datetime.now(UTC)
+    _print(_run(lambda client: enrolling.add(client, adding, issuing, now=now), kubeconfig, context))
 
 
-@tenant_app.command("list", cls=PanelCommand, epilog=_LIST_EPILOG)
+@_command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
-    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> int:
+    output: Annotated[tenant_showing.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
+    kubeconfig: _Kubeconfig = None,
+    context: cluster.Context = None,
+) -> None:
     """List the tenants with their certificates and state."""
-    from app.tenancy.tenants.changes import list_tenants  # noqa: PLC0415 - as the client of the cluster below
-
-    tenants = run_in_cluster(list_tenants, kubeconfig, context)
-    if tenants or output != "table":
-        text = render_tenants(tenants, output)
-        if text:
-            print(text)
-    else:
+    tenants = _run(changes.list_tenants, kubeconfig, context)
+    if not tenants and output == "table":
         print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
-    return 0
+    elif text := tenant_showing.render_tenants(tenants, output):
+        print(text)
 
 
-@tenant_app.command("rotate", cls=PanelCommand, epilog=_ROTATE_EPILOG)
-def rotate_command(
+@_command(
+    epilog=options.epilog(
+        "berth tenant rotate tenant1 --overlap 24h",
+        "berth tenant rotate tenant1 --now",
+        text="""The certificates before the new one are accepted until the overlap ends; with --now they are refused at
+once.""",
+    ),
+)
+def rotate(
     *,
     name: _Name,
     overlap: Annotated[
-        str, typer.Option("--overlap", metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
+        str, typer.Option(metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
     ] = "24h",
-    now: Annotated[
-        bool, typer.Option("--now/--no-now", help="Refuse those before at once", show_default=False)
-    ] = False,
+    now: Annotated[bool, typer.Option(help="Refuse those before at once", show_default=False)] = False,
     out: _Out = None,
     days: _Days = DAYS,
     ca_cert: _AuthorityCert = None,
     ca_key: _AuthorityKey = None,
     gateway: _Gateway = GATEWAY_NAME,
-    namespace: Namespace = "",
-    agent_namespace: AgentNamespace = SYSTEM_NAMESPACE,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-) -> int:
+    namespace: _Namespace = "",
+    agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
+    kubeconfig: _Kubeconfig = None,
+    context: cluster.Context = None,
+) -> None:
     """Issue a new certificate to a tenant, and let those before it end."""
-    from app.tenancy.tenants.enrolling import Issuing, rotate  # noqa: PLC0415 - as the client of the cluster below
-
     _check_name(name)
-    ends = timedelta() if now else _duration(overlap)
-    issuing = Issuing(
-        _out(name, out),
+    ends, moment = timedelta() if now else _duration(overlap), datetime.now(UTC)
+    issuing = bundles.Issuing(
+        _directory(name, out),
         days=days,
         gateway=gateway,
         authority_files=_authority_files(ca_cert, ca_key),
         namespace=namespace,
         agent_namespace=agent_namespace,
     )
-    moment = datetime.now(UTC)
-    for line in run_in_cluster(
-        lambda client: rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context
-    ):
-        print(line)
-    return 0
+    _print(_run(lambda client: enrolling.rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context))
 
 
-@tenant_app.command("remove", cls=PanelCommand, epilog=_REMOVE_EPILOG)
-def remove_command(
+@_command(
+    epilog=options.epilog(
+        "berth tenant remove tenant1",
+        "berth tenant remove tenant1 --yes",
+        text="Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it.",
+    ),
+)
+def remove(
     *,
     name: _Name,
     yes: Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)] = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
+    kubeconfig: _Kubeconfig = None,
+    context: cluster.Context = None,
 ) -> int:
     """Remove a tenant, its namespace and everything in it."""
-    from app.tenancy.tenants.enrolling import describe, remove  # noqa: PLC0415 - as the client of the cluster below
-
     _check_name(name)
-    goes = run_in_cluster(lambda client: describe(client, name), kubeconfig, context)
-    print(goes)
+    print(_run(lambda client: enrolling.describe(client, name), kubeconfig, context))
     if not yes:
         if not (sys.stdin is not None and sys.stdin.isatty()):
             raise UsageError("nothing removed: there is no terminal to confirm on; use --yes")
         if not typer.confirm(f"Remove tenant {name} for good?"):
             print("nothing removed")
             return 1
-    for line in run_in_cluster(lambda client: remove(client, name), kubeconfig, context):
-        print(line)
+    _print(_run(lambda client: enrolling.remove(client, name), kubeconfig, context))
     return 0
 
 
+def _run(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
+    """Do the work in the cluster. What will not pass by itself is a UsageError: the user has to act."""
+    try:
+        return cluster.in_cluster(work, kubeconfig, context)
+    except Terminal as error:
+        raise UsageError(str(error)) from error
+
+
+def _print(lines: list[str]) -> None:
+    for line in lines:
+        print(line)
+
+
 def _check_name(name: str) -> None:
-    problem = name_problem(name)
+    problem = objects.name_problem(name)
     if problem:
         raise UsageError(f"NAME: {problem}")
 
 
-def _out(name: str, out: Path | None) -> Path:
+def _directory(name: str, out: Path | None) -> Path:
     return Path(tenant_namespace(name)) if out is None else out
 
 

@@ -1,107 +1,104 @@
-"""Check `clock`: do this machine, the API server and the nodes of Berth agree about the time."""
+"""Checks of time: `clock`, whether clocks agree, and `leases`, whether the holder of each Lease renews it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 
 from app.certs.issuing import CLOCK_SKEW
 from app.doctor.cluster import Cluster
-from app.doctor.installed import installed
-from app.doctor.model import Finding, Severity
-from app.errors import ApiError
+from app.doctor.commands import kubectl, restart, set_clock
+from app.doctor.installed import Installed
+from app.doctor.model import Check, Finding, Severity, all_well, error, info, ok, or_default, plain, warning
 from app.kube.resources import LEASES, PODS
+from app.registry import BY_NAME
 from app.text import moment
 
-_CHECK = "clock"
 _NODE_LEASES = "kube-node-lease"
-NOTICED = timedelta(seconds=5)
+_NOTICED = timedelta(seconds=5)
 """A difference that leaves other causes aside: the header has whole seconds, and a request takes its time."""
-_MEND = "timedatectl set-ntp true"
 
 
-@dataclass(frozen=True, slots=True)
-class Clock:
-    name: str = _CHECK
-
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        skew = await skew_of_server(cluster)
-        if skew is None:
-            return [Finding(_CHECK, Severity.info, "API server", "does not say its time: clocks were not compared")]
-        findings = list(_here(skew))
-        findings += await _nodes(cluster, cluster.now() + skew)
-        if not findings:
-            text = f"this machine and the API server differ by less than {NOTICED.seconds} s"
-            findings.append(Finding(_CHECK, Severity.ok, "", text))
-        return findings
-
-
-async def skew_of_server(cluster: Cluster) -> timedelta | None:
-    """How far the API server's clock is ahead of ours, asked once; None where it does not say."""
-
-    async def ask() -> timedelta | None:
-        before = cluster.now()
-        there = await cluster.client.server_time()
-        after = cluster.now()
-        if there is None:
-            return None
-        # The header is cut to whole seconds: on the average the time is half a second later.
-        return there + timedelta(seconds=0.5) - (before + (after - before) / 2)
-
-    found: timedelta | None = await cluster.once("clock", ask)
-    return found
-
-
-def _here(skew: timedelta) -> Iterator[Finding]:
-    if abs(skew) < NOTICED:
+async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
+    skew = await cluster.skew()
+    if skew is None:
+        yield info("API server", "does not say its time: clocks were not compared")
         return
-    bad = abs(skew) >= CLOCK_SKEW
-    text = f"its clock is {_seconds(skew)} {'ahead of' if skew < timedelta() else 'behind'} the API server's"
-    consequence = (
-        "certificates that are made here are not valid yet, or expired already, where they are used"
-        if bad
-        else "ages and expiry in this report are off by that; certificates are made with an allowance of five minutes"
-    )
-    yield Finding(_CHECK, Severity.error if bad else Severity.warning, "this machine", text, consequence, _MEND)
-
-
-async def _nodes(cluster: Cluster, there: datetime) -> list[Finding]:
-    """Kubelets renew their Leases by their own clocks every ten seconds. A Lease from the future is a clock's fault."""
-    findings: list[Finding] = []
-    for node in await _nodes_of_berth(cluster):
-        try:
-            lease = await cluster.get(LEASES, node, namespace=_NODE_LEASES)
-        except ApiError:
-            return findings  # rarely granted, and only a second look
+    if abs(skew) >= _NOTICED:
+        follows = (
+            "ages and expiry in this report are off by that; certificates are made with an allowance of five minutes"
+        )
+        if abs(skew) >= CLOCK_SKEW:
+            follows = "certificates that are made here are not valid yet, or expired already, where they are used"
+        where = "ahead of" if skew < timedelta() else "behind"
+        text = f"its clock is {abs(skew).total_seconds():.0f} s {where} the API server's"
+        yield Finding("", _how_bad(skew), "this machine", text, follows, "timedatectl set-ntp true")
+    # Kubelets renew their Leases by their own clocks every ten seconds. A Lease from the future is a clock's fault.
+    for node in await or_default(_nodes_of_berth(cluster), []):
+        # The right is rarely granted, and this is only a second look.
+        lease = await or_default(cluster.get(LEASES, node, namespace=_NODE_LEASES), None)
         renewed = moment(((lease or {}).get("spec") or {}).get("renewTime"))
-        if renewed is not None and renewed - there >= NOTICED:
-            text = f"its clock is {_seconds(renewed - there)} ahead of the API server's"
-            findings.append(
-                Finding(
-                    _CHECK,
-                    Severity.error if renewed - there >= CLOCK_SKEW else Severity.warning,
-                    f"Node {node}",
-                    text,
-                    "Berth runs there: certificates that it makes are not valid yet for others",
-                    f"kubectl debug node/{node} -it --image=busybox -- chroot /host {_MEND}",
-                )
-            )
-    return findings
+        ahead = renewed - cluster.now() - skew if renewed else timedelta()
+        if ahead >= _NOTICED:
+            text = f"its clock is {ahead.total_seconds():.0f} s ahead of the API server's"
+            follows = "Berth runs there: certificates that it makes are not valid yet for others"
+            yield Finding("", _how_bad(ahead), f"Node {node}", text, follows, set_clock(node))
+    yield all_well("", f"this machine and the API server differ by less than {_NOTICED.seconds} s")
+
+
+def _how_bad(skew: timedelta) -> Severity:
+    return Severity.error if abs(skew) >= CLOCK_SKEW else Severity.warning
 
 
 async def _nodes_of_berth(cluster: Cluster) -> list[str]:
-    try:
-        roles = await installed(cluster)
-        pods = [
-            pod
-            for role in roles
-            for pod in await cluster.listed(PODS, namespace=role.namespace, label_selector=role.selector) or []
-        ]
-    except ApiError:
-        return []  # the check of Deployments says so
+    pods = [
+        pod
+        for role in await cluster.installed()
+        for pod in await cluster.listed(PODS, namespace=role.namespace, label_selector=role.selector)
+    ]
     return sorted({name for pod in pods if (name := (pod.get("spec") or {}).get("nodeName"))})
 
 
-def _seconds(skew: timedelta) -> str:
-    return f"{abs(skew).total_seconds():.0f} s"
+async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
+    there = cluster.now() + (await cluster.skew() or timedelta())
+    for one in await cluster.installed():
+        if BY_NAME[one.role].lease and one.deployed.get("leader_elect", True):
+            yield await _judged(cluster, one, there)
+
+
+async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
+    namespace, role = one.home, BY_NAME[one.role]
+    subject, fix = f"Lease {namespace}/{role.lease}", restart(one)
+    lease = await cluster.get(LEASES, role.lease, namespace=namespace)
+    spec = (lease or {}).get("spec") or {}
+    holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
+    if not holder:
+        text = "is not there: no replica ever worked" if lease is None else "has no holder"
+        return error(subject, text, role.when_idle, fix)
+    if renewed is None:
+        text = f"is held by {plain(holder)}, which does not say when it renewed it: no replica takes it over"
+        return error(subject, text, role.when_idle, kubectl("delete", "lease", role.lease, namespace=namespace))
+    age, duration = there - renewed, timedelta(seconds=spec.get("leaseDurationSeconds") or 15)
+    if age > duration:
+        text = f"was last renewed {age.total_seconds():.0f} s ago by {holder}, and is good for {duration.seconds} s"
+        return error(subject, text, f"no replica works, or its node's clock is behind: {role.when_idle}", fix)
+    if age < -_NOTICED:
+        text = f"is renewed by {holder} with a time {-age.total_seconds():.0f} s ahead of the API server's"
+        follows = "that node's clock is wrong; ages and certificates from there are off"
+        return warning(subject, text, follows, await _clock_fix(cluster, one, holder))
+    transitions = spec.get("leaseTransitions") or 0
+    text = f"is held by {holder}, renewed {max(0.0, age.total_seconds()):.0f} s ago, {transitions} changes so far"
+    return ok(subject, text)
+
+
+async def _clock_fix(cluster: Cluster, one: Installed, holder: str) -> str:
+    """Sets the clock of the node on which the holder (`<Pod>_<random>`) runs; shows the nodes where it is not known."""
+    pod = holder.rpartition("_")[0]
+    found = await or_default(cluster.get(PODS, pod, namespace=one.namespace), None) if pod else None
+    if node := ((found or {}).get("spec") or {}).get("nodeName"):
+        return set_clock(node)
+    return kubectl("get", "pods", "--selector", one.selector, "--output", "wide", namespace=one.namespace)
+
+
+CLOCK_CHECK = Check("clock", (_clock,))
+LEASES_CHECK = Check("leases", (_leases,))

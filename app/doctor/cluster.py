@@ -8,68 +8,62 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from app.errors import ApiError
-from app.kube.resources import Resource
-from app.kube.retry import every_item
+from app.doctor.installed import Installed, roles_in, settings_in_force
+from app.doctor.model import if_known, or_default
+from app.doctor.webhooks import Registered, webhooks_of
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.kube.retry import every_item, get_or_none
+from app.settings.source import S
 from app.wire import JSON
 
 if TYPE_CHECKING:
-    from app.kube.transport import AioKubeClient
+    from app.kube.client import KubeClient
 
-Impersonating = Callable[[str, tuple[str, ...]], AbstractAsyncContextManager["AioKubeClient"]]
+Impersonating = Callable[[str, tuple[str, ...]], AbstractAsyncContextManager["KubeClient"]]
 """A client that acts as this user in these groups."""
 PAGE = 500
 T = TypeVar("T")
 
 
+@dataclass
 class Cluster:
     """`namespace` and `release` are those of Berth; `roles` those that the user expects here (empty: as installed)."""
 
-    def __init__(
-        self,
-        client: AioKubeClient,
-        *,
-        namespace: str,
-        release: str = "berth",
-        roles: frozenset[str] = frozenset(),
-        impersonating: Impersonating,
-        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
-    ) -> None:
-        self.client = client
-        self.namespace = namespace
-        self.release = release
-        self.roles = roles
-        self.impersonating = impersonating
-        """`async with cluster.impersonating(user, groups) as client:`; refusals come with the first request (403)."""
-        self.now = clock
-        self._kept: dict[Hashable, asyncio.Task[Any]] = {}
+    client: KubeClient
+    namespace: str
+    impersonating: Impersonating
+    """`async with cluster.impersonating(user, groups) as client:`; refusals come with the first request (403)."""
+    release: str = "berth"
+    roles: frozenset[str] = frozenset()
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:
         """The object, None where there is none; asked once. Raises ApiError for every other answer."""
-        return await self.once(
-            ("get", resource, namespace, name), lambda: self._get(resource, name, namespace=namespace)
+        return await self._once(
+            ("get", resource, namespace, name), lambda: get_or_none(self.client, resource, name, namespace=namespace)
         )
 
-    async def listed(
-        self, resource: Resource, *, namespace: str | None = None, label_selector: str = ""
-    ) -> list[JSON] | None:
-        """All of few objects, None where the API server does not know the kind; asked once.
+    async def listed(self, resource: Resource, *, namespace: str | None = None, label_selector: str = "") -> list[JSON]:
+        """All of few objects, none where the API server does not know the kind; asked once.
 
         Kinds of which there are many (Pods) are read with `paged`.
         """
-        return await self.once(
-            ("list", resource, namespace, label_selector),
-            lambda: self._list(resource, namespace=namespace, label_selector=label_selector),
-        )
+
+        async def read() -> list[JSON]:
+            return [one async for one in self.paged(resource, namespace=namespace, label_selector=label_selector)]
+
+        return await self._once(("list", resource, namespace, label_selector), read)
 
     def paged(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[JSON]:
-        """One object after the other, a page in memory at a time; not kept. An unknown kind raises ApiError (404)."""
-        return every_item(
+        """One object after the other, none of a kind that is not known; a page in memory at a time, and not kept."""
+        pages = every_item(
             lambda token: self.client.list_page(
                 resource,
                 namespace=namespace,
@@ -79,32 +73,69 @@ class Cluster:
                 continue_token=token,
             )
         )
+        return if_known(pages)
 
-    async def once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def installed(self) -> list[Installed]:
+        """The roles that run in the namespace of Berth, but for those of another release.
+
+        Raises ApiError where Deployments may not be listed.
+        """
+        return roles_in(await self.listed(DEPLOYMENTS, namespace=self.namespace), release=self.release)
+
+    async def running(self, role: str) -> list[Installed]:
+        """The Deployments of a role; none where Deployments may not be listed."""
+        return [one for one in await or_default(self.installed(), []) if one.role == role]
+
+    async def expected_roles(self) -> frozenset[str]:
+        """The roles that the user named, else those that are installed; none where these may not be listed."""
+        return self.roles or frozenset(one.role for one in await or_default(self.installed(), []))
+
+    async def by_chart(self, *, unknown: bool) -> bool:
+        """Whether the chart installed what is here; `unknown` where Deployments may not be listed."""
+        found = await or_default(self.installed(), None)
+        return unknown if found is None else any(one.by_chart for one in found)
+
+    async def settings(self, kind: type[S], *, role: str = "webhook") -> S:
+        """The settings of a wing as the role has them; the defaults where none is found or it may not be read."""
+        return settings_in_force(role, await self.running(role), kind, namespace=self.namespace)
+
+    async def registered(self) -> list[Registered]:
+        """The webhooks that call this release. Raises ApiError where configurations may not be listed."""
+        return [
+            one
+            for one in await self.of_all_releases()
+            if one.release in ("", self.release) and one.home in ("", self.namespace)
+        ]
+
+    async def of_all_releases(self) -> list[Registered]:
+        """The webhooks that call Berth, whichever release. Raises ApiError where configurations may not be listed."""
+        return [
+            one
+            for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
+            for configuration in await self.listed(resource)
+            for one in webhooks_of(resource, configuration, release=self.release, namespace=self.namespace)
+        ]
+
+    async def skew(self) -> timedelta | None:
+        """How far the API server's clock is ahead of ours, asked once; None where it does not say."""
+
+        async def ask() -> timedelta | None:
+            before = self.now()
+            there = await self.client.server_time()
+            # The header is cut to whole seconds: on the average the time is half a second later.
+            middle = before + (self.now() - before) / 2
+            return None if there is None else there + timedelta(seconds=0.5) - middle
+
+        return await self._once("clock", ask)
+
+    async def close(self) -> None:
+        for task in self._kept.values():
+            task.cancel()
+        await asyncio.gather(*self._kept.values(), return_exceptions=True)
+
+    async def _once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """The result of `work`, or its error. All callers with the same key share it."""
         if key not in self._kept:
             self._kept[key] = asyncio.create_task(work())
         kept: Awaitable[T] = asyncio.shield(self._kept[key])
         return await kept
-
-    async def close(self) -> None:
-        """Cancel the reads that are still running."""
-        for task in self._kept.values():
-            task.cancel()
-        await asyncio.gather(*self._kept.values(), return_exceptions=True)
-
-    async def _get(self, resource: Resource, name: str, *, namespace: str | None) -> JSON | None:
-        try:
-            return await self.client.get(resource, name, namespace=namespace)
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise
-
-    async def _list(self, resource: Resource, *, namespace: str | None, label_selector: str) -> list[JSON] | None:
-        try:
-            return [item async for item in self.paged(resource, namespace=namespace, label_selector=label_selector)]
-        except ApiError as error:
-            if error.not_found:
-                return None
-            raise

@@ -1,77 +1,194 @@
-"""The commands that findings name, written once. Each can be pasted into a shell as it stands. Pure."""
+"""The commands that findings name, written once. Each can be pasted into a shell as it stands.
+
+Helm 4 uses server-side apply: its next upgrade fails with a conflict on a field that kubectl has written. Helm 3
+overwrites such a field. For objects of the chart, a command therefore applies the release's own manifest under the name
+of Helm's field manager. Wrong values of the release are changed by `helm upgrade`.
+"""
 
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import Any
 
-from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from app.wire import encode_json
+from app.certs.secrets import MANAGED_BY, MANAGER
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed
+from app.doctor.objects import COMPONENT, labels, plural
+from app.doctor.webhooks import Registered
+from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.registry import webhooks_of
+from app.tenancy.permissions import tenants_role
+from app.wire import JSON, encode_json
 
-if TYPE_CHECKING:
-    from app.doctor.cluster import Cluster
-    from app.doctor.webhooks import Registered
-    from app.wire import JSON
-
-CHART = "charts/berth"
-
-
-def helm_upgrade(cluster: Cluster, *values: str) -> str:
-    """The release as it is, with these values (`key=value`) changed."""
-    changed = "".join(f" --set {shlex.quote(value)}" for value in values)
-    return f"helm upgrade {cluster.release} {CHART} --namespace {cluster.namespace} --reset-then-reuse-values{changed}"
+_CHART = "charts/berth"
+_HELM = "helm"
+_NOTE = "f:meta.helm.sh/release-name"
 
 
-def helm_install(cluster: Cluster, *values: str) -> str:
-    changed = "".join(f" --set {shlex.quote(value)}" for value in values)
-    return (
-        f"helm upgrade --install {cluster.release} {CHART} --namespace {cluster.namespace} --create-namespace{changed}"
-    )
+def kubectl(*words: str, namespace: str = "") -> str:
+    """A command line of kubectl, each word quoted where the shell wants it."""
+    return shlex.join(["kubectl", *(["--namespace", namespace] if namespace else []), *words])
 
 
-def helm(cluster: Cluster, *values: str, present: bool) -> str:
-    """Upgrades the release where it is `present`; else installs it, for which an upgrade alone would find nothing."""
-    return helm_upgrade(cluster, *values) if present else helm_install(cluster, *values)
+def set_label(kind: str, name: str, key: str, value: str, *, namespace: str = "") -> str:
+    return kubectl("label", kind, name, f"{key}={value}", "--overwrite", namespace=namespace)
 
 
-def unregister(*names: str) -> str:
-    """The command that deletes webhook configurations, so that Pods can be created although no webhook answers."""
-    kinds = f"{MUTATING_WEBHOOKS.kind},{VALIDATING_WEBHOOKS.kind}".lower()
-    return shlex.join(["kubectl", "delete", kinds, *dict.fromkeys(names), "--ignore-not-found"])
+def edit(resource: Resource, name: str, *, namespace: str = "") -> str:
+    return kubectl("edit", plural(resource), name, namespace=namespace)
 
 
-def certs_install(namespace: str, name: str, *, failure_policy: str = "Fail") -> str:
-    """Writes Secret, Service and registrations of an installation without the chart again."""
-    flags = f"--namespace {namespace} --name {name} --failure-policy {failure_policy}"
-    return f'berth certs install {flags} --dir "$(mktemp -d)"'
+def restart(one: Installed) -> str:
+    return kubectl("rollout", "restart", f"deployment/{one.name}", namespace=one.namespace)
 
 
-def restart(namespace: str, deployment: str) -> str:
-    return f"kubectl --namespace {namespace} rollout restart deployment/{deployment}"
-
-
-def patch_webhook(one: Registered, field: str, value: object) -> str:
-    """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
-    test = {"op": "test", "path": f"/webhooks/{one.index}/name", "value": one.webhook.get("name")}
-    operation = {"op": "add", "path": f"/webhooks/{one.index}/{field}", "value": value}
-    return patch_configuration(one, [test, operation])
-
-
-def patch_configuration(one: Registered, operations: list[JSON]) -> str:
-    """Changes the configuration that a webhook is in, by a JSON patch."""
-    patch = shlex.quote(encode_json(operations).decode())
-    return f"kubectl patch {one.resource.plural} {one.name} --type=json --patch {patch}"
-
-
-def patch_trust(one: Registered, namespace: str, secret: str, *, key: str) -> str:
-    """Has a configuration trust the CA that a Secret holds; `key` is the name under which it holds it."""
-    reading = f"kubectl --namespace {namespace} get secret {secret} --output"
-    template = f"go-template={{{{index .data {encode_json(key).decode()} | base64decode}}}}"
-    service = f" --service {one.service[0]}/{one.service[1]}" if one.service else ""
-    return f"{reading} {shlex.quote(template)} | berth certs patch --ca /dev/stdin{service} {one.name}"
+def scale_up(one: Installed) -> str:
+    return kubectl("scale", f"deployment/{one.name}", "--replicas=2", namespace=one.namespace)
 
 
 def describe_pods(namespace: str, selector: dict[str, str]) -> str:
     """What keeps Pods from being ready is in their events."""
     labels = ",".join(f"{key}={value}" for key, value in selector.items())
-    return f"kubectl --namespace {namespace} describe pods --selector {shlex.quote(labels)}"
+    return kubectl("describe", "pods", "--selector", labels, namespace=namespace)
+
+
+def set_clock(node: str) -> str:
+    return f"kubectl debug node/{node} -it --image=busybox -- chroot /host timedatectl set-ntp true"
+
+
+async def restart_role(cluster: Cluster, role: str) -> str:
+    """Restarts the role; shows where it runs, where it was not found here."""
+    if running := await cluster.running(role):
+        return restart(running[0])
+    return kubectl("get", "deployments", "--all-namespaces", "--selector", f"{COMPONENT}={role}")
+
+
+def helm_upgrade(cluster: Cluster, *values: str, install: bool = False) -> str:
+    """Upgrades the release; with `install` where there is none, for which an upgrade alone would find nothing."""
+    flags = ("--install ", "--create-namespace") if install else ("", "--reset-then-reuse-values")
+    changed = "".join(f" --set {shlex.quote(value)}" for value in values)
+    return f"helm upgrade {flags[0]}{cluster.release} {_CHART} --namespace {cluster.namespace} {flags[1]}{changed}"
+
+
+async def helm(cluster: Cluster, *values: str) -> str:
+    """Upgrades the release where there is one; else installs it."""
+    return helm_upgrade(cluster, *values, install=not await cluster.by_chart(unknown=True))
+
+
+async def recreate(cluster: Cluster, one: Registered, value: str) -> str:
+    """Writes again what a registration calls, by the method of the installation.
+
+    Without a release or an installer that could own it, the command deletes the registration.
+    """
+    if one.installer_name:
+        return certs_install(one)
+    if one.by_chart or await cluster.by_chart(unknown=True):
+        return await helm(cluster, value)
+    return unregister(one.name)
+
+
+def certs_install(one: Registered, *, namespace: str = "") -> str:
+    """Writes Secret, Service and registrations of an installation without the chart again.
+
+    Without a namespace it is that of the Service that the registration calls.
+    """
+    namespace = namespace or (one.service[0] if one.service else "")
+    return install_without_chart(namespace, one.installer_name, one.webhook.get("failurePolicy") or "Fail")
+
+
+def install_without_chart(namespace: str, name: str, failure_policy: str = "Fail") -> str:
+    flags = f"--namespace {namespace} --name {name} --failure-policy {failure_policy}"
+    return f'berth certs install {flags} --dir "$(mktemp -d)"'
+
+
+def unregister(*names: str) -> str:
+    """The command that deletes webhook configurations, so that Pods can be created although no webhook answers."""
+    kinds = f"{MUTATING_WEBHOOKS.kind},{VALIDATING_WEBHOOKS.kind}".lower()
+    return kubectl("delete", kinds, *dict.fromkeys(names), "--ignore-not-found")
+
+
+def fix(cluster: Cluster, one: Registered, field: str, value: object, *, values: tuple[str, ...] = ()) -> str:
+    """The command that sets a field of a webhook to `value`.
+
+    For a webhook of the chart, the command restores the chart's state, with these `values` changed.
+    """
+    return again(cluster, one, *values) if one.by_chart else patch_webhook(one, field, value)
+
+
+def again(cluster: Cluster, one: Registered, *values: str) -> str:
+    """The command that restores a configuration to the chart's state, with these `values` changed.
+
+    Fields that other managers have written are overwritten.
+    """
+    if not edited(one.configuration):
+        return helm_upgrade(cluster, *values)
+    component = labels(one.configuration).get(COMPONENT) or "webhook"
+    return retake(cluster, one.configuration, component, values=values)
+
+
+def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str, ...] = ()) -> str:
+    """The command that restores the objects of these components of the release; `example` is one of them."""
+    selector = f"{COMPONENT} in ({','.join(components)})" if len(components) > 1 else f"{COMPONENT}={components[0]}"
+    apply = f"kubectl apply --server-side --force-conflicts --field-manager={shlex.quote(_owner(example))}"
+    manifest = f"helm get manifest {cluster.release} --namespace {cluster.namespace}"
+    # The manifest lacks the annotations that Helm adds to its objects; the upgrade adds them again.
+    return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
+
+
+def value_of(one: Registered, name: str, value: object) -> tuple[str, ...]:
+    """The chart's value for a term of this webhook, nothing where it has none."""
+    kind = {f"{known.name}.berth.dev": known.values for known in webhooks_of()}.get(str(one.webhook.get("name")))
+    return (f"webhook.webhooks.{kind}.{name}={value}",) if kind else ()
+
+
+def patch_webhook(one: Registered, field: str, value: object) -> str:
+    """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
+    test = {"op": "test", "path": f"/webhooks/{one.index}/name", "value": one.webhook.get("name")}
+    return json_patch(
+        one.resource.plural, one.name, [test, {"op": "add", "path": f"/webhooks/{one.index}/{field}", "value": value}]
+    )
+
+
+def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str = "") -> str:
+    patch = encode_json(operations).decode()
+    return kubectl("patch", kind, name, "--type=json", "--patch", patch, namespace=namespace)
+
+
+def bind_for_tenant(role: str, account: str, namespace: str) -> str:
+    """Writes the binding that the controller keeps in a tenant's namespace, in place of whatever has its name.
+
+    `account` is `namespace:name`.
+    """
+    name, kind = tenants_role(role), "rolebinding"
+    return " &&\n".join(
+        [
+            kubectl("delete", kind, name, "--ignore-not-found", namespace=namespace),
+            kubectl("create", kind, name, f"--clusterrole={name}", f"--serviceaccount={account}", namespace=namespace),
+            kubectl("label", kind, name, f"{MANAGED_BY}={MANAGER}", namespace=namespace),
+        ]
+    )
+
+
+def edited(configuration: JSON) -> bool:
+    """Whether a manager other than Helm has written more than a caBundle; True without managedFields."""
+    entries = configuration["metadata"].get("managedFields")
+    if not entries:
+        return True
+    owner = _owner(configuration)
+    others = [entry for entry in entries if entry.get("manager") != owner]
+    return any(_writes((entry.get("fieldsV1") or {}).get("f:webhooks")) for entry in others)
+
+
+def _writes(fields: Any) -> bool:
+    if not isinstance(fields, dict):
+        return False
+    return any(_writes(below) if below else name not in ("f:caBundle", ".", "f:name") for name, below in fields.items())
+
+
+def _owner(configuration: JSON) -> str:
+    """The name of Helm's field manager: the manager of Helm's annotation, else the default."""
+    for entry in configuration["metadata"].get("managedFields") or ():
+        metadata = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
+        if _NOTE in (metadata.get("f:annotations") or {}):
+            return str(entry.get("manager") or _HELM)
+    return _HELM

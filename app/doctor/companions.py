@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Sequence
 
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.deployed_settings import webhook_settings
-from app.doctor.model import Finding, Severity
-from app.doctor.objects import age, condition, kubectl, labels, listed, plain, several, status, subject
-from app.errors import ApiError
+from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
 from app.kube.resources import NODES, PODS
 from app.placement.model import PlacementOptions
 from app.placement.plan import view_of
@@ -23,98 +20,77 @@ from app.workloads.model import COMPANION
 PATIENCE = 300.0
 """Seconds in which a companion starts, or ends after its grace period: scheduling and images take their time."""
 _MOST = 100
-_WAITS = "its workload is without it: what the companion does for it on the DPU is not done"
 
 
-@dataclass(frozen=True, slots=True)
-class Companions:
-    name: str = "companions"
+async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
+    options = (await cluster.settings(PlacementSettings)).placement
+    # Without the nodes, what the scheduler says has to do.
+    nodes: Sequence[JSON] | None = await or_default(cluster.listed(NODES), None)
+    pods = cluster.paged(PODS, label_selector=COMPANION)
+    async for finding in of_each(
+        pods,
+        lambda pod: _judged(cluster, pod, nodes, options),
+        most=_MOST,
+        noun="companion",
+        well="run or end as they should",
+    ):
+        yield finding
 
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        options = (await webhook_settings(cluster, PlacementSettings)).placement
-        try:
-            nodes: Sequence[JSON] | None = await cluster.listed(NODES)
-        except ApiError:
-            nodes = None  # without them the scheduler's own words have to do
-        findings: list[Finding] = []
-        count, beyond = 0, [0] * len(Severity)
-        async for pod in cluster.paged(PODS, label_selector=COMPANION):
-            count += 1
-            found = self._judge(cluster, pod, nodes, options)
-            if found is not None and len(findings) < _MOST:
-                findings.append(found)
-            elif found is not None:
-                beyond[found.severity] += 1
-        for severity, more in enumerate(beyond):
-            if more:
-                text = (
-                    f"{several(more, 'more companion')} with similar findings: fix the above, then run the doctor again"
-                )
-                findings.append(Finding(self.name, Severity(severity), "", text, "as above"))
-        if count and not findings:
-            findings.append(
-                Finding(self.name, Severity.ok, "", f"{several(count, 'companion')} run or end as they should")
-            )
-        return findings
 
-    def _judge(
-        self, cluster: Cluster, pod: JSON, nodes: Sequence[JSON] | None, options: PlacementOptions
-    ) -> Finding | None:
-        metadata, now = pod["metadata"], cluster.now()
-        namespace, name, about = metadata["namespace"], metadata["name"], subject(PODS.kind, pod)
-        try:
-            companion_of(pod)
-        except ValueError as error:
-            text = f"has label {COMPANION}, but is no companion: {plain(error)}"
-            command = kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
-            consequence = "the controller does not replace it when it ends, and does not delete it"
-            return Finding(self.name, Severity.warning, about, text, consequence, command)
-        ending = moment(metadata.get("deletionTimestamp"))
-        if ending is not None:
-            late = (now - ending).total_seconds()
-            if late <= PATIENCE:
-                return None
-            holding = f"; held by {listed(held)}" if (held := metadata.get("finalizers") or []) else ""
-            text = f"should have ended {late / 60:.0f} minutes ago{holding}"
-            command = kubectl("delete", "pod", name, "--force", "--grace-period=0", namespace=namespace)
-            if held:
-                patch = ["--type=merge", "--patch", '{"metadata":{"finalizers":null}}']
-                command = kubectl("patch", "pod", name, *patch, namespace=namespace)
-            return Finding(
-                self.name, Severity.error, about, text, "its successor cannot be made before it is gone", command
-            )
-        if status(pod).get("phase") != "Pending" or age(pod, now) <= PATIENCE:
-            return None
-        reason, command = _why(pod, nodes, options)
-        text = f"is Pending for {age(pod, now) / 60:.0f} minutes: {reason}"
-        return Finding(self.name, Severity.error, about, text, _WAITS, command)
+def _judged(cluster: Cluster, pod: JSON, nodes: Sequence[JSON] | None, options: PlacementOptions) -> Finding | None:
+    metadata, now = pod["metadata"], cluster.now()
+    namespace, name, about = metadata["namespace"], metadata["name"], objects.subject(PODS.kind, pod)
+    try:
+        companion_of(pod)
+    except ValueError as mistake:
+        text = f"has label {COMPANION}, but is not a companion: {plain(mistake)}"
+        command = commands.kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
+        return warning(about, text, "the controller does not replace it when it ends, and does not delete it", command)
+    ending = moment(metadata.get("deletionTimestamp"))
+    if ending is not None:
+        late = (now - ending).total_seconds()
+        text = f"should have ended {late / 60:.0f} minutes ago"
+        command = commands.kubectl("delete", "pod", name, "--force", "--grace-period=0", namespace=namespace)
+        if held := metadata.get("finalizers"):
+            text += f"; held by {listed(held)}"
+            patch = ["--type=merge", "--patch", '{"metadata":{"finalizers":null}}']
+            command = commands.kubectl("patch", "pod", name, *patch, namespace=namespace)
+        follows = "its successor cannot be made before it is gone"
+        return error(about, text, follows, command) if late > PATIENCE else None
+    if objects.status(pod).get("phase") != "Pending" or objects.age(pod, now) <= PATIENCE:
+        return None
+    reason, command = _why(pod, nodes, options)
+    text = f"is Pending for {objects.age(pod, now) / 60:.0f} minutes: {reason}"
+    follows = "its workload is without it: what the companion does for it on the DPU is not done"
+    return error(about, text, follows, command)
 
 
 def _why(pod: JSON, nodes: Sequence[JSON] | None, options: PlacementOptions) -> tuple[str, str]:
     """The reason, and the command that fixes it: from the node that the Pod requires, else from the Pod's status."""
-    describe = kubectl("describe", "pod", pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
-    scheduled = condition(pod, "PodScheduled")
+    describe = commands.kubectl("describe", "pod", pod["metadata"]["name"], namespace=pod["metadata"]["namespace"])
     if (pod.get("spec") or {}).get("nodeName"):
-        return next(_waiting(pod), "it has a node, and its containers are not started"), describe
-    said = plain(scheduled.get("message") or "the scheduler has not said why")
-    if nodes is not None:
-        wanted = _required(pod)
-        host, tenant = wanted.get(options.host_label), wanted.get(options.tenant_node_label)
-        found = [node for node in nodes if host is not None and labels(node).get(options.host_label) == host]
-        if host is not None and not found:
+        if (waiting := next(objects.waiting_containers(pod), None)) is None:
+            return "it has a node, and its containers are not started", describe
+        return plain("container {}: {}: {}".format(*waiting).rstrip(": ")), describe
+    wanted = _required(pod)
+    host, tenant = wanted.get(options.host_label), wanted.get(options.tenant_node_label)
+    if nodes is not None and host is not None:
+        dpus = [node for node in nodes if objects.labels(node).get(options.host_label) == host]
+        if not dpus:
             label = shlex.quote(f"{options.host_label}={host}")
-            command = f'{kubectl("label", "node")} "$DPU" {label}  # DPU: the node in that host'
+            command = f'kubectl label node "$DPU" {label}  # DPU: the node in that host'
             return plain(f"no node is the DPU of host {host}: none has label {options.host_label}={host}"), command
-        for node in found:
+        for node in dpus:
             name = node["metadata"]["name"]
-            if tenant is not None and labels(node).get(options.tenant_node_label) != tenant:
-                command = kubectl("label", "node", name, f"{options.tenant_node_label}={tenant}", "--overwrite")
-                return f"node {name}, the DPU of host {host}, is not tenant {tenant}'s", command
+            place = f"node {name}, the DPU of host {host}, is"
+            if tenant is not None and objects.labels(node).get(options.tenant_node_label) != tenant:
+                command = commands.set_label("node", name, options.tenant_node_label, tenant)
+                return f"{place} not tenant {tenant}'s", command
             if (node.get("spec") or {}).get("unschedulable"):
-                return f"node {name}, the DPU of host {host}, is cordoned", kubectl("uncordon", name)
-            if condition(node, "Ready").get("status") not in (None, "True"):
-                return f"node {name}, the DPU of host {host}, is not ready", kubectl("describe", "node", name)
-    return said, describe
+                return f"{place} cordoned", commands.kubectl("uncordon", name)
+            if objects.condition(node, "Ready").get("status") not in (None, "True"):
+                return f"{place} not ready", commands.kubectl("describe", "node", name)
+    return plain(objects.condition(pod, "PodScheduled").get("message") or "the scheduler has not said why"), describe
 
 
 def _required(pod: JSON) -> dict[str, str]:
@@ -131,11 +107,4 @@ def _required(pod: JSON) -> dict[str, str]:
     }
 
 
-def _waiting(pod: JSON) -> Iterator[str]:
-    said = status(pod)
-    for one in [*(said.get("initContainerStatuses") or ()), *(said.get("containerStatuses") or ())]:
-        waiting = (one.get("state") or {}).get("waiting") or {}
-        if waiting.get("reason"):
-            yield plain(
-                f"container {one.get('name')}: {waiting['reason']}: {waiting.get('message') or ''}".rstrip(": ")
-            )
+CHECK = Check("companions", (_companions,))

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 from app.definitions import INFRA, TENANT, definition_name, read_definitions
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.commands import helm_upgrade
-from app.doctor.differences import Differences, compare
-from app.doctor.installed import by_chart, expected_roles
-from app.doctor.model import Finding, Severity
-from app.doctor.objects import kubectl, listed
-from app.doctor.webhooks import registered
-from app.errors import ApiError
+from app.doctor.model import Check, Finding, all_well, error, info, listed, or_default, warning
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.registry import ROLES, kinds_of
 from app.wire import JSON
@@ -22,113 +17,39 @@ MULTUS = (
     "kubectl apply -f https://raw.githubusercontent.com/k8snetworkplumbingwg/multus-cni/master/deployments/"
     "multus-daemonset-thick.yml"
 )
+_NOT_COMPARED = frozenset(
+    {"description", "title", "example", "externalDocs", "properties", "items", "additionalProperties"}
+)
+"""What says nothing about which objects are valid, and what is compared field by field."""
 
 
-@dataclass(frozen=True, slots=True)
-class Definitions:
-    name: str = "definitions"
-
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        found = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS) or []
-        present = {definition["metadata"]["name"]: definition for definition in found}
-        findings: list[Finding] = []
-        needed = await _needed(cluster, present)
-        for resource in needed:
-            definition = present.get(definition_name(resource))
-            if definition is None:
-                findings.append(await self._missing(cluster, resource))
-            else:
-                findings += self._judged(cluster, resource, definition)
-        if needed and not findings:
-            findings.append(Finding(self.name, Severity.ok, "", f"all {len(needed)} definitions are there and current"))
-        return findings
-
-    async def _missing(self, cluster: Cluster, resource: Resource) -> Finding:
-        subject = f"CustomResourceDefinition {definition_name(resource)}"
-        if resource == NETWORK_ATTACHMENTS:
-            return Finding(
-                self.name,
-                Severity.error,
-                subject,
-                "is not there",
-                "the webhook does not get ready, and no Pod can have a network: Multus brings this definition",
-                MULTUS,
-            )
-        return Finding(
-            self.name,
-            Severity.error,
-            subject,
-            "is not there",
-            f"{'agents do' if resource in TENANT else 'controller and gateway do'} not get ready",
-            helm_upgrade(cluster, "crds.install=true") if await by_chart(cluster) else _apply(resource, force=False),
-        )
-
-    def _judged(self, cluster: Cluster, resource: Resource, definition: JSON) -> Iterator[Finding]:
-        subject = f"CustomResourceDefinition {definition_name(resource)}"
-        fix = _fix(cluster, resource, definition)
-        conditions = {
-            one.get("type"): one for one in (definition.get("status") or {}).get("conditions") or [] if one.get("type")
-        }
-        established = conditions.get("Established") or {}
-        if established.get("status") != "True":
-            names = conditions.get("NamesAccepted") or {}
-            why = names.get("message") if names.get("status") == "False" else established.get("message")
-            yield Finding(
-                self.name,
-                Severity.error,
-                subject,
-                f"is not served: {why or 'the API server has not accepted it'}",
-                f"{resource.plural} can be neither read nor written, as if the definition were missing",
-                f"kubectl describe customresourcedefinition {definition_name(resource)}",
-            )
-        versions = {one.get("name"): one for one in (definition.get("spec") or {}).get("versions") or []}
-        served = versions.get(resource.version) or {}
-        if not served.get("served"):
-            yield Finding(
-                self.name,
-                Severity.error,
-                subject,
-                f"does not serve {resource.version}, which this version of Berth speaks",
-                f"reads and writes of {resource.plural} answer 404",
-                fix,
-            )
-        elif resource != NETWORK_ATTACHMENTS:
-            yield from self._shipped(subject, compare(read_definitions([resource])[0], definition), fix)
-        stored = set((definition.get("status") or {}).get("storedVersions") or [])
-        if resource != NETWORK_ATTACHMENTS and (old := sorted(stored - {resource.version})):
-            yield Finding(
-                self.name,
-                Severity.warning,
-                subject,
-                f"has objects stored as {', '.join(old)}",
-                "a later definition without that version is refused until they are written again",
-                _rewrite(resource),
-            )
-
-    def _shipped(self, subject: str, found: Differences, fix: str) -> Iterator[Finding]:
-        if found.missing or found.changed:
-            parts = [f"lacks {listed(list(found.missing))}"] if found.missing else []
-            parts += [f"differs in {listed(list(found.changed))}"] if found.changed else []
-            consequence = (
-                "what Berth writes there is dropped by the API server without a word"
-                if found.missing
-                else "the API server checks objects by other rules than Berth does"
-            )
-            message = f"is not that of this version: {'; '.join(parts)}"
-            yield Finding(self.name, Severity.warning, subject, message, consequence, fix)
-        elif found.unknown:
-            message = f"is newer than this berth: it also has {listed(list(found.unknown))}"
-            yield Finding(self.name, Severity.info, subject, message, "ask the doctor of the version that is installed")
+async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS)
+    present = {definition["metadata"]["name"]: definition for definition in found}
+    needed = await _needed(cluster, present)
+    for resource in needed:
+        name = definition_name(resource)
+        subject = f"CustomResourceDefinition {name}"
+        if name in present:
+            for finding in _judged(cluster, resource, present[name], subject):
+                yield finding
+        elif resource == NETWORK_ATTACHMENTS:
+            follows = "the webhook does not get ready, and no Pod can have a network: Multus brings this definition"
+            yield error(subject, "is not there", follows, MULTUS)
+        else:
+            charted = await cluster.by_chart(unknown=False)
+            follows = f"{'agents do' if resource in TENANT else 'controller and gateway do'} not get ready"
+            fix = commands.helm_upgrade(cluster, "crds.install=true") if charted else _apply(resource, force=False)
+            yield error(subject, "is not there", follows, fix)
+    if needed:
+        yield all_well("", f"all {len(needed)} definitions are there and current")
 
 
 async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
     """The kinds that the roles need; if one kind of a group is present, all of the group, whatever roles run."""
-    try:
-        roles = set(await expected_roles(cluster))
-        if await registered(cluster):
-            roles.add("webhook")
-    except ApiError:
-        roles = set(cluster.roles)  # another check says what may not be read
+    roles = set(await cluster.expected_roles())
+    if await or_default(cluster.registered(), []):
+        roles.add("webhook")
     wanted = [resource for role in ROLES if role.name in roles and role.needs for resource in kinds_of(role.needs)]
     for group in (INFRA, TENANT):
         if any(definition_name(resource) in present for resource in group):
@@ -136,12 +57,93 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
     return list(dict.fromkeys(wanted))
 
 
-def _fix(cluster: Cluster, resource: Resource, definition: JSON) -> str:
-    if resource == NETWORK_ATTACHMENTS:
-        return MULTUS
-    if (definition["metadata"].get("labels") or {}).get("app.kubernetes.io/managed-by") == "Helm":
-        return helm_upgrade(cluster, "crds.install=true")
-    return _apply(resource, force=True)
+def _judged(cluster: Cluster, resource: Resource, definition: JSON, subject: str) -> Iterator[Finding]:
+    ours = resource != NETWORK_ATTACHMENTS
+    fix = _apply(resource, force=True) if ours else MULTUS
+    if ours and objects.labels(definition).get("app.kubernetes.io/managed-by") == "Helm":
+        fix = commands.helm_upgrade(cluster, "crds.install=true")
+    established, names = objects.condition(definition, "Established"), objects.condition(definition, "NamesAccepted")
+    if established.get("status") != "True":
+        why = names.get("message") if names.get("status") == "False" else established.get("message")
+        text = f"is not served: {why or 'the API server has not accepted it'}"
+        follows = f"{resource.plural} can be neither read nor written, as if the definition were missing"
+        yield error(subject, text, follows, f"kubectl describe customresourcedefinition {definition_name(resource)}")
+    versions = {one.get("name"): one for one in (definition.get("spec") or {}).get("versions") or []}
+    if not (versions.get(resource.version) or {}).get("served"):
+        text = f"does not serve {resource.version}, which this version of Berth speaks"
+        yield error(subject, text, f"reads and writes of {resource.plural} answer 404", fix)
+    elif ours:
+        yield from _differences(subject, read_definitions([resource])[0], definition, fix)
+    stored = set((definition.get("status") or {}).get("storedVersions") or [])
+    if ours and (old := sorted(stored - {resource.version})):
+        follows = "a later definition without that version is refused until they are written again"
+        yield warning(subject, f"has objects stored as {', '.join(old)}", follows, _rewrite(resource))
+
+
+_KINDS = ("missing", "changed", "unknown")
+"""A field is not in the cluster; it is there with other rules; it is only there."""
+
+
+def _differences(subject: str, shipped: JSON, present: JSON, fix: str) -> Iterator[Finding]:
+    found = list(_compared(shipped, present))
+    missing, changed, unknown = ([path for said, path in found if said == kind] for kind in _KINDS)
+    if missing or changed:
+        parts = [f"lacks {listed(missing)}"] if missing else []
+        parts += [f"differs in {listed(changed)}"] if changed else []
+        follows = (
+            "what Berth writes there is dropped by the API server without a word"
+            if missing
+            else "the API server checks objects by other rules than Berth does"
+        )
+        yield warning(subject, f"is not that of this version: {'; '.join(parts)}", follows, fix)
+    elif unknown:
+        text = f"is newer than this berth: it also has {listed(unknown)}"
+        yield info(subject, text, "ask the doctor of the version that is installed")
+
+
+def _compared(shipped: JSON, present: JSON) -> Iterator[tuple[str, str]]:
+    """Kinds and paths, version by version that we ship; other versions of the cluster do not matter."""
+    there = {version.get("name"): version for version in (present.get("spec") or {}).get("versions") or []}
+    if shipped["spec"].get("scope") != (present.get("spec") or {}).get("scope"):
+        yield ("changed", "scope")
+    for version in shipped["spec"]["versions"]:
+        other = there.get(version["name"])
+        if other is None:
+            yield ("missing", f"version {version['name']}")
+            continue
+        for key in ("subresources", "additionalPrinterColumns", "selectableFields"):
+            if (version.get(key) or None) != (other.get(key) or None):
+                yield ("changed", key)
+        ours, theirs = ((one.get("schema") or {}).get("openAPIV3Schema") or {} for one in (version, other))
+        yield from _walk(ours, theirs, path="")
+
+
+def _walk(ours: JSON, theirs: JSON, *, path: str) -> Iterator[tuple[str, str]]:
+    """The differences in the order of the names."""
+    if _rules(ours) != _rules(theirs):
+        yield ("changed", path or ".")
+    mine, others = ours.get("properties") or {}, theirs.get("properties") or {}
+    for name in sorted({*mine, *others}):
+        below = f"{path}.{name}" if path else name
+        if name in mine and name in others:
+            yield from _walk(mine[name], others[name], path=below)
+        else:
+            yield ("missing" if name in mine else "unknown", below)
+    for key, mark in (("items", "[]"), ("additionalProperties", ".*")):
+        one, other = ours.get(key), theirs.get(key)
+        if isinstance(one, dict) and isinstance(other, dict):
+            yield from _walk(one, other, path=path + mark)
+        elif one != other:
+            yield ("changed", path + mark)
+
+
+def _rules(schema: JSON) -> dict[str, Any]:
+    """What a schema demands of the value itself; empty is the same as absent, as it is for the API server."""
+    return {
+        key: value
+        for key, value in schema.items()
+        if key not in _NOT_COMPARED and value not in (None, [], {}, "", False)
+    }
 
 
 def _apply(resource: Resource, *, force: bool) -> str:
@@ -153,6 +155,11 @@ def _rewrite(resource: Resource) -> str:
     """Writes the objects again, and then the list of versions, which the API server only ever adds to."""
     name = definition_name(resource)
     patch = f'{{"status":{{"storedVersions":["{resource.version}"]}}}}'
-    listing = kubectl("patch", "customresourcedefinition", name, "--subresource=status", "--type=merge", "-p", patch)
+    listing = commands.kubectl(
+        "patch", "customresourcedefinition", name, "--subresource=status", "--type=merge", "-p", patch
+    )
     found = f"kubectl get {name} --all-namespaces --output name"
     return f'kubectl get {name} -A -o yaml | kubectl replace --validate=false -f - || [ -z "$({found})" ] &&\n{listing}'
+
+
+CHECK = Check("definitions", (_definitions,))

@@ -1,142 +1,155 @@
-"""Check `deployments`: does each role run, in as many replicas as it should, in one version, and why not."""
+"""Check `deployments`: does each role run, in as many replicas as it should, in one version, with the same allowances.
+
+The allowances are what tenants' Pods may have (`--tenant-allow`), which all roles of an infra cluster have to agree on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
-from app.doctor.allowances import unlike, unlisted_default
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.commands import describe_pods, helm, helm_install, helm_upgrade, unregister
-from app.doctor.installed import Installed, installed
-from app.doctor.model import Finding, Severity
-from app.doctor.webhooks import Registered, of_all_releases, registered
-from app.errors import ApiError
-from app.kube.resources import PODS, SERVICES
-from app.registry import BY_NAME
+from app.doctor.installed import Installed
+from app.doctor.model import Check, Finding, all_well, error, info, or_default, plain, warning
+from app.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
+from app.placement.settings import ConfinementSettings
+from app.registry import BY_NAME, ROLES, settings_of
 from app.wire import JSON
 
-_CHECK = "deployments"
+_ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
+"""The roles with `--tenant-allow`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deployments:
-    name: str = _CHECK
-
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        found = await installed(cluster)
-        findings = [finding async for finding in _absent(cluster, found)] if not found or cluster.roles else []
-        for one in found:
-            findings += await _judged(cluster, one)
-        findings += _versions(cluster, found)
-        findings += unlike(cluster, found)
-        findings += await unlisted_default(cluster, found)
-        if found and not findings:
-            names = ", ".join(one.role for one in found)
-            findings.append(Finding(_CHECK, Severity.ok, names, "all replicas are ready, of one version"))
-        return findings
-
-
-async def _absent(cluster: Cluster, found: Sequence[Installed]) -> AsyncIterator[Finding]:
-    present = any(one.by_chart for one in found)
+async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.installed()
     for role in sorted(cluster.roles - {one.role for one in found}):
-        command = helm(cluster, f"{role}.enabled=true", present=present)
-        if role == "certificates":
-            command = helm(cluster, "certificates.mode=self-managed", present=present)
-        subject = f"role {role}"
+        value = "certificates.mode=self-managed" if role == "certificates" else f"{role}.enabled=true"
         text = f"does not run in namespace {cluster.namespace}"
-        yield Finding(_CHECK, Severity.error, subject, text, BY_NAME[role].when_down, command)
+        yield error(f"role {role}", text, BY_NAME[role].when_down, await commands.helm(cluster, value))
     if found:
         return
-    try:
-        ours = await registered(cluster)
-        unserved = [one for one in ours if one.fails_closed and not await _serviced(cluster, one)]
-        calling = ours or await of_all_releases(cluster)
-    except ApiError:
-        unserved, calling = [], []
+    ours = await or_default(cluster.registered(), [])
+    # A URL counts as served, because it is not checked.
+    unserved = [
+        one
+        for one in ours
+        if one.fails_closed and one.service
+        if await or_default(cluster.get(SERVICES, one.service[1], namespace=one.service[0]), {}) is None
+    ]
+    calling = ours or await or_default(cluster.of_all_releases(), [])
     if unserved:
         text = f"runs no role in namespace {cluster.namespace}, and what its registrations call is not there"
         follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
-        command = unregister(*(one.name for one in unserved))
-        yield Finding(_CHECK, Severity.error, "Berth", text, follows, command)
-        return
-    if cluster.roles:
-        return
-    if calling:
+        yield error("Berth", text, follows, commands.unregister(*(one.name for one in unserved)))
+    elif calling and not cluster.roles:
         text = f"runs no role in namespace {cluster.namespace}, but webhooks of it are registered"
-        yield Finding(
-            _CHECK, Severity.info, "Berth", text, "it runs elsewhere, or its namespace is another: --namespace"
-        )
-        return
-    text = f"is not installed in namespace {cluster.namespace}, and no webhook of it is registered"
-    yield Finding(
-        _CHECK,
-        Severity.warning,
-        "Berth",
-        text,
-        "nothing is injected; where it runs in another namespace, name it with --namespace",
-        helm_install(cluster),
-    )
+        yield info("Berth", text, "it runs elsewhere, or its namespace is another: --namespace")
+    elif not cluster.roles:
+        text = f"is not installed in namespace {cluster.namespace}, and no webhook of it is registered"
+        follows = "nothing is injected; where it runs in another namespace, name it with --namespace"
+        yield warning("Berth", text, follows, await commands.helm(cluster))
 
 
-async def _serviced(cluster: Cluster, one: Registered) -> bool:
-    """Whether the Service that it calls exists; a URL counts as served, because it is not checked."""
-    return one.service is None or await cluster.get(SERVICES, one.service[1], namespace=one.service[0]) is not None
-
-
-async def _judged(cluster: Cluster, one: Installed) -> list[Finding]:
-    spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
-    wanted = spec.get("replicas", 1)
-    ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
-    scale = f"kubectl --namespace {one.namespace} scale deployment/{one.name} --replicas=2"
-    if wanted == 0:
-        return [Finding(_CHECK, Severity.error, one.subject, "is scaled to 0", BY_NAME[one.role].when_down, scale)]
-    if ready < wanted or updated < wanted:
-        reasons = await _reasons(cluster, one)
-        text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
-        text += f": {'; '.join(reasons)}" if reasons else ""
-        severity = Severity.warning if ready else Severity.error
-        consequence = BY_NAME[one.role].when_down if not ready else "the next fault or drained node leaves fewer"
-        command = describe_pods(one.namespace, one.pod_labels)
-        return [Finding(_CHECK, severity, one.subject, text, consequence, command)]
-    if wanted == 1:
-        consequence = "while it restarts or its node is drained, " + BY_NAME[one.role].when_down
-        severity = Severity.warning if one.role == "webhook" else Severity.info
-        return [Finding(_CHECK, severity, one.subject, "has one replica", consequence, scale)]
-    return []
+async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.installed()
+    for one in found:
+        spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
+        wanted, down = spec.get("replicas", 1), BY_NAME[one.role].when_down
+        ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
+        if wanted == 0:
+            yield error(one.subject, "is scaled to 0", down, commands.scale_up(one))
+        elif ready < wanted or updated < wanted:
+            reasons = await or_default(_reasons(cluster, one), [])
+            text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
+            text += f": {'; '.join(reasons)}" if reasons else ""
+            command = commands.describe_pods(one.namespace, one.pod_labels)
+            if ready:
+                yield warning(one.subject, text, "the next fault or drained node leaves fewer", command)
+            else:
+                yield error(one.subject, text, down, command)
+        elif wanted == 1:
+            alone = warning if one.role == "webhook" else info
+            follows = f"while it restarts or its node is drained, {down}"
+            yield alone(one.subject, "has one replica", follows, commands.scale_up(one))
+    if found:
+        yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
 
 
 async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
-    """Why Pods are not ready, each reason once."""
-    try:
-        pods = await cluster.listed(PODS, namespace=one.namespace, label_selector=one.selector) or []
-    except ApiError:
-        return []
+    pods = await cluster.listed(PODS, namespace=one.namespace, label_selector=one.selector)
     if not pods:
-        conditions = (one.object.get("status") or {}).get("conditions") or []
-        return [str(c.get("message")) for c in conditions if c.get("type") == "ReplicaFailure"] or ["it has no Pods"]
+        return [str(objects.condition(one.object, "ReplicaFailure").get("message", "it has no Pods"))]
     return list(dict.fromkeys(reason for pod in pods for reason in _reasons_of(pod)))[:3]
 
 
 def _reasons_of(pod: JSON) -> Iterator[str]:
-    status = pod.get("status") or {}
-    for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
-        waiting = (container.get("state") or {}).get("waiting") or {}
-        if reason := waiting.get("reason"):
-            message = f" ({waiting['message']})" if waiting.get("message") else ""
-            yield f"container {container.get('name')}: {reason}{message}"
-    for condition in status.get("conditions") or []:
-        if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
-            yield f"not scheduled: {condition.get('message') or condition.get('reason')}"
+    for name, reason, message in objects.waiting_containers(pod):
+        yield f"container {name}: {reason}" + (f" ({message})" if message else "")
+    scheduled = objects.condition(pod, "PodScheduled")
+    if scheduled.get("status") == "False":
+        yield f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
 
 
-def _versions(cluster: Cluster, found: Sequence[Installed]) -> Iterator[Finding]:
-    """All roles of one release run one image."""
-    images: dict[str, list[str]] = {}
+async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:
+    """What the roles of a release have to have in common, and have not."""
+    found = await cluster.installed()
+    if parts := _compared(found, lambda one: one.image):
+        follows = "an upgrade stopped half-way, or images are set by hand; roles are tested together in one version"
+        yield warning("roles", f"run different images ({parts})", follows, commands.helm_upgrade(cluster))
+    allowing = [one for one in found if one.role in _ALLOWING]
+    if parts := _compared(allowing, lambda one: _allowed(one) or "nothing"):
+        text = f"allow tenants different things by --tenant-allow ({plain(parts)})"
+        follows = "what one role accepts, another refuses: a tenant's rule is taken, and its companions are denied"
+        yield warning("roles", text, follows, _align(cluster, allowing))
+
+
+def _compared(found: Sequence[Installed], value: Callable[[Installed], str]) -> str:
+    """The roles by their values, "" where all have the same."""
+    roles: dict[str, list[str]] = {}
     for one in found:
-        images.setdefault(one.image, []).append(one.role)
-    if len(images) > 1:
-        parts = "; ".join(f"{', '.join(roles)}: {image}" for image, roles in images.items())
-        consequence = "an upgrade stopped half-way, or images are set by hand; roles are tested together in one version"
-        text = f"run different images ({parts})"
-        yield Finding(_CHECK, Severity.warning, "roles", text, consequence, helm_upgrade(cluster))
+        roles.setdefault(value(one), []).append(one.role)
+    return "; ".join(f"{', '.join(names)}: {text}" for text, names in roles.items()) if len(roles) > 1 else ""
+
+
+def _allowed(one: Installed) -> str:
+    """Without an order, which does not count."""
+    entries = one.deployed.get("tenant_allow")
+    return ",".join(sorted(set(entries))) if isinstance(entries, tuple) else ""
+
+
+def _align(cluster: Cluster, roles: Sequence[Installed]) -> str:
+    """The chart has one list for all. Elsewhere that of the webhook counts, which every other role's Pods must pass."""
+    charted = next((one for one in roles if one.by_chart), None)
+    if charted is not None:
+        return commands.retake(cluster, charted.object, *_ALLOWING)
+    wanted = _allowed(next((one for one in roles if one.role == "webhook"), roles[0]))
+    return " && ".join(_allow(one, wanted) for one in roles if _allowed(one) != wanted)
+
+
+def _allow(one: Installed, wanted: str) -> str:
+    """The last of several flags counts."""
+    operation = {"op": "add", "path": f"{one.words_path}/-", "value": f"--tenant-allow={wanted}"}
+    return commands.json_patch("deployment", one.name, [operation], namespace=one.namespace)
+
+
+async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
+    """The PriorityClass that the API server gives to every Pod without one, where tenants' Pods may not have it."""
+    roles = [one for one in await cluster.installed() if one.role in _ALLOWING]
+    settings = await cluster.settings(ConfinementSettings)
+    if not settings.confine_tenants or not any(one.role == "webhook" for one in roles):
+        return
+    classes = await cluster.listed(PRIORITY_CLASSES)
+    name = next((one["metadata"]["name"] for one in classes if one.get("globalDefault")), None)
+    if name is None or settings.placement.policy.allows("priorityClass", name):
+        return
+    wanted = sorted({*settings.tenant_allow, f"priorityClass={name}"})
+    command = " && ".join(_allow(one, ",".join(wanted)) for one in roles)
+    if any(one.by_chart for one in roles):
+        allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
+        command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
+    text = f"is the default of the cluster (globalDefault), and --tenant-allow does not have priorityClass={name}"
+    follows = "the API server gives it to every Pod without a class: all new Pods of tenants are refused"
+    yield error(f"PriorityClass {name}", text, follows, command)
+
+
+CHECK = Check("deployments", (_absent, _replicas, _unlike, _unlisted_default))

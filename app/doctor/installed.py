@@ -1,52 +1,55 @@
-"""What of Berth is installed: the Deployments of its roles.
+"""What of Berth is installed: the Deployments of its roles, with the settings that they are given. Pure.
 
 Goes by the chart's labels where there are some, and by what containers run where there are none.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_origin
 
-from app.doctor.arguments import flag
-from app.doctor.cluster import Cluster
-from app.doctor.objects import labels
-from app.errors import ApiError
-from app.kube.resources import DEPLOYMENTS
-from app.registry import BY_NAME, ROLES
+from app.doctor.objects import COMPONENT, INSTANCE, PART_OF, labels
+from app.errors import UsageError
+from app.registry import BY_NAME, ROLES, settings_of
+from app.settings.flags import flag_names, flags_of, parsed_type
+from app.settings.source import S, comma_list, settings_as
 from app.wire import JSON
-from app.workloads.model import SYSTEM_NAMESPACE
+from app.wiring import SYSTEM_NAMESPACE
 
-PART_OF = "app.kubernetes.io/part-of"
-COMPONENT = "app.kubernetes.io/component"
-INSTANCE = "app.kubernetes.io/instance"
-"""The release that an object is of."""
+_DECIDING = frozenset(
+    {
+        "network_resource_name_keys",
+        "existing_resources",
+        "node_selector_conflict",
+        "default_network_namespace",
+        "host_label",
+        "tenant_node_label",
+        "tenant_allow",
+        "tenant_quota",
+        "inject_hugepage_down_api",
+        "honor_resources",
+        "confine_tenants",
+    }
+)
+"""The settings that decide about Pods and about tenants' namespaces."""
+_FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """One role that runs here. `service_account` is the name; `arguments` are those of its container."""
+    """One role that runs here. `service_account` is the name; `container` is the one that runs the role."""
 
     role: str
     namespace: str
     name: str
     service_account: str
-    arguments: tuple[str, ...]
+    container: JSON
     object: JSON
 
     @property
     def subject(self) -> str:
         return f"Deployment {self.namespace}/{self.name}"
-
-    def argument(self, name: str, default: str = "") -> str:
-        """The value that a flag has."""
-        found = flag(self.arguments, name)
-        return default if found is None else found
-
-    def switch(self, name: str, *, default: bool = False) -> bool:
-        """Whether a switch is on."""
-        found = flag(self.arguments, name, switch=True)
-        return default if found is None else found == "true"
 
     @property
     def pod_labels(self) -> dict[str, str]:
@@ -55,7 +58,6 @@ class Installed:
 
     @property
     def template_labels(self) -> dict[str, str]:
-        """The labels of its Pods."""
         return labels((self.object.get("spec") or {}).get("template") or {})
 
     @property
@@ -64,34 +66,26 @@ class Installed:
 
     @property
     def image(self) -> str:
-        """Of the container that runs the role."""
-        return str(self._container.get("image") or "")
-
-    @property
-    def _container(self) -> JSON:
-        containers: list[JSON] = _pod_spec(self.object).get("containers") or [{}]
-        return next((one for one in containers if _words(one) == self.arguments), containers[0])
+        return str(self.container.get("image") or "")
 
     @property
     def words_path(self) -> str:
         """Where in the Deployment the last of its words are: the JSON pointer of a list."""
-        container = self._container
-        index = _pod_spec(self.object)["containers"].index(container)
-        return f"/spec/template/spec/containers/{index}/{'args' if container.get('args') else 'command'}"
+        index = _pod_spec(self.object)["containers"].index(self.container)
+        return f"/spec/template/spec/containers/{index}/{'args' if self.container.get('args') else 'command'}"
 
     @property
     def home(self) -> str:
         """The namespace that it takes for its own: by flag, else by its environment, else the default."""
-        if given := self.argument("--namespace"):
-            return given
-        for variable in self._container.get("env") or []:
+        if given := self.deployed.get("namespace"):
+            return str(given)
+        for variable in self.container.get("env") or []:
             if variable.get("name") in ("BERTH_NAMESPACE", "NAMESPACE"):
                 return str(variable.get("value") or self.namespace)
         return SYSTEM_NAMESPACE
 
     @property
     def secrets(self) -> list[str]:
-        """The names of the Secrets that it mounts."""
         volumes = _pod_spec(self.object).get("volumes") or []
         return [name for volume in volumes if (name := (volume.get("secret") or {}).get("secretName"))]
 
@@ -99,53 +93,77 @@ class Installed:
     def by_chart(self) -> bool:
         return "helm.sh/chart" in labels(self.object)
 
+    @property
+    def deployed(self) -> dict[str, Any]:
+        """The settings that flags, else environment variables, of the container give, by field."""
+        settings, words, given = settings_of(self.role), _words(self.container), {}
+        variables = {
+            entry["name"]: str(entry["value"])
+            for container in _pod_spec(self.object).get("containers") or []
+            for entry in container.get("env") or []
+            if entry.get("value")
+        }
+        for field, known in flags_of(settings).items():
+            info = settings.model_fields[field]
+            kind = parsed_type(info, known)
+            value = flag(words, flag_names(field, known)[0], switch=kind is bool)
+            value = variables.get(f"BERTH_{field.upper()}") if value is None else value
+            if value is not None:
+                listed = get_origin(info.annotation) is tuple
+                given[field] = value.lower() not in _FALSE if kind is bool else comma_list(value) if listed else value
+        return given
 
-async def installed(cluster: Cluster) -> list[Installed]:
-    """The roles that run in the namespace of Berth, but for those of another release.
 
-    Raises ApiError where Deployments may not be listed.
-    """
-    found = await cluster.listed(DEPLOYMENTS, namespace=cluster.namespace) or []
-    ours = [one for one in found if labels(one).get(INSTANCE, cluster.release) == cluster.release]
+def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
+    """The roles that these Deployments run, but for those of another release."""
+    ours = (one for one in deployments if labels(one).get(INSTANCE, release) == release)
     return [one for deployment in ours if (one := read_deployment(deployment)) is not None]
-
-
-async def expected_roles(cluster: Cluster) -> frozenset[str]:
-    """The roles that the user named, else those that are installed."""
-    return cluster.roles or frozenset(one.role for one in await installed(cluster))
-
-
-async def released(cluster: Cluster) -> bool:
-    """Whether there is a release that Helm can upgrade; taken for granted where Deployments may not be listed."""
-    try:
-        return any(one.by_chart for one in await installed(cluster))
-    except ApiError:
-        return True
-
-
-async def by_chart(cluster: Cluster) -> bool:
-    """Whether the chart installed what is here; False where Deployments may not be listed."""
-    try:
-        return any(one.by_chart for one in await installed(cluster))
-    except ApiError:
-        return False
 
 
 def read_deployment(deployment: JSON) -> Installed | None:
     """The role that a Deployment runs, None where it runs none of Berth's."""
-    own = labels(deployment)
-    containers = _pod_spec(deployment).get("containers") or []
-    words = [_words(container) for container in containers]
-    role, arguments = next(
-        ((named, given) for given in words if (named := _role_of(given)) is not None), (None, words[0] if words else ())
-    )
+    own, spec, metadata = labels(deployment), _pod_spec(deployment), deployment["metadata"]
+    containers = spec.get("containers") or [{}]
+    container = next((one for one in containers if _role_of(_words(one))), containers[0])
+    role = _role_of(_words(container))
     if own.get(PART_OF) == "berth" and own.get(COMPONENT) in BY_NAME:
         role = own[COMPONENT]
     if role is None:
         return None
-    metadata = deployment["metadata"]
-    account = _pod_spec(deployment).get("serviceAccountName") or "default"
-    return Installed(role, metadata["namespace"], metadata["name"], account, arguments, deployment)
+    account = spec.get("serviceAccountName") or "default"
+    return Installed(role, metadata["namespace"], metadata["name"], account, container, deployment)
+
+
+def settings_in_force(role: str, running: Sequence[Installed], kind: type[S], *, namespace: str) -> S:
+    """The settings of a wing as the first of `running` has them; the defaults where it is empty.
+
+    A value that Berth would refuse makes them the defaults: that Deployment does not run, and another check reports it.
+    """
+    settings = settings_of(role)
+    given = {
+        name: value for one in running[:1] for name, value in one.deployed.items() if name in _DECIDING and value != ""
+    }
+    try:
+        loaded = settings.load({"namespace": namespace, **given}, environment=False)
+    except UsageError:
+        loaded = settings.load({"namespace": namespace}, environment=False)
+    return settings_as(loaded, kind)
+
+
+def flag(arguments: Sequence[str], name: str, *, switch: bool = False) -> str | None:
+    """The last value of a flag, with one dash or two; "true" or "false" for a switch, None where it is not given."""
+    bare = name.lstrip("-")
+    value = None
+    for index, argument in enumerate(arguments):
+        key, equals, given = argument.partition("=")
+        key = key.lstrip("-") if key.startswith("-") else ""
+        if switch and key == f"no-{bare}":
+            value = "false"
+        elif key == bare and equals:
+            value = given
+        elif key == bare:
+            value = "true" if switch else next(iter(arguments[index + 1 : index + 2]), None)
+    return value
 
 
 def _words(container: JSON) -> tuple[str, ...]:

@@ -1,16 +1,29 @@
-"""The types `Finding` and `Check`: the interface between the checks and the code that runs them.
-
-Values only; this module has no side effects.
-"""
+"""What a check is and what it finds: the interface between the checks and the code that runs them."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from app.errors import ApiError
+from app.text import cut
+from app.wire import JSON
 
 if TYPE_CHECKING:
     from app.doctor.cluster import Cluster
+
+T = TypeVar("T")
+_SHOWN = 400
+_ASKED = re.compile(
+    r"(?P<method>[A-Z]+) (?:/apis/(?P<group>[^/]+)|/api)/[^/]+(?:/namespaces/(?P<namespace>[^/]+))?"
+    r"/(?P<plural>[^/?: ]+)(?:/(?P<name>[^/?: ]+))?[^ ]*: HTTP 403"
+)
+"""The request that was refused, as errors of the client begin; what the API server says of it may have been cut."""
+_VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
 
 
 class Severity(IntEnum):
@@ -28,7 +41,8 @@ class Finding:
 
     `subject` is what it is about, as `Kind namespace/name`; `message` is one sentence without the subject. A finding
     worse than info has a `consequence` (what does or will go wrong) and, if a command can fix it, a `command` that can
-    be pasted into a shell. `check` is the name of the check.
+    be pasted into a shell. `check` is the name of the check; a check leaves it empty. A finding with `unless` is
+    dropped where its check finds something of that severity, or worse.
     """
 
     check: str
@@ -37,17 +51,119 @@ class Finding:
     message: str
     consequence: str = ""
     command: str = ""
+    unless: Severity | None = None
 
 
-class Check(Protocol):
-    """One question. It reads, asks (access reviews) and tries (dry runs), and changes nothing.
+error = partial(Finding, "", Severity.error)
+warning = partial(Finding, "", Severity.warning)
+info = partial(Finding, "", Severity.info)
+ok = partial(Finding, "", Severity.ok)
+all_well = partial(Finding, "", Severity.ok, unless=Severity.info)
 
-    An ApiError that it raises becomes a finding: what could not be checked, and which right is missing.
+Part = Callable[["Cluster"], AsyncIterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One question, by parts that are run one after the other. `name` is the word by which the user picks it.
+
+    A part reads, asks (access reviews) and tries (dry runs), and changes nothing. An ApiError that ends it becomes a
+    finding: what could not be checked, and which right is missing.
     """
 
-    @property
-    def name(self) -> str:
-        """A word, by which the user picks the check."""
-        ...
+    name: str
+    parts: tuple[Part, ...]
 
-    async def run(self, cluster: Cluster) -> list[Finding]: ...
+
+def worst(findings: Iterable[Finding]) -> Severity:
+    return max((finding.severity for finding in findings), default=Severity.ok)
+
+
+async def of_each(
+    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str, well: str
+) -> AsyncIterator[Finding]:
+    """What `judge` finds: the first `most`, and for each severity one that says how many more there are.
+
+    Where it finds nothing: how many objects there are (`noun`), and that all are `well`.
+    """
+    count, shown, beyond = 0, 0, [0] * len(Severity)
+    async for obj in objects:
+        count += 1
+        finding = judge(obj)
+        if finding is not None and shown < most:
+            shown += 1
+            yield finding
+        elif finding is not None:
+            beyond[finding.severity] += 1
+    for severity, more in enumerate(beyond):
+        if more:
+            text = f"{several(more, f'more {noun}')} with similar findings: fix the above, then run the doctor again"
+            yield Finding("", Severity(severity), "", text, "as above")
+    if count:
+        yield all_well("", f"{several(count, noun)} {well}")
+
+
+async def or_default(read: Awaitable[T], default: T) -> T:
+    """What is read; `default` where the API server refuses, which the check of these objects reports."""
+    try:
+        return await read
+    except ApiError:
+        return default
+
+
+async def if_known(objects: AsyncIterator[JSON]) -> AsyncIterator[JSON]:
+    """The objects; none where the API server does not know the kind."""
+    try:
+        async for obj in objects:
+            yield obj
+    except ApiError as refusal:
+        if not refusal.not_found:
+            raise
+
+
+async def guarded(findings: AsyncIterator[Finding]) -> AsyncIterator[Finding]:
+    """The findings of a piece of a part; where the API server refuses, that it was not checked."""
+    try:
+        async for finding in findings:
+            yield finding
+    except ApiError as refusal:
+        yield unchecked(refusal)
+
+
+def unchecked(error: ApiError, *, subject: str = "") -> Finding:
+    """The finding that something could not be looked at; for a refusal, with the right that is missing."""
+    asked = _ASKED.match(str(error)) if error.status == 403 else None
+    if asked is None:
+        text = f"not checked: the API server {'refused' if error.status else 'could not be asked'}: {error}"
+        return warning(subject, text, "what is wrong here stays unseen")
+    verb = _VERBS.get(asked["method"]) or ("get" if asked["name"] else "list")
+    kind = f"{asked['plural']}.{asked['group']}" if asked["group"] else asked["plural"]
+    namespace = asked["namespace"]
+    where, scope = (f"in namespace {namespace}", f"-n {namespace}") if namespace else ("in the whole cluster", "-A")
+    what = f"{kind}/{asked['name']}" if asked["name"] else kind
+    return warning(
+        subject or what,
+        f"not checked: you have no right to {verb} {kind} {where}",
+        "what is wrong here stays unseen; run the doctor as a user who has this right",
+        f"kubectl auth can-i {verb} {what} {scope}",
+    )
+
+
+def plain(text: object, limit: int = _SHOWN) -> str:
+    """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
+    return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
+
+
+def printable(text: str) -> str:
+    """What cannot be printed (and what would command a terminal) escaped."""
+    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+
+
+def several(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: list[str], most: int = 3) -> str:
+    """The first of them, and how many more there are."""
+    shown = ", ".join(items[:most])
+    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

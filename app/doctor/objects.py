@@ -1,28 +1,21 @@
-"""Reads off any object what several checks look at, and writes foreign text so that it stays one line. Pure."""
+"""Reads what several checks look at in any object. Pure."""
 
 from __future__ import annotations
 
-import shlex
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from app.kube import conditions
 from app.kube.resources import Resource
-from app.text import cut, moment
+from app.text import moment
 from app.wire import JSON
 
 NAME_LABEL = "kubernetes.io/metadata.name"
-_SHOWN = 400
-
-
-def plain(text: object, limit: int = _SHOWN) -> str:
-    """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
-    return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
-
-
-def printable(text: str) -> str:
-    """What cannot be printed (and what would command a terminal) escaped."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
+PART_OF = "app.kubernetes.io/part-of"
+COMPONENT = "app.kubernetes.io/component"
+INSTANCE = "app.kubernetes.io/instance"
+"""The release that an object is of."""
 
 
 def subject(kind: str, obj: JSON) -> str:
@@ -35,11 +28,6 @@ def subject(kind: str, obj: JSON) -> str:
 def plural(resource: Resource) -> str:
     """The resource as kubectl takes it without mixing it up with another group's."""
     return f"{resource.plural}.{resource.group}" if resource.group else resource.plural
-
-
-def kubectl(*words: str, namespace: str = "") -> str:
-    """A command line of kubectl, each word quoted where the shell wants it."""
-    return shlex.join(["kubectl", *(["--namespace", namespace] if namespace else []), *words])
 
 
 def created(obj: JSON) -> datetime | None:
@@ -69,6 +57,15 @@ def condition(obj: JSON, kind: str) -> dict[str, Any]:
     return conditions.condition(status(obj), kind)
 
 
+def waiting_containers(pod: JSON) -> Iterator[tuple[str, str, str]]:
+    """Name, reason and message ("" where there is none) of each container that waits for something."""
+    said = status(pod)
+    for one in [*(said.get("initContainerStatuses") or ()), *(said.get("containerStatuses") or ())]:
+        waiting = (one.get("state") or {}).get("waiting") or {}
+        if waiting.get("reason"):
+            yield str(one.get("name")), str(waiting["reason"]), str(waiting.get("message") or "")
+
+
 def labels(obj: JSON) -> dict[str, str]:
     return (obj.get("metadata") or {}).get("labels") or {}
 
@@ -81,13 +78,3 @@ def namespace_labels(namespace: JSON) -> dict[str, str]:
 def unseen(obj: JSON) -> bool:
     """Whether the spec has changed since the generation that its status observed."""
     return (status(obj).get("observedGeneration") or 0) < (obj["metadata"].get("generation") or 0)
-
-
-def several(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def listed(items: list[str], most: int = 3) -> str:
-    """The first of them, and how many more there are."""
-    shown = ", ".join(items[:most])
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown

@@ -1,145 +1,219 @@
 """Check `pods`: Pods that run without what the webhook would give them today, and those that it would refuse.
 
-Pods are read page by page and told by who made them, so that a large cluster costs neither memory nor patience.
+Pods are read page by page and grouped by owner, so that a large cluster costs neither memory nor patience: Pods of one
+owner that lack the same thing are one finding. Pods that are denied do not exist: for these, the templates are checked.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from datetime import datetime
 
-from app.admission.parts import Cached
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.deployed_settings import webhook_settings
-from app.doctor.grouping import Group, finding_of
-from app.doctor.model import Finding, Severity
-from app.doctor.objects import created, labels, namespace_labels, several
-from app.doctor.owners import Owner, edit, owner_of
-from app.doctor.planning import Lack, Planner
-from app.doctor.running import unchecked
-from app.doctor.templates import denied
-from app.doctor.webhooks import Registered, registered
-from app.errors import ApiError
-from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, PODS
-from app.kube.selectors import label_selector_from_json
+from app.doctor.model import Check, Finding, all_well, error, guarded, or_default, several, warning
+from app.doctor.planning import Lack, Planner, Want
+from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, PODS, REPLICA_SETS, Resource
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
+_OWNERS = (
+    DEPLOYMENTS,
+    Resource("apps", "v1", "statefulsets", "StatefulSet"),
+    Resource("apps", "v1", "daemonsets", "DaemonSet"),
+    JOBS,
+)
+_RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
 _MOST = 200
-"""Owners that are told of one by one."""
+"""Owners with a finding of their own."""
+_SHOWN = 5
+_NAMES = 50
+"""Names kept of the Pods of one owner: for a command that deletes them, where the owner cannot be restarted."""
+_LACK = "lack{s} {text}"
+_LACKING: dict[Want, tuple[Callable[..., Finding], str, str]] = {
+    "resources": (error, _LACK, "no device is allotted, and the node may have none: its networks do not come up"),
+    "information": (warning, _LACK, "it does not see what its networks are, or has others than it should"),
+    "attachment": (
+        error,
+        "select{s} a network whose attachment does not exist: {text}",
+        "Multus cannot attach it, and Berth denies every Pod that is to replace it",
+    ),
+    "refused": (warning, "would be denied today: {text}", "it runs on, but a Pod that is to replace it is denied"),
+    "placement": (
+        error,
+        "lack{s} the node affinity {text}",
+        "it may run on a DPU of another tenant or of another host",
+    ),
+}
+"""The kind of finding; what Pods do, with {s} for the ending of the verb; the consequence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pods:
-    name: str = "pods"
+class Owner:
+    """The controller that created a Pod; for a Pod without a controller, the Pod itself."""
 
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        settings = await webhook_settings(cluster, ConfinementSettings)
-        planner, namespaces = await self._planner(cluster)
-        calling = await _calling(cluster)
-        since = min((when for one in calling if (when := created(one.configuration))), default=None)
-        exempt = {"kube-system", cluster.namespace}
+    kind: str
+    namespace: str
+    name: str
 
-        def asked(pod: JSON) -> bool:
-            namespace = pod["metadata"]["namespace"]
-            return namespace not in exempt and _asked(calling, pod, namespaces.get(namespace))
+    @property
+    def subject(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}"
 
-        groups: dict[tuple[Owner, Lack], Group] = {}
-        seen = beyond = 0
-        async for pod in cluster.paged(PODS, field_selector=LIVING):
-            metadata = pod["metadata"]
-            if metadata["namespace"] in exempt or metadata.get("deletionTimestamp"):
-                continue
-            seen += 1
-            lacks = await planner.placement(pod)
-            if asked(pod):
-                lacks += await planner.networks(pod)
-            for lack in lacks:
-                key = (owner_of(pod), lack)
-                if key in groups or len(groups) < _MOST:
-                    groups.setdefault(key, Group()).add(pod, since)
-                else:
-                    beyond += 1
-        findings = [
-            await finding_of(cluster, owner, lack, group, since=since, settings=settings)
-            for (owner, lack), group in groups.items()
-        ]
-        findings += await self._denied(cluster, planner, asked, told={one.subject for one in findings})
-        if beyond:
-            more = several(beyond, "more Pod")
-            text = f"{more} of other owners lack something: fix the above, then run the doctor again"
-            findings.append(Finding(self.name, max(one.severity for one in findings), "", text, "as above"))
-        if seen and not findings:
-            text = "1 Pod has all that it needs" if seen == 1 else f"{seen} Pods have all that they need"
-            findings.append(Finding(self.name, Severity.ok, "", text))
-        return findings
+    def renew(self, pods: list[str]) -> str:
+        """Recreates the Pods, one after the other where the owner can do that: only new Pods are injected into."""
+        if self.kind in _RESTARTED:
+            return commands.kubectl("rollout", "restart", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
+        return commands.kubectl("delete", "pod", *pods, namespace=self.namespace)
 
-    async def _planner(self, cluster: Cluster) -> tuple[Planner, dict[str, JSON]]:
-        settings = await webhook_settings(cluster, ConfinementSettings)
-        namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.listed(NAMESPACES) or ()}
-        planner = Planner(settings, namespace=cluster.namespace, namespaces=namespaces)
+    def edit(self) -> str:
+        """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is shown."""
+        if self.kind in ("Pod", "Job"):
+            return commands.kubectl("get", self.kind.lower(), self.name, "--output", "yaml", namespace=self.namespace)
+        return commands.kubectl("edit", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
 
-        async def read(cached: Cached) -> AsyncIterator[JSON]:
-            resource, _, only = cached
-            if only is not None:
-                found = await cluster.get(resource, only[1], namespace=only[0])
-                listed = [] if found is None else [found]
-            elif resource == NAMESPACES:
-                listed = list(namespaces.values())
+
+@dataclass(slots=True)
+class Group:
+    """Pods of one owner that lack the same; some names, and how many of them are older than Berth."""
+
+    pods: int = 0
+    older: int = 0
+    names: list[str] = field(default_factory=list)
+
+    def add(self, pod: JSON, since: datetime | None) -> None:
+        """Count it in; `since` is when Berth was registered."""
+        self.pods += 1
+        when = objects.created(pod)
+        self.older += since is not None and when is not None and when < since
+        if len(self.names) < _NAMES:
+            self.names.append(pod["metadata"]["name"])
+
+    def history(self, since: datetime | None) -> str:
+        """Why, as far as dates show."""
+        if since is None:
+            return ""
+        if self.older == self.pods:
+            return f": created before Berth was registered ({since:%Y-%m-%d %H:%M} UTC)"
+        if not self.older:
+            return (
+                ": created after Berth was registered, so it was not asked (it was away, or its registration left the "
+                "Pod out), or what the Pod needs was changed later"
+            )
+        return f": {self.older} of {self.pods} were created before Berth was registered"
+
+
+async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
+    namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.listed(NAMESPACES)}
+    settings = await cluster.settings(ConfinementSettings)
+    planner = Planner(settings, namespace=cluster.namespace)
+    await planner.fill(cluster)
+    calling = [one for one in await or_default(cluster.registered(), []) if one.injects]
+    since = min((when for one in calling if (when := objects.created(one.configuration))), default=None)
+    exempt = {"kube-system", cluster.namespace}
+
+    def asked(pod: JSON) -> bool:
+        """Whether the selectors, by which people opt out, leave the Pod to Berth. Conditions are no opt-out."""
+        name = pod["metadata"]["namespace"]
+        home = objects.namespace_labels(namespaces.get(name) or {"metadata": {"name": name}})
+        selecting = (one for one in calling if one.selects_namespace(home) and one.selects_object(objects.labels(pod)))
+        return name not in exempt and (not calling or any(selecting))
+
+    groups: dict[tuple[Owner, Lack], Group] = {}
+    seen = beyond = 0
+    async for pod in cluster.paged(PODS, field_selector=LIVING):
+        if pod["metadata"]["namespace"] in exempt or pod["metadata"].get("deletionTimestamp"):
+            continue
+        seen += 1
+        for lack in [*await planner.placement(pod), *(await planner.networks(pod) if asked(pod) else ())]:
+            key = (_owner(pod), lack)
+            if key in groups or len(groups) < _MOST:
+                groups.setdefault(key, Group()).add(pod, since)
             else:
-                listed = []
-                try:
-                    async for obj in cluster.paged(resource):
-                        yield obj
-                except ApiError as error:
-                    if not error.not_found:
-                        raise
-            for obj in listed:
-                yield obj
-
-        await planner.fill(read)
-        return planner, namespaces
-
-    async def _denied(
-        self, cluster: Cluster, planner: Planner, asked: Callable[[JSON], bool], *, told: set[str]
-    ) -> list[Finding]:
-        """Owners without Pods, because these are denied; `told` are the owners that Pods have told of."""
-        findings: list[Finding] = []
-        async for found in denied(cluster, planner, asked=asked):
-            if isinstance(found, ApiError):
-                findings.append(unchecked(self.name, found))
-            elif found[0].subject not in told and len(findings) < _MOST:
-                owner, lack = found
-                named = lack.want == "attachment"
-                text = f"they select a network whose attachment does not exist: {lack.text}" if named else lack.text
-                follows = "it gets no new Pod: not at a roll-out, and not in place of one that ends"
-                findings.append(
-                    Finding(
-                        self.name, Severity.error, owner.subject, f"its Pods are denied: {text}", follows, edit(owner)
-                    )
-                )
-        return findings
+                beyond += 1
+    findings = [await _finding(cluster, *key, group, since, settings) for key, group in groups.items()]
+    denied = _Denied(planner, asked, frozenset(one.subject for one in findings))
+    for resource in _OWNERS:
+        findings += [finding async for finding in guarded(denied.of_kind(cluster, resource))]
+    for finding in findings:
+        yield finding
+    if beyond:
+        text = f"{several(beyond, 'more Pod')} of other owners lack something: fix the above, then run the doctor again"
+        yield Finding("", max(one.severity for one in findings), "", text, "as above")
+    if seen:
+        yield all_well("", "1 Pod has all that it needs" if seen == 1 else f"{seen} Pods have all that they need")
 
 
-async def _calling(cluster: Cluster) -> Sequence[Registered]:
-    try:
-        found = await registered(cluster)
-    except ApiError:
-        return ()  # the check of registrations says so
-    return [one for one in found if one.resource == MUTATING_WEBHOOKS and one.covers("", "pods", "CREATE")]
+def _owner(pod: JSON) -> Owner:
+    metadata = pod["metadata"]
+    found = _controller(metadata)
+    kind, name = (found["kind"], found["name"]) if found else ("Pod", metadata["name"])
+    return Owner(kind, metadata["namespace"], name)
 
 
-def _asked(calling: Sequence[Registered], pod: JSON, namespace: JSON | None) -> bool:
-    """Whether the selectors, by which people opt out, leave the Pod to Berth. Conditions are no opt-out."""
-    if not calling:
-        return True
-    home = namespace_labels(namespace or {"metadata": {"name": pod["metadata"]["namespace"]}})
-    return any(one.selects_namespace(home) and _selected(one, labels(pod)) for one in calling)
+def _controller(metadata: JSON) -> JSON | None:
+    return next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
 
 
-def _selected(one: Registered, own: dict[str, str]) -> bool:
-    try:
-        return label_selector_from_json(one.webhook.get("objectSelector") or {}).matches(own)
-    except ValueError:
-        return True
+async def _finding(
+    cluster: Cluster, owner: Owner, lack: Lack, group: Group, since: datetime | None, settings: ConfinementSettings
+) -> Finding:
+    if owner.kind == "ReplicaSet":
+        # One that may not be read stands for itself.
+        found = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
+        above = _controller((found or {}).get("metadata") or {})
+        if above and above["kind"] == "Deployment":
+            owner = Owner("Deployment", owner.namespace, above["name"])
+    lacking, lacks, follows = _LACKING[lack.want]
+    text = lacks.format(s="" if group.pods > 1 else "s", text=lack.text)
+    if owner.kind != "Pod":
+        names = ("" if group.pods <= _SHOWN else "such as ") + ", ".join(group.names[:_SHOWN])
+        text = f"{several(group.pods, 'Pod')} of it ({names}) {text}"
+    if lack.want in ("attachment", "refused"):
+        return lacking(owner.subject, text, follows, owner.edit())
+    command = owner.renew(group.names)
+    of_tenant = lack.want == "placement" and f"{settings.tenant_node_label}=" in lack.text
+    if of_tenant and not settings.confine_tenants:
+        command = f"{await commands.helm(cluster, 'webhook.args.confineTenants=true')}\n{command}"
+    return lacking(owner.subject, text + group.history(since), follows, command)
+
+
+@dataclass(slots=True)
+class _Denied:
+    """Finds owners without Pods, because these are denied, but for those `reported`; `shown` counts the findings."""
+
+    planner: Planner
+    asked: Callable[[JSON], bool]
+    reported: frozenset[str]
+    shown: int = 0
+
+    async def of_kind(self, cluster: Cluster, resource: Resource) -> AsyncIterator[Finding]:
+        async for obj in cluster.paged(resource):
+            pod, owner = _pod(obj), Owner(resource.kind, obj["metadata"]["namespace"], obj["metadata"]["name"])
+            if owner.subject in self.reported or not self.asked(pod) or not _wants_pods(obj):
+                continue
+            for lack in [*await self.planner.networks(pod), *await self.planner.placement(pod)]:
+                if lack.want in ("attachment", "refused") and self.shown < _MOST:
+                    self.shown += 1
+                    named = "they select a network whose attachment does not exist: "
+                    text = f"its Pods are denied: {named if lack.want == 'attachment' else ''}{lack.text}"
+                    follows = "it gets no new Pod: not at a roll-out, and not in place of one that ends"
+                    yield error(owner.subject, text, follows, owner.edit())
+
+
+def _pod(obj: JSON) -> JSON:
+    template = (obj.get("spec") or {}).get("template") or {}
+    metadata = {**(template.get("metadata") or {}), "namespace": obj["metadata"]["namespace"]}
+    return PODS.body(metadata, spec=template.get("spec") or {})
+
+
+def _wants_pods(obj: JSON) -> bool:
+    """Not one that is scaled to nothing, done, suspended or on its way out."""
+    spec = obj.get("spec") or {}
+    done = any(objects.condition(obj, kind).get("status") == "True" for kind in ("Complete", "Failed"))
+    return not (done or spec.get("suspend") or spec.get("replicas") == 0 or obj["metadata"].get("deletionTimestamp"))
+
+
+CHECK = Check("pods", (_pods,))

@@ -6,77 +6,87 @@ a refusal by Berth is the proof.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
 
+from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.commands import certs_install, describe_pods, patch_webhook
-from app.doctor.installed import Installed, installed, released
-from app.doctor.model import Finding, Severity
-from app.doctor.probing import probes
-from app.doctor.remediation import again, recreate
-from app.doctor.running import unchecked
-from app.doctor.webhooks import Registered, registered
+from app.doctor.model import Check, Finding, error, info, ok, or_default, plain, unchecked
+from app.doctor.webhooks import Registered
 from app.errors import ApiError
-from app.kube.resources import SERVICES, Resource
-from app.wire import JSON
+from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
+from app.networks.model import NETWORKS
+from app.placement.namespaces import tenant_of
 
-_CHECK = "reachability"
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")
+_WEBHOOK = "webhook.enabled=true"
+_NAME = "berth-doctor-probe"
+_PROBES = (
+    (
+        PODS,
+        PODS.body(
+            {"generateName": f"{_NAME}-", "annotations": {NETWORKS: "berth-doctor-names-no-network"}},
+            spec={"containers": [{"name": "probe", "image": _NAME}]},
+        ),
+    ),
+    (NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body({"generateName": f"{_NAME}-"}, spec={"config": "{"})),
+)
+"""What Berth refuses: a Pod that asks for a network that does not exist, and a broken attachment."""
+_CALL_FAILED = "failed calling webhook"
+_MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 
 
-@dataclass(frozen=True, slots=True)
-class Reachability:
-    name: str = _CHECK
+async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.registered()
+    for service in dict.fromkeys(one.service for one in found if one.service):
+        calling = [one for one in found if one.service == service]
+        try:
+            text, command = await _behind(cluster, service, calling)
+        except ApiError as refusal:
+            yield unchecked(refusal)
+            continue
+        if text:
+            closed = any(one.fails_closed for one in calling)
+            follows = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
+            yield error(f"Service {service[0]}/{service[1]}", text, follows, command)
 
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        found = await registered(cluster)
-        findings: list[Finding] = []
-        for service in dict.fromkeys(one.service for one in found if one.service):
-            calling = [one for one in found if one.service == service]
-            try:
-                findings += await _behind(cluster, service, calling)
-            except ApiError as error:
-                findings.append(unchecked(_CHECK, error))
-        return findings + await probes(cluster, found)
 
-
-async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> list[Finding]:
-    """The Service, its port, and Pods that are ready."""
-    namespace, name, port = service
-    subject = f"Service {namespace}/{name}"
-    closed = any(one.fails_closed for one in calling)
-    consequence = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
+async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> tuple[str, str]:
+    """What is wrong with the Service, its port or its Pods, and the command; "" where Pods are ready."""
+    (namespace, name, port), one = service, calling[0]
     found = await cluster.get(SERVICES, name, namespace=namespace)
-    spec = (found or {}).get("spec") or {}
     if found is None:
-        text = f"is not there, and {calling[0].resource.kind} {calling[0].name} calls it"
-        return [_error(subject, text, consequence, await _recreate(cluster, calling))]
-    if port not in [one.get("port") for one in spec.get("ports") or []]:
-        ports = ", ".join(str(one.get("port")) for one in spec.get("ports") or []) or "none"
-        text = f"has no port {port}, which is called (it has {ports})"
-        return [_error(subject, text, consequence, await _port(cluster, calling, spec.get("ports") or []))]
+        text = f"is not there, and {one.resource.kind} {one.name} calls it"
+        return text, await commands.recreate(cluster, one, _WEBHOOK)
+    spec = found.get("spec") or {}
+    ports = [one.get("port") for one in spec.get("ports") or []]
+    if port not in ports:
+        text = f"has no port {port}, which is called (it has {', '.join(map(str, ports)) or 'none'})"
+        if one.by_chart:
+            return text, commands.again(cluster, one)
+        if one.installer_name or len(ports) != 1:
+            return text, await commands.recreate(cluster, one, _WEBHOOK)
+        # The webhooks call the one port that the Service has.
+        return text, "\n".join(commands.patch_webhook(each, "clientConfig/service/port", ports[0]) for each in calling)
     if await _ready(cluster, namespace, name):
-        return []
+        return "", ""
     selector = spec.get("selector") or {}
-    webhooks = await _webhooks(cluster, namespace)
+    webhooks = [one for one in await cluster.running("webhook") if one.namespace == namespace]
     selected = [one for one in webhooks if selector.items() <= one.template_labels.items()]
-    command = describe_pods(namespace, selector)
-    if webhooks and not selected:
-        text = f"selects no Pod of {webhooks[0].subject}"
-        return [_error(subject, text, consequence, await _recreate(cluster, calling))]
-    if selected and selected[0].object["spec"].get("replicas") == 0:
-        command = f"kubectl --namespace {namespace} scale deployment/{selected[0].name} --replicas=2"
-    elif not selected:
-        command = await _recreate(cluster, calling)
-    return [_error(subject, "has no Pod behind it that is ready", consequence, command)]
+    text = "has no Pod behind it that is ready"
+    if not selected:
+        text = f"selects no Pod of {webhooks[0].subject}" if webhooks else text
+        return text, await commands.recreate(cluster, one, _WEBHOOK)
+    if selected[0].object["spec"].get("replicas") == 0:
+        return text, commands.scale_up(selected[0])
+    return text, commands.describe_pods(namespace, selector)
 
 
 async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
     selector = f"kubernetes.io/service-name={service}"
-    slices = await cluster.listed(_SLICES, namespace=namespace, label_selector=selector)
-    if slices:
+    if slices := await cluster.listed(_SLICES, namespace=namespace, label_selector=selector):
         # An endpoint without the condition counts as ready.
         return any(
             (endpoint.get("conditions") or {}).get("ready") is not False
@@ -87,33 +97,92 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
     return any(subset.get("addresses") for subset in endpoints.get("subsets") or [])
 
 
-async def _webhooks(cluster: Cluster, namespace: str) -> list[Installed]:
+async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.registered()
+    namespaces = await or_default(cluster.listed(NAMESPACES), [{"metadata": {"name": "default"}}])
+    for resource, body in _PROBES:
+        called = [
+            one
+            for one in found
+            if one.mutating == (resource == PODS) and one.covers(resource.group, resource.plural, "CREATE")
+        ]
+        if not called:
+            continue
+        # A namespace that the webhooks are called for; `default` before others, and none that is ending.
+        usable = {
+            namespace["metadata"]["name"]: objects.namespace_labels(namespace)
+            for namespace in namespaces
+            if not namespace["metadata"].get("deletionTimestamp") and not tenant_of(namespace)
+            if any(one.selects_namespace(objects.namespace_labels(namespace)) for one in called)
+        }
+        if not usable:
+            text = "no namespace is left for a probe: its namespaceSelector leaves out all that were seen"
+            yield info(called[0].subject, text)
+            continue
+        name = "default" if "default" in usable else next(iter(usable))
+        calling = [one for one in called if one.selects_namespace(usable[name])]
+        if (finding := await _probe(cluster, calling, resource, body, namespace=name)) is not None:
+            yield finding
+
+
+async def _probe(
+    cluster: Cluster, called: Sequence[Registered], resource: Resource, body: dict[str, Any], *, namespace: str
+) -> Finding | None:
+    """What the API server's answer says; None where it does not know the kind."""
+    kind, one = f"a {resource.kind} that Berth refuses", called[0]
     try:
-        return [one for one in await installed(cluster) if (one.role, one.namespace) == ("webhook", namespace)]
-    except ApiError:
-        return []
+        # Refused by us, or by whom it may be; a dry run stores nothing whatever is answered.
+        await cluster.client.post(f"{resource.path(namespace=namespace)}?dryRun=All", body)
+    except ApiError as refusal:
+        return await _read(cluster, called, refusal, kind=kind)
+    return error(
+        one.subject,
+        f"the API server admitted {kind} in namespace {namespace}, in a dry run: Berth was not asked"
+        + ("" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"),
+        "nothing is injected into Pods" if resource == PODS else "broken attachments are stored",
+        "kubectl get --raw /metrics | grep -E 'apiserver_admission_webhook_(fail_open|rejection)_count'",
+    )
 
 
-async def _recreate(cluster: Cluster, calling: Sequence[Registered]) -> str:
-    """The command that writes the Service again, by the method of the installation.
+async def _read(cluster: Cluster, called: Sequence[Registered], refusal: ApiError, *, kind: str) -> Finding | None:
+    text = str(refusal)
+    named = next((one for one in called if f'webhook "{one.webhook.get("name")}"' in text), None)
+    if named is not None and "denied the request" in text:
+        return ok(named.subject, "answers the API server (asked with a dry run)")
+    if named is not None and _CALL_FAILED in text:
+        _, _, reason = text.partition(f'{_CALL_FAILED} "{named.webhook.get("name")}": ')
+        reason = _unquoted(reason.removeprefix("failed to call webhook: "))
+        follows = "no object of its rules can be created while this lasts"
+        return error(
+            named.subject, f"the API server cannot call Berth: {reason}", follows, await _answering(cluster, named)
+        )
+    if refusal.status == 404:
+        return None
+    if refusal.status == 403 and " is forbidden: User " in text:
+        return unchecked(refusal)
+    if refusal.status == 0:
+        return unchecked(refusal, subject=called[0].subject)
+    return info(called[0].subject, f"not tried: {kind} was refused for another reason: {text}")
 
-    A registration whose Service has no owner is deleted.
-    """
-    one = calling[0]
-    if one.installer_name and one.service:
-        return certs_install(one.service[0], one.installer_name, failure_policy=one.webhook["failurePolicy"])
-    return recreate(cluster, one, "webhook.enabled=true", present=await released(cluster))
+
+def _unquoted(reason: str) -> str:
+    """The message of a Status that the API server quotes as it came, escaped and cut; all else as it is."""
+    before, quoted, body = reason.partition('an error on the server ("')
+    if not quoted:
+        return reason
+    body = body.partition('") has prevented')[0].replace('\\"', '"').replace("\\\\", "\\")
+    found = _MESSAGE.search(body)
+    said = found[1].replace('\\"', '"') if found else body
+    return f"{before}it answers with an error of the server: {plain(said)}"
 
 
-async def _port(cluster: Cluster, calling: Sequence[Registered], ports: Sequence[JSON]) -> str:
-    """The Service is asked for a port that it has, where it has but one; else it is written again."""
-    one = calling[0]
-    if one.by_chart:
-        return again(cluster, one)
-    if one.installer_name or len(ports) != 1:
-        return await _recreate(cluster, calling)
-    return "\n".join(patch_webhook(each, "clientConfig/service/port", ports[0].get("port")) for each in calling)
+async def _answering(cluster: Cluster, one: Registered) -> str:
+    """The command that shows the Pods that should have answered; the check `certificate` reports problems of trust."""
+    if one.service is None:
+        return f"curl --insecure {one.url}"
+    if webhooks := await cluster.running("webhook"):
+        return commands.describe_pods(one.service[0], webhooks[0].pod_labels)
+    return await commands.recreate(cluster, one, _WEBHOOK)
 
 
-def _error(subject: str, message: str, consequence: str, command: str) -> Finding:
-    return Finding(_CHECK, Severity.error, subject, message, consequence, command)
+CHECK = Check("reachability", (_services, _probes))

@@ -5,74 +5,45 @@ The check `certificate` covers the CAs that they trust, `reachability` whether B
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Callable, Sequence
+from math import ceil
 
-from app.definitions import INFRA, TENANT
+from app.definitions import INFRA, TENANT, definition_name
+from app.doctor import commands, conditions, namespaces, objects
 from app.doctor.cluster import Cluster
-from app.doctor.commands import certs_install, helm
-from app.doctor.conditions import left_out
-from app.doctor.installed import expected_roles, installed, released
-from app.doctor.isolation import isolation_findings
-from app.doctor.model import Finding, Severity
-from app.doctor.namespaces import namespace_findings
-from app.doctor.remediation import fix
-from app.doctor.rivals import rivals
-from app.doctor.uninstalling import unfinished
-from app.doctor.webhook_config import deadline_of, judge
-from app.doctor.webhooks import Registered, registered
-from app.errors import ApiError
+from app.doctor.model import Check, Finding, Severity, all_well, error, info, or_default, plain, warning
+from app.doctor.webhooks import Registered
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
+    JOBS,
     MUTATING_WEBHOOKS,
     NETWORK_ATTACHMENTS,
     VALIDATING_WEBHOOKS,
-    Resource,
 )
 
-NAME = "registrations"
+_DEADLINE = 8.0
+_OF_TIMEOUT = 0.9
+"""API servers say how long they wait, and the webhook answers within this part of it."""
+_PATHS = {True: "/mutate", False: "/validate"}
+_HARMLESS = ("None", "NoneOnDryRun")
+"""An older API may have stored another, which API servers of today refuse to be given."""
+_PODS_RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+_FORERUNNER = "network-resources-injector-mutating-config"
+_TWICE = "each Pod waits for two answers, and the failurePolicy of either keeps it out"
+_HOOK = "helm.sh/hook"
+_RIVAL = f"{MUTATING_WEBHOOKS.kind} "
 
 
-@dataclass(frozen=True, slots=True)
-class Registrations:
-    name: str = NAME
-
-    async def run(self, cluster: Cluster) -> list[Finding]:
-        found = await registered(cluster)
-        findings = [finding async for finding in _absent(cluster, found)]
-        deadline = await deadline_of(cluster)
-        for one in found:
-            findings += judge(cluster, one, deadline=deadline)
-        findings += await namespace_findings(cluster, found)
-        findings += await isolation_findings(cluster, found)
-        findings += await left_out(cluster, found)
-        findings += await _unchecked_kinds(cluster, found)
-        findings += await rivals(cluster, found)
-        findings += await unfinished(cluster, found)
-        if found and all(finding.severity < Severity.warning for finding in findings):
-            names = ", ".join(dict.fromkeys(one.name for one in found))
-            findings.append(
-                Finding(NAME, Severity.ok, names, f"{len(found)} webhooks are registered as they should be")
-            )
-        return findings
-
-
-async def _absent(cluster: Cluster, found: Sequence[Registered]) -> AsyncIterator[Finding]:
-    """What is not registered although the webhook runs here."""
-    try:
-        expected = "webhook" in await expected_roles(cluster)
-    except ApiError:
-        expected = "webhook" in cluster.roles
-    if not expected and not found:
+async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
+    found = await cluster.registered()
+    if not found and "webhook" not in await cluster.expected_roles():
         return
-    for resource, consequence, severity in (
-        (MUTATING_WEBHOOKS, "nothing is injected into any Pod", Severity.error),
-        (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", Severity.warning),
+    for resource, follows, absent in (
+        (MUTATING_WEBHOOKS, "nothing is injected into any Pod", error),
+        (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
     ):
         if not any(one.resource == resource for one in found):
-            yield Finding(
-                NAME, severity, resource.kind, "none calls Berth", consequence, await _registering(cluster, found)
-            )
+            yield absent(resource.kind, "none calls Berth", follows, await _registering(cluster, found))
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
@@ -80,54 +51,173 @@ async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
     kept = next((one for one in found if one.installer_name), None)
     if kept is not None:
         # The command also writes the existing registration again: it keeps its failurePolicy.
-        policy = kept.webhook.get("failurePolicy") or "Fail"
-        return certs_install(cluster.namespace, kept.installer_name, failure_policy=policy)
-    try:
-        webhooks = [one for one in await installed(cluster) if one.role == "webhook"]
-    except ApiError:
-        webhooks = []
+        return commands.certs_install(kept, namespace=cluster.namespace)
+    webhooks = await cluster.running("webhook")
     if any(not one.by_chart for one in webhooks):
-        return certs_install(cluster.namespace, webhooks[0].name)
-    return helm(cluster, "webhook.enabled=true", present=await released(cluster))
+        return commands.install_without_chart(cluster.namespace, webhooks[0].name)
+    return await commands.helm(cluster, "webhook.enabled=true")
 
 
-async def _unchecked_kinds(cluster: Cluster, found: Sequence[Registered]) -> list[Finding]:
-    """Kinds that this cluster has, that Berth checks, and that it is not asked about."""
-    validating = [one for one in found if not one.mutating]
-    if not validating:
-        return []
+async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
+    deadline = await _deadline(cluster)
+    for one in await cluster.registered():
+        for wrong, text, follows, field, wanted in _wrong_terms(one, deadline):
+            values = commands.value_of(one, field, wanted) if field in ("failurePolicy", "timeoutSeconds") else ()
+            yield wrong(one.subject, text, follows, commands.fix(cluster, one, field, wanted, values=values))
+
+
+async def _deadline(cluster: Cluster) -> float:
+    """How long the webhook works on one review, in seconds."""
+    webhooks = await cluster.running("webhook")
     try:
-        defined = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS) or []
-    except ApiError:
-        return []  # the check of definitions says so
+        return max((float(one.deployed.get("deadline_seconds", _DEADLINE)) for one in webhooks), default=_DEADLINE)
+    except ValueError:
+        return _DEADLINE  # the webhook does not start with such a flag
+
+
+_Wrong = tuple[Callable[..., Finding], str, str, str, object]
+"""The kind of finding, message, consequence, and the field with the value that it should have."""
+
+
+def _wrong_terms(one: Registered, deadline: float) -> list[_Wrong]:
+    webhook, wrong = one.webhook, list[_Wrong]()
+    path = ((webhook.get("clientConfig") or {}).get("service") or {}).get("path") or "/"
+    if one.service is not None and path != (right := _PATHS[one.mutating]):
+        # Pods are changed at one path, objects are checked at the other.
+        text = f"calls the path {plain(path)} of the Service, where Berth answers at {right}"
+        follows = "every call fails" + (", and what it is called for cannot be created" if one.fails_closed else "")
+        wrong.append((error, text, follows, "clientConfig/service/path", right))
+    if not one.fails_closed:
+        wrong.append(_fails_open(one))
+    timeout = webhook.get("timeoutSeconds") or 10
+    if timeout * _OF_TIMEOUT < deadline:
+        text = f"timeoutSeconds is {timeout}: reviews have {timeout * _OF_TIMEOUT:g} s instead of {deadline:g} s"
+        follows = "Berth waits less long for an attachment that is just being made, before it says that there is none"
+        wrong.append((info, text, follows, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT))))
+    if one.mutating and webhook.get("reinvocationPolicy") != "IfNeeded":
+        follows = "containers and annotations that later webhooks add get nothing injected"
+        wrong.append((warning, "reinvocationPolicy is Never", follows, "reinvocationPolicy", "IfNeeded"))
+    if "v1" not in (webhook.get("admissionReviewVersions") or []):
+        text = "admissionReviewVersions lacks v1, the only one that Berth speaks"
+        wrong.append((error, text, "every call fails", "admissionReviewVersions", ["v1"]))
+    if (said := webhook.get("sideEffects")) not in _HARMLESS:
+        follows = "the API server refuses every dry run of what it is called for, such as kubectl diff"
+        wrong.append((error, f"sideEffects is {said}", follows, "sideEffects", "NoneOnDryRun"))
+    if one.mutating and not one.injects:
+        follows = "Berth is not called for Pods by it, and injects nothing"
+        wrong.append((error, "its rules do not name the creation of Pods", follows, "rules", [_PODS_RULE]))
+    return wrong
+
+
+def _fails_open(one: Registered) -> _Wrong:
+    # A webhook for tenants alone is not called for a namespace that has only the label of the API server.
+    only_tenants = not one.selects_namespace({objects.NAME_LABEL: "default"})
+    wrong = info
+    if one.covers("", "pods", "CREATE") and (not one.mutating or only_tenants):
+        wrong = warning
+        what = f"tenants' Pods are admitted without being {'confined' if one.mutating else 'checked'}"
+    elif one.mutating:
+        what = "Pods start without their networks' resources and fail later, on their nodes"
+    else:
+        what = "broken attachments and rules are stored"
+    return wrong, "failurePolicy is Ignore", f"while Berth is away, {what}", "failurePolicy", "Fail"
+
+
+async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Kinds that this cluster has, that Berth checks, and that it is not asked about."""
+    validating = [one for one in await cluster.registered() if not one.mutating]
+    defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
     names = {definition["metadata"]["name"] for definition in defined}
-    findings = []
-    for resource in (NETWORK_ATTACHMENTS, *INFRA, *TENANT):
+    for resource in (NETWORK_ATTACHMENTS, *INFRA, *TENANT) if validating else ():
         unasked = [
             operation
             for operation in ("CREATE", "UPDATE")
             if not any(one.covers(resource.group, resource.plural, operation) for one in validating)
         ]
-        if f"{resource.plural}.{resource.group}" in names and _is_checked(resource) and unasked:
+        # Workloads come from the gateway alone, which checks them.
+        if unasked and definition_name(resource) in names and resource.plural != "workloads":
             rule = {
                 "operations": ["CREATE", "UPDATE"],
                 "apiGroups": [resource.group],
                 "apiVersions": [resource.version],
                 "resources": [resource.plural],
             }
-            findings.append(
-                Finding(
-                    NAME,
-                    Severity.warning,
-                    validating[0].subject,
-                    f"Berth is not asked about the {' and '.join(unasked)} of {resource.plural}",
-                    f"broken {resource.plural} are stored, and found out when they are used",
-                    fix(cluster, validating[0], "rules/-", rule),
-                )
-            )
-    return findings
+            text = f"Berth is not asked about the {' and '.join(unasked)} of {resource.plural}"
+            follows = f"broken {resource.plural} are stored, and found out when they are used"
+            fix = commands.fix(cluster, validating[0], "rules/-", rule)
+            yield warning(validating[0].subject, text, follows, fix)
 
 
-def _is_checked(resource: Resource) -> bool:
-    """Workloads come from the gateway alone, which checks them."""
-    return resource.plural != "workloads"
+async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Others that inject into the same Pods: another release of Berth, another registration, another injector."""
+    ours = list(dict.fromkeys(one.name for one in await cluster.registered() if one.injects))
+    if not ours:
+        return
+    others = {one.name: one for one in await cluster.of_all_releases() if one.injects and one.name not in ours}
+    for one in others.values():
+        release = one.release or one.name
+        text = f"belongs to release {release} in namespace {one.home}, and injects into the same Pods as this release"
+        follows = (
+            f"{_TWICE}; where their settings differ, a Pod gets what either would inject. One of the two releases is "
+            f"enough: the command takes away the other, and `helm uninstall {cluster.release} --namespace "
+            f"{cluster.namespace}` takes away this one"
+        )
+        command = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
+        yield warning(_RIVAL + one.name, text, follows, command)
+    for name in ours[1:]:
+        text = f"has Berth called for the same Pods as {ours[0]}"
+        yield warning(_RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name))
+    for configuration in await cluster.listed(MUTATING_WEBHOOKS):
+        name = configuration["metadata"]["name"]
+        if name not in (*ours, *others) and name.endswith(_FORERUNNER):
+            command = commands.kubectl("delete", MUTATING_WEBHOOKS.plural, name)
+            text = f"injects into the same Pods as {ours[0]}"
+            yield warning(_RIVAL + name, text, "resources are asked for twice, and Pods stay Pending", command)
+
+
+async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Hook Jobs of ours that are there and not Complete, beside the registrations that they were to take away."""
+    found = await cluster.registered()
+    if not found:
+        return
+    without_hooks = f"helm uninstall {cluster.release} --namespace {cluster.namespace} --no-hooks"
+    command = f"{commands.unregister(*(one.name for one in found))} && {without_hooks}"
+    follows = "helm neither upgrades nor installs the release; " + (
+        "once its Pods are gone, no Pod can be created that it is called for"
+        if any(one.fails_closed for one in found)
+        else "it is still called"
+    )
+    for job in await cluster.listed(JOBS, namespace=cluster.namespace, label_selector=f"{objects.PART_OF}=berth"):
+        hooks = str((job["metadata"].get("annotations") or {}).get(_HOOK) or "").split(",")
+        ours = objects.labels(job).get(objects.INSTANCE, cluster.release) == cluster.release
+        if "pre-delete" in hooks and ours and objects.condition(job, "Complete").get("status") != "True":
+            failed, how = objects.condition(job, "Failed"), "has not ended"
+            if failed.get("status") == "True":
+                how = plain(f"failed ({failed.get('message') or failed.get('reason') or 'no reason is said'})")
+            what = "it was to take away the registrations before an uninstallation, and they are still there"
+            yield error(objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
+
+
+async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
+    if found := await cluster.registered():
+        names = ", ".join(dict.fromkeys(one.name for one in found))
+        text = f"{len(found)} webhooks are registered as they should be"
+        yield all_well(names, text, unless=Severity.warning)
+
+
+CHECK = Check(
+    "registrations",
+    (
+        _absent,
+        _terms,
+        namespaces.exempt,
+        namespaces.tenants_confined,
+        namespaces.who_opted_out,
+        namespaces.tenants_isolated,
+        conditions.left_out,
+        _unasked_kinds,
+        _rivals,
+        _not_uninstalled,
+        _all_well,
+    ),
+)

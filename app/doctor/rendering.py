@@ -1,7 +1,4 @@
-"""Writes findings for people and for programs. Pure: findings in, styled lines out.
-
-A line is text and a style ("" for none). The caller decides whether it prints styles.
-"""
+"""Writes findings for people and for programs. Pure: findings in, styled lines out."""
 
 from __future__ import annotations
 
@@ -10,27 +7,31 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Literal
 
-from app.doctor.model import Finding, Severity
-from app.doctor.objects import printable
+from app.doctor.model import Finding, Severity, printable
 from app.explain.rendering import Line
 
 Form = Literal["text", "json"]
 
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: "green"}
+_MEMBERS = ("subject", "message", "consequence", "command")
 
 
 def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     """The findings in the order given, which is the worst first; of each severity, one group a check."""
+    counts = {one.name: sum(finding.severity is one for finding in findings) for one in reversed(Severity)}
     if form == "json":
-        document = {"summary": _counts(findings), "findings": [_object(finding) for finding in findings]}
+        objects = [
+            {"check": one.check, "severity": one.severity.name} | {name: getattr(one, name) for name in _MEMBERS}
+            for one in findings
+        ]
+        document = {"summary": counts, "findings": objects}
         yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
         return
     for (severity, check), group in groupby(findings, key=lambda finding: (finding.severity, finding.check)):
         yield Line(f"{severity.name.upper()}  {check}", _STYLES[severity])
         for finding in group:
             yield from _text(finding)
-    counts = ", ".join(f"{count} {name}" for name, count in _counts(findings).items() if count)
-    yield Line(counts or "nothing was checked")
+    yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing was checked")
 
 
 def _text(finding: Finding) -> Iterator[Line]:
@@ -42,18 +43,3 @@ def _text(finding: Finding) -> Iterator[Line]:
         first, *rest = finding.command.splitlines()
         yield Line(f"    command: {first}", "bold")
         yield from (Line(f"             {line}", "bold") for line in rest)
-
-
-def _counts(findings: Sequence[Finding]) -> dict[str, int]:
-    return {severity.name: sum(finding.severity is severity for finding in findings) for severity in reversed(Severity)}
-
-
-def _object(finding: Finding) -> dict[str, str]:
-    return {
-        "check": finding.check,
-        "severity": finding.severity.name,
-        "subject": finding.subject,
-        "message": finding.message,
-        "consequence": finding.consequence,
-        "command": finding.command,
-    }

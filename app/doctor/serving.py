@@ -10,7 +10,7 @@ import base64
 import binascii
 import os
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
@@ -21,11 +21,9 @@ from app.certs.certificate_set import BUNDLE
 from app.certs.issuing import signed_by
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed
 from app.doctor.webhooks import Registered
 from app.errors import UsageError
 from app.kube.resources import SECRETS, SERVICES
-from app.wire import JSON
 
 _REACH_SECONDS = 3.0
 _LONGEST_PATH = 4
@@ -41,18 +39,6 @@ class Served:
     secret: str = ""
     trust_key: str = ""
     annotations: dict[str, str] = field(default_factory=dict)
-
-
-def secrets_of(one: Registered, roles: Mapping[str, Sequence[Installed]]) -> list[str]:
-    """Where its certificate may be: what the webhook mounts, what its keeper writes, else by the Service's name."""
-    if one.service is None:
-        return []
-    namespace, service, _ = one.service
-    here = [role for found in roles.values() for role in found if role.namespace == namespace]
-    names = [name for role in here if role.role == "webhook" for name in role.secrets]
-    names += [role.argument("--webhook-secret") for role in here if role.role == "certificates"]
-    names += [f"{service}-tls", WEBHOOK_SECRET, service.removesuffix("-service")]
-    return [name for name in dict.fromkeys(names) if name]
 
 
 async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
@@ -73,44 +59,6 @@ async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
     return Served(x509.load_der_x509_certificate(leaf), (), f"served at {place[0]}:{place[1]}") if leaf else None
 
 
-async def in_secret(cluster: Cluster, one: Registered, roles: Mapping[str, Sequence[Installed]]) -> Served | None:
-    """As the Secret of the Service's Pods holds it; None where there is none. Raises UsageError for a broken one."""
-    if one.service is None:
-        return None
-    namespace = one.service[0]
-    for name in secrets_of(one, roles):
-        secret = await cluster.get(SECRETS, name, namespace=namespace)
-        data = (secret or {}).get("data") or {}
-        if secret is None or "tls.crt" not in data:
-            continue
-        place = f"Secret {namespace}/{name}"
-        certificates = parse_bundle(_decode(data, "tls.crt"), source=place)
-        if not certificates:
-            raise UsageError(f"{place} has no certificate in tls.crt")
-        leaf, *chain = certificates
-        key = next((key for key in (BUNDLE, "ca.crt") if key in data and _signs(_decode(data, key), certificates)), "")
-        annotations = secret["metadata"].get("annotations") or {}
-        return Served(leaf, tuple(chain), f"in {place}", name, key, annotations)
-    return None
-
-
-def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
-    """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
-    at = [leaf]
-    for _ in range(_LONGEST_PATH):
-        if any(signed_by(one, root) for one in at for root in roots):
-            return True
-        at = [link for link in chain if any(signed_by(one, link) for one in at)]
-    return leaf in roots
-
-
-def _signs(pem: bytes, certificates: Sequence[x509.Certificate]) -> bool:
-    try:
-        return trusts(parse_bundle(pem, source="ca"), certificates[0], certificates[1:])
-    except UsageError:
-        return False
-
-
 async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
     """Host and port, where they can be reached from here: of a URL always, of a Service inside the cluster."""
     if one.url:
@@ -124,8 +72,51 @@ async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
     return (address, port) if address not in ("", "None") else None
 
 
-def _decode(data: JSON, key: str) -> bytes:
+async def in_secret(cluster: Cluster, one: Registered) -> Served | None:
+    """As the Secret of the Service's Pods holds it; None where there is none. Raises UsageError for a broken one."""
+    if one.service is None:
+        return None
+    namespace, service, _ = one.service
+    webhooks, keepers = await cluster.running("webhook"), await cluster.running("certificates")
+    mounted = [name for role in webhooks if role.namespace == namespace for name in role.secrets]
+    written = [role.deployed.get("webhook_secret", "") for role in keepers if role.namespace == namespace]
+    by_name = [f"{service}-tls", WEBHOOK_SECRET, service.removesuffix("-service")]
+    for name in filter(None, dict.fromkeys([*mounted, *written, *by_name])):
+        secret = await cluster.get(SECRETS, name, namespace=namespace)
+        data = (secret or {}).get("data") or {}
+        if secret is None or "tls.crt" not in data:
+            continue
+        place = f"Secret {namespace}/{name}"
+        certificates = parse_bundle(decode(data["tls.crt"]), source=place)
+        if not certificates:
+            raise UsageError(f"{place} has no certificate in tls.crt")
+        leaf, *chain = certificates
+        key = next((key for key in (BUNDLE, "ca.crt") if key in data and _signs(decode(data[key]), certificates)), "")
+        annotations = secret["metadata"].get("annotations") or {}
+        return Served(leaf, tuple(chain), f"in {place}", name, key, annotations)
+    return None
+
+
+def _signs(pem: bytes, certificates: Sequence[x509.Certificate]) -> bool:
     try:
-        return base64.b64decode(data[key], validate=True)
-    except (binascii.Error, ValueError, TypeError):
+        return trusts(parse_bundle(pem, source="ca"), certificates[0], certificates[1:])
+    except UsageError:
+        return False
+
+
+def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
+    """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
+    at = [leaf]
+    for _ in range(_LONGEST_PATH):
+        if any(signed_by(one, root) for one in at for root in roots):
+            return True
+        at = [link for link in chain if any(signed_by(one, link) for one in at)]
+    return leaf in roots
+
+
+def decode(text: object) -> bytes:
+    """What base64 in an object says; empty where it is none, which API servers do not store."""
+    try:
+        return base64.b64decode(str(text), validate=True)
+    except (binascii.Error, ValueError):
         return b""

@@ -1,4 +1,4 @@
-"""The webhooks of configurations that call Berth: those of the release that is examined, and those of others.
+"""The webhooks of configurations that call Berth. Pure.
 
 Goes by the chart's labels where there are some, and by what is called where there are none.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from app.doctor.cluster import Cluster
-from app.doctor.installed import INSTANCE, PART_OF
-from app.doctor.objects import labels
-from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.doctor.objects import INSTANCE, PART_OF, labels
+from app.kube.resources import MUTATING_WEBHOOKS, Resource
 from app.kube.selectors import label_selector_from_json
 from app.registry import reviews_of
 from app.wire import JSON
@@ -20,7 +18,7 @@ _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
 _RELEASE_NAMESPACE = "meta.helm.sh/release-namespace"
 _CHECKED = frozenset(
-    plural for webhook in ("validate", "tenants") for rule in reviews_of(webhook) for plural in rule.resources
+    plural for rule in reviews_of("attachments", "objects", "tenants") for plural in rule.resources
 ) - {"pods"}
 
 
@@ -64,6 +62,10 @@ class Registered:
         return self.webhook.get("failurePolicy") != "Ignore"
 
     @property
+    def injects(self) -> bool:
+        return self.mutating and self.covers("", "pods", "CREATE")
+
+    @property
     def conditions(self) -> list[JSON]:
         return self.webhook.get("matchConditions") or []
 
@@ -79,12 +81,11 @@ class Registered:
 
     @property
     def home(self) -> str:
-        """The namespace of its release: as Helm noted it down, else that of the Service; "" where nothing tells it."""
+        """The namespace of its release: as Helm noted it down, else that of the Service; "" where there is neither."""
         noted = (self.configuration["metadata"].get("annotations") or {}).get(_RELEASE_NAMESPACE)
         return str(noted or (self.service[0] if self.service else ""))
 
     def covers(self, group: str, plural: str, operation: str) -> bool:
-        """Whether its rules name this."""
         return any(
             {group, "*"} & set(rule.get("apiGroups") or [])
             and {plural, "*", "*/*"} & set(rule.get("resources") or [])
@@ -93,11 +94,10 @@ class Registered:
         )
 
     def selects_namespace(self, labels: dict[str, str]) -> bool:
-        """Whether it is called for a namespace with these labels. A selector that is malformed selects all."""
-        try:
-            return label_selector_from_json(self.webhook.get("namespaceSelector") or {}).matches(labels)
-        except ValueError:
-            return True
+        return _selects(self.webhook.get("namespaceSelector"), labels)
+
+    def selects_object(self, labels: dict[str, str]) -> bool:
+        return _selects(self.webhook.get("objectSelector"), labels)
 
     @property
     def installer_name(self) -> str:
@@ -109,36 +109,28 @@ class Registered:
         return ""
 
 
-async def registered(cluster: Cluster) -> list[Registered]:
-    """The webhooks that call this release. Raises ApiError where configurations may not be listed."""
-    return [
-        one
-        for one in await of_all_releases(cluster)
-        if one.release in ("", cluster.release) and one.home in ("", cluster.namespace)
-    ]
+def _selects(selector: JSON | None, labels: dict[str, str]) -> bool:
+    """Whether a selector matches. One that is malformed selects all."""
+    try:
+        return label_selector_from_json(selector or {}).matches(labels)
+    except ValueError:
+        return True
 
 
-async def of_all_releases(cluster: Cluster) -> list[Registered]:
-    """The webhooks that call Berth, whichever release. Raises ApiError where configurations may not be listed."""
-    found = []
-    for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-        for configuration in await cluster.listed(resource) or []:
-            found += list(_registered(cluster, resource, configuration))
-    return found
+def webhooks_of(resource: Resource, configuration: JSON, *, release: str, namespace: str) -> Iterator[Registered]:
+    """The webhooks of a configuration that call Berth: all where it is labeled or named so, else those by their target.
 
-
-def _registered(cluster: Cluster, resource: Resource, configuration: JSON) -> Iterator[Registered]:
-    metadata = configuration["metadata"]
-    ours = metadata["name"] == cluster.release or labels(configuration).get(PART_OF) == "berth"
+    The target is a Service in `namespace`, called for what Berth serves, at the paths that it serves.
+    """
+    ours = configuration["metadata"]["name"] == release or labels(configuration).get(PART_OF) == "berth"
     for index, webhook in enumerate(configuration.get("webhooks") or []):
         one = Registered(resource, configuration, index, webhook)
-        if ours or _calls_us(cluster, one):
+        if ours or _calls_us(one, namespace):
             yield one
 
 
-def _calls_us(cluster: Cluster, one: Registered) -> bool:
-    """A Service in our namespace, called for what we serve, at the paths that we serve."""
-    if one.service is None or one.service[0] != cluster.namespace:
+def _calls_us(one: Registered, namespace: str) -> bool:
+    if one.service is None or one.service[0] != namespace:
         return False
     if (one.webhook["clientConfig"]["service"].get("path") or "/") not in _SERVING_PATHS:
         return False

@@ -1,50 +1,32 @@
-"""Finds the Pods in manifests: Pods themselves and the templates of everything that makes Pods. Pure.
+"""Reads manifests, and finds the Pods in them: Pods themselves and the templates of everything that makes Pods.
 
 Objects of kinds that the webhook reads are set aside for its caches; what is none of these is left out with a note.
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from app.errors import UsageError
-from app.kube.documents import Document, unfold
+from app.kube.documents import SUFFIXES, Document, parse_documents, read_text, unfold
 from app.registry import kinds_of
 from app.wire import JSON
+from app.workloads import tenant_pods
 
-TEMPLATES: dict[str, tuple[str, ...]] = {
-    "Pod": (),
-    "PodTemplate": ("template",),
-    "ReplicationController": ("spec", "template"),
-    "Deployment": ("spec", "template"),
-    "ReplicaSet": ("spec", "template"),
-    "StatefulSet": ("spec", "template"),
-    "DaemonSet": ("spec", "template"),
-    "Job": ("spec", "template"),
-    "CronJob": ("spec", "jobTemplate", "spec", "template"),
-}
+TEMPLATES = {kind: tuple(path.split(".")[:-1]) for (_, kind), path in tenant_pods.TEMPLATES.items()}
 """Where each kind keeps the Pod that it makes."""
-
 _GROUPS: dict[str, tuple[str, ...]] = {
-    "Pod": ("",),
-    "PodTemplate": ("",),
-    "ReplicationController": ("",),
-    "ConfigMap": ("",),
-    "Namespace": ("",),
-    "Deployment": ("apps", "extensions"),
-    "ReplicaSet": ("apps", "extensions"),
-    "StatefulSet": ("apps",),
-    "DaemonSet": ("apps", "extensions"),
-    "Job": ("batch",),
-    "CronJob": ("batch",),
+    **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
+    **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
+    **dict.fromkeys(("ConfigMap", "Namespace"), ("",)),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io",),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
-
 _READ = frozenset(resource.kind for resource in kinds_of("webhook"))
-DEFAULT_NAMESPACE = "default"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +57,46 @@ class Manifests:
         return [obj for obj in self.others if obj["kind"] == kind]
 
 
+def read_documents(paths: Iterable[str]) -> list[Document]:
+    """The objects in files, in directories (their *.yaml, *.yml and *.json) and, for "-", on standard input.
+
+    Raises UsageError for what cannot be read, with file and line where there is one.
+    """
+    documents: list[Document] = []
+    for path in dict.fromkeys(paths):
+        if path == "-":
+            documents += parse_documents(_standard_input(), source="stdin")
+            continue
+        for file in _files(Path(path)):
+            documents += parse_documents(read_text(file), source=str(file))
+    return documents
+
+
+def _files(place: Path) -> list[Path]:
+    if not place.is_dir():
+        return [place]
+    try:
+        files = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES and file.is_file())
+    except OSError as error:
+        raise UsageError(f"cannot read {place}: {error.strerror or error}") from error
+    if not files:
+        raise UsageError(f"{place}: the directory holds no {', '.join(SUFFIXES)} file")
+    return files
+
+
+def _standard_input() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read standard input: it is not UTF-8 text (byte {error.start})") from error
+
+
 def sort_documents(documents: Iterable[Document], *, namespace: str = "") -> Manifests:
     """Objects without a namespace get `namespace`, or "default". Raises UsageError for an object without a kind."""
     found = Manifests()
     for document in documents:
         for place, obj in unfold(document.content, document.place):
-            _sort(found, place, obj, namespace=namespace or DEFAULT_NAMESPACE)
+            _sort(found, place, obj, namespace=namespace or "default")
     return found
 
 
@@ -88,42 +104,32 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = str(metadata.get("namespace") or namespace)
-    if not _is_meant(obj):
-        found.notes.append(f"{place}: {kind} {name or '(no name)'} of {obj['apiVersion']} is not understood; left out")
+    version, groups = obj.get("apiVersion"), _GROUPS.get(kind)
+    if groups and isinstance(version, str) and version and version.rpartition("/")[0] not in groups:
+        found.notes.append(f"{place}: {kind} {name or '(no name)'} of {version} is not understood; left out")
     elif kind in TEMPLATES:
-        pod = _pod(obj, TEMPLATES[kind], place=place, name=name, namespace=home)
-        found.pods.append(PodManifest(place, kind, name, home, pod))
-    elif kind == "ConfigMap":
-        # Without a namespace it is taken for one of the webhook's.
-        found.others.append({**obj, "metadata": {**metadata, "namespace": metadata.get("namespace") or ""}})
-    elif kind == "Namespace":
-        found.others.append({**obj, "metadata": metadata})
-    elif kind in _READ:
-        found.others.append({**obj, "metadata": {**metadata, "namespace": home}})
+        found.pods.append(PodManifest(place, kind, name, home, _pod(obj, place=place, name=name, namespace=home)))
+    elif kind in _READ or kind in ("ConfigMap", "Namespace"):
+        # A ConfigMap without a namespace is taken for one of the webhook's.
+        home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
+        found.others.append({**obj, "metadata": metadata if kind == "Namespace" else {**metadata, "namespace": home}})
     else:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} makes no Pod; left out")
 
 
-def _is_meant(obj: JSON) -> bool:
-    """Whether the group, where one is given, is the kind's own; True for unknown kinds, which the caller handles."""
-    version, groups = obj.get("apiVersion"), _GROUPS.get(obj["kind"])
-    return not groups or not isinstance(version, str) or not version or version.rpartition("/")[0] in groups
-
-
-def _pod(obj: JSON, path: tuple[str, ...], *, place: str, name: str, namespace: str) -> JSON:
-    pod: JSON
-    if not path:
-        pod = _present(obj)
-        # The API server fills the namespace in before it asks a webhook.
-        pod["metadata"] = {**_mapping(pod.get("metadata")), "namespace": namespace}
-        return pod
+def _pod(obj: JSON, *, place: str, name: str, namespace: str) -> JSON:
+    path = TEMPLATES[obj["kind"]]
     template: Any = obj
     for member in path:
         template = _mapping(template).get(member)
     if not isinstance(template, dict):
         raise UsageError(f"{place}: {obj['kind']} {name or '(no name)'} has no {'.'.join(path)}")
-    metadata = {"generateName": f"{name}-", **_mapping(template.get("metadata")), "namespace": namespace}
-    pod = _present({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")})
+    # The API server fills the namespace in before it asks a webhook.
+    metadata = {**_mapping(template.get("metadata")), "namespace": namespace}
+    if path:
+        metadata = {"generateName": f"{name}-", **metadata}
+        template = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec")}
+    pod: JSON = _present({**template, "metadata": metadata})
     return pod
 
 

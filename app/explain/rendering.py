@@ -45,7 +45,7 @@ class Explained:
         if self.denied:
             return f"would be denied: {self.decision.message}"
         if not self.decision.operations:
-            return f"nothing would be injected{_because(self.decision.message)}"
+            return "nothing would be injected" + (f": {self.decision.message}" if self.decision.message else "")
         return "would be injected"
 
 
@@ -95,7 +95,8 @@ def _text(result: Explained) -> Iterator[Line]:
                 continue
             if reason != last:
                 yield Line(f"  {reason}")
-            yield Line(f"    {field_of(operation, result.pod)}: {_value(operation)}", "cyan")
+            value = json.dumps(operation.value, ensure_ascii=False)
+            yield Line(f"    {field_of(operation, result.pod)}: {value}", "cyan")
             last = reason
     for warning in result.decision.warnings:
         yield Line(f"  warning: {warning}", "yellow")
@@ -153,11 +154,3 @@ def field_of(operation: Operation, pod: JSON) -> str:
             value = value.get(segment) if isinstance(value, dict) else None
             text += f".{segment}" if segment.isalnum() else f"[{segment}]"
     return text.removeprefix(".")
-
-
-def _value(operation: Operation) -> str:
-    return "removed" if operation.op == "remove" else json.dumps(operation.value, ensure_ascii=False)
-
-
-def _because(message: str) -> str:
-    return f": {message}" if message else ""

@@ -1,202 +1,160 @@
-"""Validation of the containers of a Pod, in the API server's words: names, images, ports, mounts, resources. Pure.
+"""Validation of the containers of a Pod, in the API server's words: images, ports, mounts, resources, probes. Pure.
 
-Their variables are in `environment`, probes and hooks in `handlers`, security contexts in `security`.
+Their variables are in `sources`, their security contexts in `security`.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from app.kinds.environment import check_environment
-from app.kinds.fielderrors import FieldError
-from app.kinds.handlers import PORT_NAME, PORT_TEXT, check_handlers
-from app.kinds.name_syntax import check_element_name, check_inner_path, invalid, qualified_faults, supported
+from app.kinds.fielderrors import Field, invalid, supported
+from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
 from app.kinds.security import check_container_security
+from app.kinds.sources import PULL_POLICIES, check_environment
 from app.kube.quantity import parse
+from app.wire import JSON
 
-if TYPE_CHECKING:
-    from app.wire import JSON
-
-_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_BLOCK_SOURCES = ("persistentVolumeClaim", "ephemeral")
 _DEFAULT_GRACE = 30
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 _HUGEPAGES = "hugepages-"
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc", "sleep")
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_COUNTS = ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold")
+_HEADER = re.compile(r"[-A-Za-z0-9]+", re.ASCII)
+_PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9](?:[a-z0-9-]*[a-z0-9])?", re.ASCII)
+_HEADER_TEXT = (
+    "a valid HTTP header must consist of alphanumeric characters or '-' (e.g. 'X-Header-Name', regex used for "
+    "validation is '[-A-Za-z0-9]+')"
+)
+_PORT_TEXT = "must be between 1 and 65535, inclusive"
+_PORT_ALPHABET_TEXT = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
 
 
-def check_containers(spec: JSON, path: str) -> list[FieldError]:
+def check_containers(pod: Field) -> None:
     """All containers and init containers; names are unique over both."""
-    errors: list[FieldError] = []
     seen: set[str] = set()
-    if not spec.get("containers"):
-        errors.append(FieldError(f"{path}.containers", "Required"))
-    for field in ("containers", "initContainers"):
-        for index, container in enumerate(spec.get(field) or []):
-            here, name = f"{path}.{field}[{index}]", container.get("name") or ""
-            errors += check_element_name(f"{here}.name", name, seen)
-            plain_init = field == "initContainers" and container.get("restartPolicy") != "Always"
-            grace = spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
-            errors += check_handlers(container, here, grace=grace, plain_init=plain_init)
-            errors += _check_container(container, here, spec)
-        errors += _check_host_ports(spec, field, path)
-    return errors
+    pod.required("containers")
+    for kind in ("containers", "initContainers"):
+        for container in pod.each(kind):
+            check_element_name(container, seen)
+            if kind == "initContainers" and container.value.get("restartPolicy") != "Always":
+                _refuse_handlers(container)
+            else:
+                _check_handlers(container, grace=pod.value.get("terminationGracePeriodSeconds", _DEFAULT_GRACE))
+            _check_container(container, pod.value)
+        taken: set[str] = set()
+        for port in (port for container in pod.each(kind) for port in container.each("ports")):
+            if outer := port.value.get("hostPort"):
+                port.unique("hostPort", f"{port.value.get('protocol')}/{port.text('hostIP')}/{outer}", taken)
 
 
-def _check_container(container: JSON, path: str, spec: JSON) -> list[FieldError]:
-    errors: list[FieldError] = []
-    image = container.get("image") or ""
-    if not image:
-        errors.append(FieldError(f"{path}.image", "Required"))
-    elif image != image.strip():
-        errors.append(FieldError(f"{path}.image", "Invalid", "must not have leading or trailing whitespace", image))
-    errors += _check_ports(container.get("ports") or [], f"{path}.ports", host_network=bool(spec.get("hostNetwork")))
-    errors += check_environment(container, path)
-    errors += _check_mounts(container, path, spec.get("volumes") or [])
-    policy = container.get("imagePullPolicy")
-    errors += supported(f"{path}.imagePullPolicy", policy, _PULL_POLICIES)
-    messages = container.get("terminationMessagePolicy", "File")
-    errors += supported(f"{path}.terminationMessagePolicy", messages, ("File", "FallbackToLogsOnError"))
-    errors += check_container_security(container.get("securityContext") or {}, f"{path}.securityContext")
-    errors += _check_resources(container.get("resources") or {}, f"{path}.resources")
-    for entry in container.get("resizePolicy") or []:
-        errors += supported(f"{path}.resizePolicy", entry.get("resourceName"), ("cpu", "memory"))
-        errors += supported(f"{path}.resizePolicy", entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
-    return errors + _check_claims(container, path, spec.get("resourceClaims") or [])
-
-
-def _check_claims(container: JSON, path: str, claims: list[JSON]) -> list[FieldError]:
-    known = [claim.get("name") for claim in claims]
-    text = "must be one of the names in pod.spec.resourceClaims"
-    return [
-        FieldError(f"{path}.resources.claims[{index}]", "NotFound", text if known else f"{text} which is empty", name)
-        for index, claim in enumerate((container.get("resources") or {}).get("claims") or [])
-        if (name := claim.get("name") or "") not in known
-    ]
-
-
-def _check_ports(ports: list[JSON], path: str, *, host_network: bool) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_container(container: Field, spec: JSON) -> None:
+    if container.required("image") and container.text("image").strip() != container.text("image"):
+        container.fault("image", "Invalid", "must not have leading or trailing whitespace")
     names: set[str] = set()
-    for index, port in enumerate(ports):
-        here, name, number = f"{path}[{index}]", port.get("name") or "", port.get("containerPort") or 0
-        if name:
-            if not PORT_NAME.fullmatch(name) or len(name) > 15:
-                text = "must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)"
-                errors.append(FieldError(f"{here}.name", "Invalid", text, name))
-                if not re.search("[a-z]", name):
-                    errors.append(FieldError(f"{here}.name", "Invalid", "must contain at least one letter (a-z)", name))
-            elif name in names:
-                errors.append(FieldError(f"{here}.name", "Duplicate", "", name))
-            names.add(name)
-        if not number:
-            errors.append(FieldError(f"{here}.containerPort", "Required"))
-        elif not 0 < number < 65536:
-            errors.append(FieldError(f"{here}.containerPort", "Invalid", PORT_TEXT, number))
-        outer = port.get("hostPort") or 0
-        if outer and not 0 < outer < 65536:
-            errors.append(FieldError(f"{here}.hostPort", "Invalid", PORT_TEXT, outer))
-        elif outer and host_network and outer != number:
-            text = "must match `containerPort` when `hostNetwork` is true"
-            errors.append(FieldError(f"{here}.hostPort", "Invalid", text, outer))
-        errors += supported(f"{here}.protocol", port.get("protocol"), ("SCTP", "TCP", "UDP"))
-    return errors
+    for port in container.each("ports"):
+        _check_port(port, names, host_network=bool(spec.get("hostNetwork")))
+    check_environment(container)
+    _check_mounts(container, spec.get("volumes") or [])
+    container.one_of("imagePullPolicy", PULL_POLICIES)
+    container.one_of("terminationMessagePolicy", ("File", "FallbackToLogsOnError"), optional=True)
+    check_container_security(container.below("securityContext"))
+    resources = container.below("resources")
+    _check_resources(resources)
+    for _, entry in container.entries("resizePolicy"):
+        where = container.at("resizePolicy")
+        container.errors += supported(where, entry.get("resourceName"), ("cpu", "memory"))
+        container.errors += supported(where, entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
+    known = [claim.get("name") for claim in spec.get("resourceClaims") or []]
+    text = "must be one of the names in pod.spec.resourceClaims" + ("" if known else " which is empty")
+    for here, claim in resources.entries("claims"):
+        if (name := claim.get("name") or "") not in known:
+            resources.fault(here, "NotFound", text, name)
 
 
-def _check_host_ports(spec: JSON, field: str, path: str) -> list[FieldError]:
-    """A port of the host serves one container."""
-    errors: list[FieldError] = []
-    taken: set[str] = set()
-    for index, container in enumerate(spec.get(field) or []):
-        for at, port in enumerate(container.get("ports") or []):
-            if port.get("hostPort"):
-                mark = f"{port.get('protocol')}/{port.get('hostIP') or ''}/{port['hostPort']}"
-                if mark in taken:
-                    here = f"{path}.{field}[{index}].ports[{at}].hostPort"
-                    errors.append(FieldError(here, "Duplicate", "", mark))
-                taken.add(mark)
-    return errors
+def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:
+    name, number, outer = port.text("name"), port.value.get("containerPort") or 0, port.value.get("hostPort") or 0
+    if name and (not _PORT_NAME.fullmatch(name) or len(name) > 15):
+        port.fault("name", "Invalid", _PORT_ALPHABET_TEXT)
+        if not re.search("[a-z]", name):
+            port.fault("name", "Invalid", "must contain at least one letter (a-z)")
+        names.add(name)
+    elif name:
+        port.unique("name", name, names)
+    if port.required("containerPort"):
+        port.number("containerPort", 1, _PORT_TEXT, 65535)
+    if outer and not 0 < outer < 65536:
+        port.fault("hostPort", "Invalid", _PORT_TEXT)
+    elif outer and host_network and outer != number:
+        port.fault("hostPort", "Invalid", "must match `containerPort` when `hostNetwork` is true")
+    port.one_of("protocol", ("SCTP", "TCP", "UDP"))
 
 
-def _check_mounts(container: JSON, path: str, volumes: list[JSON]) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_mounts(container: Field, volumes: list[JSON]) -> None:
     places: set[str] = set()
     known = {volume.get("name"): volume for volume in volumes}
-    privileged = bool((container.get("securityContext") or {}).get("privileged"))
-    for index, mount in enumerate(container.get("volumeMounts") or []):
-        here, name, place = f"{path}.volumeMounts[{index}]", mount.get("name") or "", mount.get("mountPath") or ""
-        if not name:
-            errors.append(FieldError(f"{here}.name", "Required"))
-        elif name not in known:
-            errors.append(FieldError(f"{here}.name", "NotFound", "", name))
-        if not place:
-            errors.append(FieldError(f"{here}.mountPath", "Required"))
-        elif place in places:
-            errors.append(FieldError(f"{here}.mountPath", "Invalid", "must be unique", place))
+    privileged = bool((container.value.get("securityContext") or {}).get("privileged"))
+    for mount in container.each("volumeMounts"):
+        if mount.required("name") and mount.text("name") not in known:
+            mount.fault("name", "NotFound")
+        place = mount.text("mountPath")
+        if mount.required("mountPath") and place in places:
+            mount.fault("mountPath", "Invalid", "must be unique")
         places.add(place)
-        errors += _check_mount_options(mount, here, privileged=privileged)
-    for index, device in enumerate(container.get("volumeDevices") or []):
-        here, name = f"{path}.volumeDevices[{index}].name", device.get("name") or ""
+        _check_mount_options(mount, privileged=privileged)
+    for device in container.each("volumeDevices"):
+        name = device.text("name")
         if name not in known:
-            errors.append(FieldError(here, "NotFound", "", name))
-        elif not any(source in known[name] for source in _BLOCK_SOURCES):
+            device.fault("name", "NotFound", "", name)
+        elif not known[name].keys() & {"persistentVolumeClaim", "ephemeral"}:
             text = "can only use volume source type of PersistentVolumeClaim or Ephemeral for block mode"
-            errors.append(FieldError(here, "Invalid", text, name))
-    return errors
+            device.fault("name", "Invalid", text, name)
 
 
-def _check_mount_options(mount: JSON, path: str, *, privileged: bool) -> list[FieldError]:
+def _check_mount_options(mount: Field, *, privileged: bool) -> None:
     # The server leaves the index out of these paths; with it one finds the mount.
-    errors = check_inner_path(mount.get("subPath") or "", f"{path}.subPath")
-    expression = mount.get("subPathExpr") or ""
-    if expression and mount.get("subPath"):
-        text = "subPathExpr and subPath are mutually exclusive"
-        errors.append(FieldError(f"{path}.subPathExpr", "Invalid", text, expression))
-    errors += check_inner_path(expression, f"{path}.subPathExpr")
-    propagation = mount.get("mountPropagation", "None")
-    errors += supported(f"{path}.mountPropagation", propagation, ("Bidirectional", "HostToContainer", "None"))
-    if propagation == "Bidirectional" and not privileged:
+    mount.syntax("subPath", inner_path_faults)
+    if mount.text("subPathExpr") and mount.text("subPath"):
+        mount.fault("subPathExpr", "Invalid", "subPathExpr and subPath are mutually exclusive")
+    mount.syntax("subPathExpr", inner_path_faults)
+    mount.one_of("mountPropagation", ("Bidirectional", "HostToContainer", "None"), optional=True)
+    if mount.value.get("mountPropagation") == "Bidirectional" and not privileged:
         text = "Bidirectional mount propagation is available only to privileged containers"
-        errors.append(FieldError(f"{path}.mountPropagation", "Forbidden", text))
-    read_only = mount.get("recursiveReadOnly", "Disabled")
-    return errors + supported(f"{path}.recursiveReadOnly", read_only, ("Disabled", "Enabled", "IfPossible"))
+        mount.fault("mountPropagation", "Forbidden", text)
+    mount.one_of("recursiveReadOnly", ("Disabled", "Enabled", "IfPossible"), optional=True)
 
 
-def _check_resources(resources: JSON, path: str) -> list[FieldError]:
-    """Limits and requests of one container."""
-    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
-    errors: list[FieldError] = []
-    for name, value in limits.items():
-        errors += _check_amount(name, value, f"{path}.limits[{name}]")
+def _check_resources(resources: Field) -> None:
+    limits, requests = resources.value.get("limits") or {}, resources.value.get("requests") or {}
+    check_amounts(resources, limits)
     for name, value in requests.items():
-        errors += _check_amount(name, value, f"{path}.requests[{name}]")
-        errors += _check_against_limit(name, value, limits.get(name), path)
+        _check_amount(resources, f"requests[{name}]", name, value)
+        _check_against_limit(resources, name, value, limits.get(name))
     names = {*limits, *requests}
     if any(name.startswith(_HUGEPAGES) for name in names) and not names & {"cpu", "memory"}:
-        errors.append(FieldError(path, "Forbidden", "HugePages require cpu or memory"))
-    return errors
+        resources.fault("", "Forbidden", "HugePages require cpu or memory")
 
 
-def check_overhead(overhead: JSON, path: str) -> list[FieldError]:
-    """What the runtime needs beside the containers; the server speaks of it as of limits."""
-    return [fault for name, value in overhead.items() for fault in _check_amount(name, value, f"{path}.limits[{name}]")]
+def check_amounts(holder: Field, limits: JSON) -> None:
+    """Amounts of resources by their names; the server calls those of `overhead` limits too."""
+    for name, value in limits.items():
+        _check_amount(holder, f"limits[{name}]", name, value)
 
 
-def _check_amount(name: str, value: str, path: str) -> list[FieldError]:
-    errors = invalid(path, name, qualified_faults(name))
-    standard = name in _NATIVE or name.startswith(_HUGEPAGES)
-    if "/" not in name and not standard:
-        if not errors:
-            errors.append(FieldError(path, "Invalid", "must be a standard resource type or fully qualified", name))
-        errors.append(FieldError(path, "Invalid", "must be a standard resource for containers", name))
-    elif _is_foreign(name) and (errors or name.startswith("requests.")):
-        errors.append(FieldError(path, "Invalid", "doesn't follow extended resource name standard", name))
+def _check_amount(holder: Field, here: str, name: str, value: str) -> None:
+    faults = qualified_faults(name)
+    holder.errors += invalid(holder.at(here), name, faults)
+    if "/" not in name and name not in _NATIVE and not name.startswith(_HUGEPAGES):
+        if not faults:
+            holder.fault(here, "Invalid", "must be a standard resource type or fully qualified", name)
+        holder.fault(here, "Invalid", "must be a standard resource for containers", name)
+    elif _is_foreign(name) and (faults or name.startswith("requests.")):
+        holder.fault(here, "Invalid", "doesn't follow extended resource name standard", name)
     number = parse(value)
     if number < 0:
-        errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
+        holder.fault(here, "Invalid", "must be greater than or equal to 0", value)
     if _is_foreign(name) and number != number.to_integral_value():
-        errors.append(FieldError(path, "Invalid", "must be an integer", value))
-    return errors
+        holder.fault(here, "Invalid", "must be an integer", value)
 
 
 def _is_foreign(name: str) -> bool:
@@ -204,15 +162,75 @@ def _is_foreign(name: str) -> bool:
     return "/" in name and "kubernetes.io/" not in name
 
 
-def _check_against_limit(name: str, request: str, limit: str | None, path: str) -> list[FieldError]:
+def _check_against_limit(resources: Field, name: str, request: str, limit: str | None) -> None:
     overcommit = not _is_foreign(name) and not name.startswith(_HUGEPAGES)
     if limit is None:
-        if overcommit:
-            return []
-        return [FieldError(f"{path}.limits", "Required", "Limit must be set for non overcommitable resources")]
-    if not overcommit and parse(request) != parse(limit):
-        return [FieldError(f"{path}.requests", "Invalid", f"must be equal to {name} limit of {limit}", request)]
-    if parse(request) > parse(limit):
-        text = f"must be less than or equal to {name} limit of {limit}"
-        return [FieldError(f"{path}.requests", "Invalid", text, request)]
-    return []
+        if not overcommit:
+            resources.fault("limits", "Required", "Limit must be set for non overcommitable resources")
+    elif not overcommit and parse(request) != parse(limit):
+        resources.fault("requests", "Invalid", f"must be equal to {name} limit of {limit}", request)
+    elif parse(request) > parse(limit):
+        resources.fault("requests", "Invalid", f"must be less than or equal to {name} limit of {limit}", request)
+
+
+def _refuse_handlers(container: Field) -> None:
+    """An init container that runs to its end has no probes and hooks."""
+    for name in ("lifecycle", *_PROBES):
+        if name in container.value:
+            container.fault(name, "Forbidden", "may not be set for init containers without restartPolicy=Always")
+
+
+def _check_handlers(container: Field, *, grace: int) -> None:
+    lifecycle = container.below("lifecycle")
+    for hook in lifecycle.present("postStart", "preStop"):
+        _check_handler(hook, grace)
+    for name in _PROBES:
+        if name in container.value:
+            _check_probe(container.below(name), grace, readiness=name == "readinessProbe")
+
+
+def _check_probe(probe: Field, grace: int, *, readiness: bool) -> None:
+    _check_handler(probe, grace)
+    for count in _COUNTS:
+        probe.number(count, 0, "must be greater than or equal to 0")
+    if not readiness:
+        probe.number("successThreshold", 1, "must be 1", 1)
+        probe.number("terminationGracePeriodSeconds", 1, "must be greater than 0")
+    elif "terminationGracePeriodSeconds" in probe.value:
+        probe.fault("terminationGracePeriodSeconds", "Invalid", "must not be set for readinessProbes")
+
+
+def _check_handler(handler: Field, grace: int) -> None:
+    """Exactly one kind of handler, with all that it needs."""
+    given = [name for name in _HANDLERS if name in handler.value]
+    if not given:
+        handler.fault("", "Required", "must specify a handler type")
+        return
+    for extra in given[1:]:
+        handler.fault(extra, "Forbidden", "may not specify more than 1 handler type")
+    name, action = given[0], handler.below(given[0])
+    if name == "exec":
+        action.required("command")
+    elif name == "sleep":
+        seconds = action.value.get("seconds", 0)
+        if not 0 <= seconds <= grace:
+            text = f"must be non-negative and less than terminationGracePeriodSeconds ({grace})"
+            action.fault("", "Invalid", text, seconds)
+    else:
+        _check_target(action)
+    if name == "httpGet":
+        action.one_of("scheme", ("HTTP", "HTTPS"), optional=True)
+        for _, header in action.entries("httpHeaders"):
+            if not _HEADER.fullmatch(header.get("name") or ""):
+                action.fault("httpHeaders", "Invalid", _HEADER_TEXT, header.get("name") or "")
+
+
+def _check_target(action: Field) -> None:
+    """A number, or the name of a port."""
+    port = action.value.get("port", 0)
+    if isinstance(port, int):
+        action.number("port", 1, _PORT_TEXT, 65535, absent=0)
+    elif len(port) > 15:
+        action.fault("port", "Invalid", "must be no more than 15 characters")
+    elif not _PORT_NAME.fullmatch(port):
+        action.fault("port", "Invalid", _PORT_ALPHABET_TEXT)

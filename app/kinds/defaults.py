@@ -7,16 +7,12 @@ OpenAPI of Kubernetes does not have these defaults.
 from __future__ import annotations
 
 import base64
+from collections.abc import Callable
 from copy import deepcopy
-from typing import TYPE_CHECKING
 
 from app.kinds.tables import fields_of
 from app.kube.quantity import canonical
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from app.wire import JSON
+from app.wire import JSON
 
 _MILLI = 3
 _MODE = {"defaultMode": 0o644}
@@ -36,7 +32,7 @@ _NODE_INFO = (
     "operatingSystem architecture"
 )
 _BY_TYPE: dict[str, JSON] = {
-    "Pod": {"spec": {}, "status": {}},
+    **{kind: {"spec": {}, "status": {}} for kind in ("Pod", "Deployment", "Job", "CronJob", "Namespace", "Node")},
     "PodTemplateSpec": {"metadata": {}, "spec": {}},
     "PodSpec": {
         "containers": [],
@@ -60,7 +56,6 @@ _BY_TYPE: dict[str, JSON] = {
     "HostPathVolumeSource": {"type": ""},
     "ObjectFieldSelector": {"apiVersion": "v1"},
     "ResourceFieldSelector": {"divisor": "0"},
-    "Deployment": {"spec": {}, "status": {}},
     "DeploymentSpec": {
         "replicas": 1,
         "template": {},
@@ -87,7 +82,6 @@ _BY_TYPE: dict[str, JSON] = {
     },
     "StatefulSetUpdateStrategy": _ROLLING,
     "RollingUpdateStatefulSetStrategy": {"partition": 0},
-    "Job": {"spec": {}, "status": {}},
     "JobSpec": {
         "template": {},
         "backoffLimit": 6,
@@ -95,7 +89,6 @@ _BY_TYPE: dict[str, JSON] = {
         "suspend": False,
         "podReplacementPolicy": "TerminatingOrFailed",
     },
-    "CronJob": {"spec": {}, "status": {}},
     "CronJobSpec": {
         "concurrencyPolicy": "Allow",
         "suspend": False,
@@ -108,8 +101,6 @@ _BY_TYPE: dict[str, JSON] = {
     "ServiceSpec": {"type": "ClusterIP", "sessionAffinity": "None"},
     "ServicePort": {"protocol": "TCP"},
     "Secret": {"type": "Opaque"},
-    "Namespace": {"spec": {}, "status": {}},
-    "Node": {"spec": {}, "status": {}},
     "NodeStatus": {
         "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
         "nodeInfo": dict.fromkeys(_NODE_INFO.split(), ""),
@@ -133,8 +124,11 @@ def apply_builtin_defaults(kind: str, obj: JSON) -> None:
     for field, value in _BY_TYPE.get(kind, {}).items():
         if field not in obj:
             obj[field] = deepcopy(value)
-    if kind in _COMPUTED:
-        _COMPUTED[kind](obj)
+    if kind in _DERIVED:
+        for field, value in _DERIVED[kind](obj).items():
+            obj.setdefault(field, value)
+    if kind in _REWRITTEN:
+        _REWRITTEN[kind](obj)
     fields = fields_of(kind)
     for field, value in obj.items():
         shape = fields.get(field)
@@ -144,12 +138,41 @@ def apply_builtin_defaults(kind: str, obj: JSON) -> None:
                 apply_builtin_defaults(inner, item)
 
 
-def default_image_pull_policy(image: str) -> str:
+def _pull_policy(container: JSON) -> JSON:
     """`Always` for the tag `latest`, said or implied; a digest or any other tag is pulled if it is not present."""
-    if "@" in image:
-        return "IfNotPresent"
+    image, at, _ = (container.get("image") or "").partition("@")
     tag = image.rpartition("/")[2].partition(":")[2]
-    return "Always" if tag in ("", "latest") else "IfNotPresent"
+    return {"imagePullPolicy": "Always" if not at and tag in ("", "latest") else "IfNotPresent"}
+
+
+def _rolling(strategy: JSON) -> JSON:
+    return {"rollingUpdate": {}} if strategy["type"] == "RollingUpdate" else {}
+
+
+def _service_addresses(spec: JSON) -> JSON:
+    if spec["type"] == "ExternalName":
+        return {}
+    return {"internalTrafficPolicy": "Cluster", "ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+
+
+def _counts(job: JSON) -> JSON:
+    return {"parallelism": 1} if job.keys() & {"completions", "parallelism"} else {"completions": 1, "parallelism": 1}
+
+
+_DERIVED: dict[str, Callable[[JSON], JSON]] = {
+    "Container": _pull_policy,
+    "EphemeralContainer": _pull_policy,
+    "Volume": lambda volume: {} if volume.keys() - {"name"} else {"emptyDir": {}},
+    "DeploymentStrategy": _rolling,
+    "DaemonSetUpdateStrategy": _rolling,
+    "StatefulSetUpdateStrategy": _rolling,
+    "JobSpec": _counts,
+    "ServiceSpec": _service_addresses,
+    "ServicePort": lambda port: {"targetPort": port["port"]} if "port" in port else {},
+    "NodeStatus": lambda status: {"allocatable": dict(status["capacity"])} if status.get("capacity") else {},
+    "Subject": lambda subject: {"apiGroup": _RBAC} if subject.get("kind") in ("User", "Group") else {},
+}
+"""Defaults that depend on other fields: what is added where it is missing."""
 
 
 def _pod(pod: JSON) -> None:
@@ -169,7 +192,6 @@ def _pod_spec(spec: JSON) -> None:
 
 
 def _container(container: JSON) -> None:
-    container.setdefault("imagePullPolicy", default_image_pull_policy(container.get("image") or ""))
     _drop_empty(container, "command", "args", "env", "envFrom", "ports", "volumeMounts")
     resources = container["resources"]
     _drop_empty(resources, "limits", "requests")
@@ -179,44 +201,11 @@ def _container(container: JSON) -> None:
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
-def _variable(entry: JSON) -> None:
-    if entry.get("value") == "":
-        del entry["value"]
-
-
 def _drop_empty(holder: JSON, *names: str) -> None:
-    """Empty lists and maps are absent, as everywhere in the API."""
+    """Empty lists, maps and values of variables are absent, as everywhere in the API."""
     for name in names:
         if name in holder and not holder[name]:
             del holder[name]
-
-
-def _volume(volume: JSON) -> None:
-    if not volume.keys() - {"name"}:
-        volume["emptyDir"] = {}
-
-
-def _strategy(strategy: JSON) -> None:
-    if strategy["type"] == "RollingUpdate":
-        strategy.setdefault("rollingUpdate", {})
-
-
-def _job_spec(spec: JSON) -> None:
-    if "completions" not in spec and "parallelism" not in spec:
-        spec["completions"] = 1
-    spec.setdefault("parallelism", 1)
-
-
-def _service_spec(spec: JSON) -> None:
-    if spec["type"] != "ExternalName":
-        spec.setdefault("internalTrafficPolicy", "Cluster")
-        spec.setdefault("ipFamilies", ["IPv4"])
-        spec.setdefault("ipFamilyPolicy", "SingleStack")
-
-
-def _service_port(port: JSON) -> None:
-    if "port" in port:
-        port.setdefault("targetPort", port["port"])
 
 
 def _secret(obj: JSON) -> None:
@@ -232,16 +221,6 @@ def _namespace(obj: JSON) -> None:
         obj["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
 
 
-def _node_status(status: JSON) -> None:
-    if status.get("capacity") and "allocatable" not in status:
-        status["allocatable"] = dict(status["capacity"])
-
-
-def _subject(subject: JSON) -> None:
-    if subject.get("kind") in ("User", "Group"):
-        subject.setdefault("apiGroup", _RBAC)
-
-
 def _definition(spec: JSON) -> None:
     names = spec["names"]
     kind = names.get("kind") or ""
@@ -250,22 +229,14 @@ def _definition(spec: JSON) -> None:
     spec.pop("preserveUnknownFields", None)
 
 
-_COMPUTED: dict[str, Callable[[JSON], None]] = {
+_REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "Pod": _pod,
     "PodSpec": _pod_spec,
     "Container": _container,
     "EphemeralContainer": _container,
-    "EnvVar": _variable,
-    "Volume": _volume,
-    "DeploymentStrategy": _strategy,
-    "DaemonSetUpdateStrategy": _strategy,
-    "StatefulSetUpdateStrategy": _strategy,
-    "JobSpec": _job_spec,
-    "ServiceSpec": _service_spec,
-    "ServicePort": _service_port,
+    "EnvVar": lambda variable: _drop_empty(variable, "value"),
     "Secret": _secret,
     "Namespace": _namespace,
-    "NodeStatus": _node_status,
-    "Subject": _subject,
     "CustomResourceDefinitionSpec": _definition,
 }
+"""Defaults that change a field that is there, or a field of an inner object."""

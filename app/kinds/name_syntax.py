@@ -7,19 +7,18 @@ fault; here is every fault, as clients of an API server know it.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from app.kinds.fielderrors import FieldError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from app.wire import JSON
+from app.kinds.fielderrors import Field, FieldError, invalid
+from app.wire import JSON
 
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _QUALIFIED = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 _1035 = r"[a-z]([-a-z0-9]*[a-z0-9])?"
+_KEY = "[-._a-zA-Z0-9]+"
+_KEY_FORM = re.compile(_KEY, re.ASCII)
 _QUALIFIED_FORM = re.compile(_QUALIFIED, re.ASCII)
 _STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
 ANNOTATIONS_LIMIT = 256 * 1024
@@ -42,43 +41,27 @@ _VALUE_TEXT = (
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
     f"'({_QUALIFIED})?')"
 )
-
-
 _1035_TEXT = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic character, "
     f"and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123', regex used for validation is '{_1035}')"
 )
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  "
+    f"or 'key-name', regex used for validation is '{_KEY}')"
+)
 
 
-def supported(path: str, value: Any, values: Iterable[str]) -> list[FieldError]:
-    """An enumeration; the values are named in the order in which the server prints them."""
-    if value in values:
-        return []
-    text = "supported values: " + ", ".join(f'"{known}"' for known in values)
-    return [FieldError(path, "NotSupported", text, value)]
-
-
-def invalid(path: str, value: object, texts: Iterable[str]) -> list[FieldError]:
-    """A fault of one field for each text."""
-    return [FieldError(path, "Invalid", text, value) for text in texts]
-
-
-def check_element_name(path: str, name: str, seen: set[str]) -> list[FieldError]:
+def check_element_name(element: Field, seen: set[str]) -> None:
     """The name of a list's element: it is there, a DNS label, and in no earlier element of `seen`."""
-    errors = invalid(path, name, label_faults(name)) if name else [FieldError(path, "Required")]
-    if name and name in seen:
-        errors.append(FieldError(path, "Duplicate", "", name))
-    seen.add(name)
-    return errors
+    if element.named("name", label_faults):
+        element.unique("name", element.text("name"), seen)
 
 
-def check_inner_path(file: str, path: str) -> list[FieldError]:
-    """A path inside of a volume: relative, and not out of it."""
+def inner_path_faults(file: str) -> list[str]:
+    """What is wrong with a path inside of a volume: it is relative, and does not lead out of it."""
     if file.startswith("/"):
-        return [FieldError(path, "Invalid", "must be a relative path", file)]
-    if ".." in file.split("/"):
-        return [FieldError(path, "Invalid", "must not contain '..'", file)]
-    return []
+        return ["must be a relative path"]
+    return ["must not contain '..'"] if ".." in file.split("/") else []
 
 
 def too_long(limit: int) -> str:
@@ -129,6 +112,18 @@ def qualified_faults(value: str) -> list[str]:
     return faults if _QUALIFIED_FORM.fullmatch(name) else [*faults, _QUALIFIED_TEXT]
 
 
+def key_faults(key: str) -> list[str]:
+    """What is wrong with a key of a Secret or ConfigMap."""
+    faults = ["must be no more than 253 characters"] if len(key) > 253 else []
+    if not _KEY_FORM.fullmatch(key):
+        faults.append(_KEY_TEXT)
+    if key in (".", ".."):
+        faults.append(f"must not be '{key}'")
+    elif key.startswith(".."):
+        faults.append("must not start with '..'")
+    return faults
+
+
 def check_labels(labels: Any, path: str) -> list[FieldError]:
     """Keys and values of a label map; the key is what a faulty value is reported under, as the server does."""
     errors: list[FieldError] = []
@@ -139,44 +134,28 @@ def check_labels(labels: Any, path: str) -> list[FieldError]:
 
 def check_label_selector(selector: JSON, path: str) -> list[FieldError]:
     """A LabelSelector object: its labels, and operators that have the values they need."""
-    errors = check_labels(selector.get("matchLabels"), f"{path}.matchLabels")
-    for index, expression in enumerate(selector.get("matchExpressions") or []):
-        here = f"{path}.matchExpressions[{index}]"
-        errors += check_operator(expression, here)
-        errors += check_values(expression, here, label_value_faults)
-    return errors
+    field = Field(selector, path, check_labels(selector.get("matchLabels"), f"{path}.matchLabels"))
+    for expression in field.each("matchExpressions"):
+        check_operator(expression)
+        expression.texts("values", label_value_faults)
+    return field.errors
 
 
-def check_operator(expression: JSON, path: str, *, numbers: bool = False) -> list[FieldError]:
+def check_operator(expression: Field, *, numbers: bool = False) -> None:
     """The operator and the key of one expression, and whether it has values; `numbers` are for nodes alone."""
-    operator, values, key = (
-        expression.get("operator") or "",
-        expression.get("values") or [],
-        expression.get("key") or "",
-    )
-    errors: list[FieldError] = []
+    operator, values = expression.text("operator"), expression.value.get("values") or []
     if operator in ("In", "NotIn"):
-        if not values:
-            text = "must be specified when `operator` is 'In' or 'NotIn'"
-            errors.append(FieldError(f"{path}.values", "Required", text))
+        expression.required("values", "must be specified when `operator` is 'In' or 'NotIn'")
     elif operator in ("Exists", "DoesNotExist"):
         if values:
             text = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            errors.append(FieldError(f"{path}.values", "Forbidden", text))
+            expression.fault("values", "Forbidden", text)
     elif not numbers or operator not in ("Gt", "Lt"):
-        errors.append(FieldError(f"{path}.operator", "Invalid", "not a valid selector operator", operator))
+        expression.fault("operator", "Invalid", "not a valid selector operator", operator)
     elif len(values) != 1:
         text = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-        errors.append(FieldError(f"{path}.values", "Required", text))
-    return errors + invalid(f"{path}.key", key, qualified_faults(key))
-
-
-def check_values(expression: JSON, path: str, faults: Callable[[str], list[str]]) -> list[FieldError]:
-    return [
-        fault
-        for at, value in enumerate(expression.get("values") or [])
-        for fault in invalid(f"{path}.values[{at}]", value, faults(value))
-    ]
+        expression.fault("values", "Required", text)
+    expression.syntax("key", qualified_faults)
 
 
 def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_finalizers: bool) -> list[FieldError]:
@@ -184,56 +163,39 @@ def check_metadata(metadata: JSON, *, namespaced: bool, name_rule: str, free_fin
 
     `free_finalizers` are names without a path, which only some groups take.
     """
-    errors: list[FieldError] = []
+    meta = Field(metadata, "metadata")
     rule = {"subdomain": subdomain_faults, "label": label_faults, "path": path_segment_faults}[name_rule]
-    name = metadata.get("name") or ""
-    prefix = metadata.get("generateName") or ""
-    if prefix:
-        errors += invalid("metadata.generateName", prefix, rule(prefix.rstrip("-.") or "-"))
-    if not name:
-        errors.append(FieldError("metadata.name", "Required", "name or generateName is required"))
-    else:
-        errors += invalid("metadata.name", name, rule(name))
+    meta.syntax("generateName", lambda prefix: rule(prefix.rstrip("-.") or "-"), optional=True)
+    meta.named("name", rule, "name or generateName is required")
     if not namespaced and metadata.get("namespace"):
-        errors.append(FieldError("metadata.namespace", "Forbidden", "not allowed on this type"))
-    errors += check_labels(metadata.get("labels"), "metadata.labels")
-    errors += check_annotations(metadata.get("annotations") or {})
-    errors += _check_owners(metadata.get("ownerReferences") or [])
-    for index, entry in enumerate(metadata.get("managedFields") or []):
-        if len((entry.get("manager") or "").encode()) > _MANAGER_LIMIT:
-            text = f"may not be more than {_MANAGER_LIMIT} bytes"
-            errors.append(FieldError(f"metadata.managedFields[{index}].manager", "TooLong", text))
-    for index, finalizer in enumerate(metadata.get("finalizers") or []):
-        errors += invalid("metadata.finalizers", finalizer, qualified_faults(finalizer))
+        meta.fault("namespace", "Forbidden", "not allowed on this type")
+    meta.errors += check_labels(metadata.get("labels"), "metadata.labels")
+    meta.errors += check_annotations(metadata.get("annotations") or {})
+    _check_owners(meta)
+    for entry in meta.each("managedFields"):
+        if len(entry.text("manager").encode()) > _MANAGER_LIMIT:
+            entry.fault("manager", "TooLong", f"may not be more than {_MANAGER_LIMIT} bytes")
+    for here, finalizer in meta.entries("finalizers"):
+        meta.errors += invalid("metadata.finalizers", finalizer, qualified_faults(finalizer))
         if not free_finalizers and "/" not in finalizer and finalizer not in _STANDARD_FINALIZERS:
             text = "name is neither a standard finalizer name nor is it fully qualified"
-            errors.append(FieldError(f"metadata.finalizers[{index}]", "Invalid", text, finalizer))
+            meta.fault(here, "Invalid", text, finalizer)
+    return meta.errors
+
+
+def check_annotations(annotations: JSON, path: str = "metadata.annotations") -> list[FieldError]:
+    errors = [fault for key in annotations for fault in invalid(path, key, qualified_faults(key.lower()))]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > ANNOTATIONS_LIMIT:
+        errors.append(FieldError(path, "TooLong", f"may not be more than {ANNOTATIONS_LIMIT} bytes"))
     return errors
 
 
-def check_annotations(annotations: JSON) -> list[FieldError]:
-    errors: list[FieldError] = []
-    size = 0
-    for key, value in annotations.items():
-        errors += invalid("metadata.annotations", key, qualified_faults(key.lower()))
-        size += len(key.encode()) + len(value.encode())
-    if size > ANNOTATIONS_LIMIT:
-        errors.append(
-            FieldError("metadata.annotations", "TooLong", f"may not be more than {ANNOTATIONS_LIMIT} bytes", "")
-        )
-    return errors
-
-
-def _check_owners(owners: list[JSON]) -> list[FieldError]:
-    errors: list[FieldError] = []
-    controllers = 0
+def _check_owners(meta: Field) -> None:
+    owners = meta.value.get("ownerReferences") or []
     for owner in owners:
         for field in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(field):
                 text = "version must not be empty" if field == "apiVersion" else "must not be empty"
-                errors.append(FieldError(f"metadata.ownerReferences.{field}", "Invalid", text, owner.get(field) or ""))
-        controllers += bool(owner.get("controller"))
-    if controllers > 1:
-        text = "Only one reference can have Controller set to true"
-        errors.append(FieldError("metadata.ownerReferences", "Invalid", text, owners))
-    return errors
+                meta.fault(f"ownerReferences.{field}", "Invalid", text, "")
+    if sum(bool(owner.get("controller")) for owner in owners) > 1:
+        meta.fault("ownerReferences", "Invalid", "Only one reference can have Controller set to true")

@@ -1,34 +1,51 @@
 """Decoding of built-in kinds: types are checked, fields that a kind does not have are dropped and named, nulls vanish.
 
-Quantities and bytes in base64 are rewritten in their canonical form, as the API server does when it decodes. `tables`
-has the shapes.
+Quantities, times and bytes in base64 are rewritten in their canonical form, as the API server does when it decodes.
+`tables` has the shapes.
 """
 
 from __future__ import annotations
 
 import base64
 import re
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from app.kinds.tables import Shape, fields_of
 from app.kube.quantity import QuantityError, canonical
+from app.text import stamp
 from app.wire import JSON
 
-_GO_TYPES = {"s": "string", "y": "[]uint8", "b": "bool", "i": "int32", "l": "int64", "x": "int32", "*": "interface {}"}
+_SCALARS: dict[str, tuple[str, str, Any]] = {
+    "s": ("string", "a string", ""),
+    "t": ("string", "a time", 0),
+    "u": ("string", "a time", 0),
+    "y": ("[]uint8", "a string", ""),
+    "b": ("bool", "true or false", False),
+    "i": ("int32", "an integer of 32 bits", 0),
+    "l": ("int64", "an integer of 64 bits", 0),
+    "x": ("int32", "an integer or a string", 0),
+    "q": ("resource.Quantity", "a quantity", "0"),
+    "*": ("interface {}", "anything", 0),
+}
+"""The scalars by their letter: the type in Go, what an author has to write, what null means in a list or a map."""
 _BITS = {"i": 31, "l": 63, "x": 31}
 _BASE64_LETTER = re.compile(r"[A-Za-z0-9+/]")
 _BASE64_GROUP = re.compile(r"[A-Za-z0-9+/]{4}")
 _BASE64_PADDED = re.compile(r"[A-Za-z0-9+/]{2}(?:[A-Za-z0-9+/]=|==)")
 _BASE64 = re.compile(rf"(?:{_BASE64_GROUP.pattern})*(?:{_BASE64_PADDED.pattern})?")
 _FOUND = {"object": "an object", "array": "a list", "string": "a string", "bool": "a bool", "number": "a number"}
-_WANTED = {
-    "s": "a string",
-    "y": "a string",
-    "b": "true or false",
-    "i": "an integer of 32 bits",
-    "l": "an integer of 64 bits",
-    "x": "an integer or a string",
+_DIGITS, _ZONE = r"\d\d", ("Z07:00", r"Z|[+-]\d\d:\d\d")
+_TO_SECONDS = (
+    ("2006", r"\d{4}"), ("-", "-"), ("01", _DIGITS), ("-", "-"), ("02", _DIGITS), ("T", "T"),
+    ("15", r"\d\d?"), (":", ":"), ("04", _DIGITS), (":", ":"), ("05", _DIGITS),
+)  # fmt: skip
+_PARTS = {
+    False: (*_TO_SECONDS, ("", r"(?:[.,]\d+)?"), _ZONE),
+    True: (*_TO_SECONDS, (".000000", r"[.,]\d{6}"), _ZONE),
 }
+"""Elements of the layout, and what is read for each; for times of whole seconds, and for those of microseconds."""
+_RANGES = {"01": ("month", 1, 12), "15": ("hour", 0, 23), "04": ("minute", 0, 59), "05": ("second", 0, 59)}
 
 
 class ShapeError(ValueError):
@@ -43,9 +60,12 @@ class ShapeError(ValueError):
         self.fault = fault
 
 
-def decode_builtin(kind: str, version: str, obj: JSON) -> tuple[JSON, list[str]]:
-    """The object as its kind defines it, and the paths of unknown fields; raises ShapeError for a wrong type."""
-    decoder = _Decoder(kind, version)
+def decode_builtin(kind: str, version: str, obj: JSON, *, applied: bool = True) -> tuple[JSON, list[str]]:
+    """The object as its kind defines it, and the paths of unknown fields; raises ShapeError for a wrong type.
+
+    60.0 is an integer in what is applied, and not in JSON that is created or updated.
+    """
+    decoder = _Decoder(kind, version, applied=applied)
     decoded = decoder.fields(obj, fields_of(kind), "", kind)
     decoded.setdefault("metadata", {})
     return decoded, decoder.unknown
@@ -60,7 +80,8 @@ def decode_metadata(kind: str, version: str, metadata: Any) -> tuple[JSON, list[
 class _Decoder:
     """One object that is decoded. A `holder` is the type that has the field, which messages name."""
 
-    def __init__(self, kind: str, version: str) -> None:
+    def __init__(self, kind: str, version: str, *, applied: bool = True) -> None:
+        self._applied = applied
         self.unknown: list[str] = []
         self._prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
 
@@ -98,9 +119,15 @@ class _Decoder:
 
     def _scalar(self, value: Any, shape: str, path: str, holder: str) -> Any:
         number = isinstance(value, int | float) and not isinstance(value, bool)
-        whole = number and (isinstance(value, int) or value.is_integer())
+        whole = number and (isinstance(value, int) or (self._applied and value.is_integer()))
         if isinstance(value, str) and shape in "sx":
             return value
+        if isinstance(value, str) and shape in "tu":
+            try:
+                return _canonical_time(value, micro=shape == "u")
+            except ValueError as error:
+                fault = f"want a time such as 2006-01-02T15:04:05Z, got {value!r}"
+                raise ShapeError(f"{self._prefix}{error}", field=path, fault=fault) from error
         if shape == "y" and isinstance(value, str):
             return self._encoded_bytes(value, path)
         if shape == "b" and isinstance(value, bool):
@@ -128,12 +155,12 @@ class _Decoder:
         shown = f"number {value}" if found == "number" and shape in ("i", "l") else found
         place = re.sub(r"\[\d+\]", "", f"{holder}.{path}").removeprefix(".")
         message = f"{self._prefix}json: cannot unmarshal {shown} into Go struct field {place} of type {_go_type(shape)}"
-        wanted = "a list" if isinstance(shape, list) else "an object" if _has_fields(shape) else _WANTED[shape]
+        wanted = "a list" if isinstance(shape, list) else "an object" if _has_fields(shape) else _SCALARS[shape][1]
         return ShapeError(message, field=path, fault=f"want {wanted}, got {_FOUND[found]}")
 
 
 def _has_fields(shape: Shape) -> bool:
-    return isinstance(shape, dict) or shape[0].isupper()
+    return isinstance(shape, dict) or shape not in _SCALARS
 
 
 def _go_type(shape: Shape) -> str:
@@ -141,7 +168,7 @@ def _go_type(shape: Shape) -> str:
         return f"[]{_go_type(shape[0])}"
     if isinstance(shape, dict):
         return "v1.ResourceList" if shape["*"] == "q" else f"map[string]{_go_type(shape['*'])}"
-    return f"v1.{shape}" if _has_fields(shape) else _GO_TYPES[shape]
+    return _SCALARS[shape][0] if shape in _SCALARS else f"v1.{shape}"
 
 
 def _first_fault(text: str) -> int:
@@ -160,6 +187,32 @@ def _first_fault(text: str) -> int:
 def _zero(shape: Shape) -> Any:
     if isinstance(shape, list):
         return []
-    if _has_fields(shape):
-        return {}
-    return {"s": "", "y": "", "b": False, "q": "0"}.get(shape, 0)
+    return {} if _has_fields(shape) else _SCALARS[shape][2]
+
+
+def _canonical_time(text: str, *, micro: bool) -> str:
+    """The time in UTC, in whole seconds or in microseconds. Raises ValueError with the server's message."""
+    rest, read = text, {}
+    for element, pattern in _PARTS[micro]:
+        found = re.match(pattern, rest)
+        if found is None:
+            layout = f"2006-01-02T15:04:05{'.000000' if micro else ''}Z07:00"
+            raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{element}"')
+        read[element], rest = found[0], rest[found.end() :]
+        name, low, high = _RANGES.get(element, ("", 0, 0))
+        if name and not low <= int(found[0]) <= high:
+            raise ValueError(f'parsing time "{text}": {name} out of range')
+    if rest:
+        raise ValueError(f'parsing time "{text}": extra text: "{rest}"')
+    hours, minutes = (0, 0) if read["Z07:00"] == "Z" else map(int, read["Z07:00"][1:].split(":"))
+    for name, value, high in (("hour", hours, 24), ("minute", minutes, 60)):
+        if value > high:
+            raise ValueError(f'parsing time "{text}": time zone offset {name} out of range')
+    offset = timedelta(hours=hours, minutes=minutes) * (-1 if read["Z07:00"].startswith("-") else 1)
+    year, month, day, hour, minute, second = (int(read[one]) for one in ("2006", "01", "02", "15", "04", "05"))
+    fraction = int(read[".000000"][1:]) if micro else 0
+    try:
+        moment = datetime(year, month, day, hour, minute, second, fraction, UTC) - offset
+    except (ValueError, OverflowError):
+        raise ValueError(f'parsing time "{text}": day out of range') from None
+    return f"{moment:%Y-%m-%dT%H:%M:%S.%fZ}" if micro else stamp(moment)

@@ -14,7 +14,8 @@ import msgspec
 Shape = Any
 """The name of a type, `[shape]` for a list, `{"*": shape}` for a map, `*` for anything, or the letter of a scalar.
 
-`s` string, `y` bytes in base64, `b` bool, `i` and `l` integers of 32 and 64 bits, `q` quantity, `x` integer or string.
+`s` string, `t` and `u` times in seconds and in microseconds, `y` bytes in base64, `b` bool, `i` and `l` integers of 32
+and 64 bits, `q` quantity, `x` integer or string.
 """
 
 

@@ -1,32 +1,32 @@
 """Validation of Pods in the API server's words: what it would refuse, without its admission plugins.
 
-Pure: takes an object that `shapes` decoded and `defaults` completed. Here are the Pod's spec as a whole, and what an
-update may change.
+Pure: takes an object that `shapes` decoded and `defaults` completed. Here are the Pod's spec as a whole, its host
+names and name servers, and what an update may change.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import ipaddress
+import re
 
-from app.kinds.containers import check_containers, check_overhead
-from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import (
-    check_element_name,
-    check_labels,
-    invalid,
-    qualified_faults,
-    subdomain_faults,
-    supported,
-)
-from app.kinds.networking import check_networking
+from app.kinds.containers import check_amounts, check_containers
+from app.kinds.fielderrors import Field, FieldError, invalid
+from app.kinds.name_syntax import check_element_name, check_labels, label_faults, qualified_faults, subdomain_faults
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
-from app.kinds.volumes import check_volumes
+from app.kinds.sources import check_volumes
+from app.wire import JSON
 
-if TYPE_CHECKING:
-    from app.wire import JSON
-
-_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_MOST_SERVERS = 3
+_MOST_SEARCHES = 32
+_LABEL = r"[a-z0-9]([-_a-z0-9]*[a-z0-9])?"
+_SEARCH = rf"_?{_LABEL}(\._?{_LABEL})*"
+_SEARCH_FORM = re.compile(rf"(?!$)({_SEARCH})?\.?", re.ASCII)
+_SEARCH_TEXT = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '_', '-' or '.', and must "
+    f"start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '{_SEARCH}')"
+)
 _LONGEST = 2**31 - 1
 _UPDATE_TEXT = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
@@ -47,106 +47,114 @@ def check_pod(pod: JSON) -> list[FieldError]:
 
 def check_pod_spec(spec: JSON, path: str) -> list[FieldError]:
     """All faults of a Pod's spec, in a Pod or in a template at `path`."""
-    errors = check_volumes(spec.get("volumes") or [], f"{path}.volumes")
-    errors += check_containers(spec, path)
-    errors += supported(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
-    errors += check_networking(spec, path)
-    errors += check_labels(spec.get("nodeSelector"), f"{path}.nodeSelector")
-    errors += check_affinity(spec.get("affinity") or {}, f"{path}.affinity")
-    errors += check_tolerations(spec.get("tolerations") or [], f"{path}.tolerations")
-    errors += check_spreading(spec.get("topologySpreadConstraints") or [], f"{path}.topologySpreadConstraints")
-    errors += check_pod_security(spec, path)
-    errors += _check_names(spec, path)
-    errors += _check_claims(spec.get("resourceClaims") or [], f"{path}.resourceClaims")
-    if not 1 <= spec.get("activeDeadlineSeconds", 1) <= _LONGEST:
-        text = f"must be between 1 and {_LONGEST}, inclusive"
-        errors.append(FieldError(f"{path}.activeDeadlineSeconds", "Invalid", text, spec["activeDeadlineSeconds"]))
-    errors += check_overhead(spec.get("overhead") or {}, f"{path}.overhead")
-    if "preemptionPolicy" in spec:
-        errors += supported(f"{path}.preemptionPolicy", spec["preemptionPolicy"], ("Never", "PreemptLowerPriority"))
-    if "os" in spec:
-        errors += supported(f"{path}.os", spec["os"].get("name") or "", ("linux", "windows"))
-    return errors
+    pod = Field(spec, path)
+    check_volumes(pod)
+    check_containers(pod)
+    pod.one_of("restartPolicy", ("Always", "OnFailure", "Never"))
+    _check_networking(pod)
+    pod.errors += check_labels(spec.get("nodeSelector"), pod.at("nodeSelector"))
+    check_affinity(pod.below("affinity"))
+    check_tolerations(pod)
+    check_spreading(pod)
+    check_pod_security(pod)
+    _check_names(pod)
+    _check_claims(pod)
+    pod.number("activeDeadlineSeconds", 1, f"must be between 1 and {_LONGEST}, inclusive", _LONGEST)
+    check_amounts(pod.below("overhead"), spec.get("overhead") or {})
+    pod.one_of("preemptionPolicy", ("Never", "PreemptLowerPriority"), optional=True)
+    if "os" in spec and (system := spec["os"].get("name") or "") not in ("linux", "windows"):
+        pod.fault("os", "NotSupported", 'supported values: "linux", "windows"', system)
+    return pod.errors
 
 
-def check_pod_birth(spec: JSON, path: str) -> list[FieldError]:
-    """What only a Pod that already exists may have."""
-    if not spec.get("ephemeralContainers"):
-        return []
-    return [FieldError(f"{path}.ephemeralContainers", "Forbidden", "cannot be set on create")]
-
-
-def _check_names(spec: JSON, path: str) -> list[FieldError]:
+def _check_names(pod: Field) -> None:
     """Fields that name other objects, conditions and gates."""
-    errors: list[FieldError] = []
     for field in ("nodeName", "serviceAccountName", "priorityClassName", "runtimeClassName"):
-        name = spec.get(field)
-        if name:
-            errors += invalid(f"{path}.{field}", name, subdomain_faults(name))
-    for index, gate in enumerate(spec.get("readinessGates") or []):
-        here, name = f"{path}.readinessGates[{index}].conditionType", gate.get("conditionType") or ""
-        errors += invalid(here, name, qualified_faults(name))
+        pod.syntax(field, subdomain_faults, optional=True)
+    for gate in pod.each("readinessGates"):
+        gate.syntax("conditionType", qualified_faults)
     seen: set[str] = set()
-    for index, gate in enumerate(spec.get("schedulingGates") or []):
-        here, name = f"{path}.schedulingGates[{index}]", gate.get("name") or ""
-        errors += invalid(here, name, qualified_faults(name))
-        if name in seen:
-            errors.append(FieldError(here, "Duplicate", "", name))
-        seen.add(name)
-    return errors
+    for here, entry in pod.entries("schedulingGates"):
+        name = entry.get("name") or ""
+        pod.errors += invalid(pod.at(here), name, qualified_faults(name))
+        pod.unique(here, name, seen)
 
 
-def _check_claims(claims: list[JSON], path: str) -> list[FieldError]:
-    errors: list[FieldError] = []
+def _check_claims(pod: Field) -> None:
     seen: set[str] = set()
-    for index, claim in enumerate(claims):
-        here, name = f"{path}[{index}]", claim.get("name") or ""
-        errors += check_element_name(f"{here}.name", name, seen)
-        sources = [field for field in ("resourceClaimName", "resourceClaimTemplateName") if field in claim]
+    for claim in pod.each("resourceClaims"):
+        check_element_name(claim, seen)
+        sources = claim.value.keys() & {"resourceClaimName", "resourceClaimTemplateName"}
         if not sources:
             text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            errors.append(FieldError(here, "Invalid", text, claim))
+            claim.fault("", "Invalid", text, claim.value)
         elif len(sources) > 1:
             text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            errors.append(FieldError(here, "Invalid", text, claim))
-    return errors
+            claim.fault("", "Invalid", text, claim.value)
+
+
+def _check_networking(pod: Field) -> None:
+    """The Pod's host name and aliases, and its name servers."""
+    pod.one_of("dnsPolicy", _DNS_POLICIES)
+    if pod.value.get("dnsPolicy") == "None" and pod.value.get("dnsConfig") is None:
+        pod.fault("dnsConfig", "Required", "must provide `dnsConfig` when `dnsPolicy` is None")
+    else:
+        _check_dns(pod.below("dnsConfig"), alone=pod.value.get("dnsPolicy") == "None")
+    for field in ("hostname", "subdomain"):
+        pod.syntax(field, label_faults, optional=True)
+    for alias in pod.each("hostAliases"):
+        alias.syntax("ip", _address_faults)
+        alias.texts("hostnames", subdomain_faults)
+
+
+def _check_dns(config: Field, *, alone: bool) -> None:
+    servers, searches = config.value.get("nameservers") or [], config.value.get("searches") or []
+    if alone:
+        config.required("nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")
+    if len(servers) > _MOST_SERVERS:
+        config.fault("nameservers", "Invalid", f"must not have more than {_MOST_SERVERS} nameservers")
+    config.texts("nameservers", _address_faults)
+    if len(searches) > _MOST_SEARCHES:
+        config.fault("searches", "Invalid", f"must not have more than {_MOST_SEARCHES} search paths")
+    config.texts("searches", lambda search: [] if _SEARCH_FORM.fullmatch(search) else [_SEARCH_TEXT])
+    for here, option in config.entries("options"):
+        if not option.get("name"):
+            config.fault(here, "Required", "must not be empty")
+
+
+def _address_faults(text: str) -> list[str]:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return ["must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"]
+    return []
 
 
 def check_pod_update(new: JSON, old: JSON) -> list[FieldError]:
     """What an update of a Pod's main resource changes although it may not."""
     after, before = dict(new["spec"]), dict(old["spec"])
-    errors: list[FieldError] = []
     if len(after.get("containers") or []) != len(before.get("containers") or []):
         return [FieldError("spec.containers", "Forbidden", "pod updates may not add or remove containers")]
-    gated = bool(before.get("schedulingGates"))
-    errors += _check_gates(after, before)
-    errors += _check_added_tolerations(after, before)
-    for spec in (after, before):
-        for name in ("activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"):
-            spec.pop(name, None)
-        if gated:  # a gated Pod may still narrow where it runs
-            spec.pop("nodeSelector", None)
-            spec.pop("affinity", None)
-        for name in ("containers", "initContainers"):
-            if name in spec:
-                spec[name] = [{**container, "image": ""} for container in spec[name]]
-    if after != before:
+    errors: list[FieldError] = []
+    kept = {gate.get("name") for gate in before.get("schedulingGates") or []}
+    added = [gate.get("name") for gate in after.get("schedulingGates") or [] if gate.get("name") not in kept]
+    if added:
+        text = f"only deletion is allowed, but found new scheduling gate '{added[0]}'"
+        errors.append(FieldError("spec.schedulingGates", "Forbidden", text))
+    if any(entry not in (after.get("tolerations") or []) for entry in before.get("tolerations") or []):
+        text = "existing toleration can not be modified except its tolerationSeconds"
+        errors.append(FieldError("spec.tolerations", "Forbidden", text))
+    free = {"activeDeadlineSeconds", "tolerations", "schedulingGates", "terminationGracePeriodSeconds"}
+    if before.get("schedulingGates"):
+        free |= {"nodeSelector", "affinity"}  # a gated Pod may still narrow where it runs
+    if _fixed(after, free) != _fixed(before, free):
         errors.append(FieldError("spec", "Forbidden", _UPDATE_TEXT))
     return errors
 
 
-def _check_gates(after: JSON, before: JSON) -> list[FieldError]:
-    kept = {gate.get("name") for gate in before.get("schedulingGates") or []}
-    added = [gate for gate in after.get("schedulingGates") or [] if gate.get("name") not in kept]
-    if not added:
-        return []
-    text = f"only deletion is allowed, but found new scheduling gate '{added[0].get('name')}'"
-    return [FieldError("spec.schedulingGates", "Forbidden", text)]
-
-
-def _check_added_tolerations(after: JSON, before: JSON) -> list[FieldError]:
-    kept = after.get("tolerations") or []
-    if all(entry in kept for entry in before.get("tolerations") or []):
-        return []
-    text = "existing toleration can not be modified except its tolerationSeconds"
-    return [FieldError("spec.tolerations", "Forbidden", text)]
+def _fixed(spec: JSON, free: set[str]) -> JSON:
+    """What may not change: all but the `free` fields and the images."""
+    fixed = {name: value for name, value in spec.items() if name not in free}
+    for name in fixed.keys() & {"containers", "initContainers"}:
+        fixed[name] = [{**container, "image": ""} for container in fixed[name]]
+    return fixed

@@ -1,7 +1,6 @@
 """Turns an unsuccessful HTTP answer, or the lack of one, into an `ApiError`.
 
-Only a Kubernetes Status may speak in the message: any other body (a proxy's page, an object with secrets) is never
-copied, and what is copied is cut.
+The message of a Kubernetes Status is copied and cut; any other body (a proxy's page, an object with secrets) is not.
 """
 
 from __future__ import annotations
@@ -23,22 +22,18 @@ QUOTA_LIMIT = 1000
 MAX_RETRY_AFTER = 300.0
 
 
-def error_of_answer(what: str, status: int, body: bytes, *, retry_after: str | None = None) -> ApiError:
-    """`what` is our own description of the request (method and path); `retry_after` the header's value."""
-    return error_of_status(what, _status_object(body), status=status, delay=delay_of(retry_after))
-
-
 def error_of_status(
     what: str, status_object: JSON, *, status: int | None = None, delay: float | None = None
 ) -> ApiError:
-    """The error that a Status object describes; `status` is the HTTP status where it is not the object's code."""
-    code = status if status is not None else _number(status_object.get("code"), default=500)
-    message = status_object.get("message")
+    """The error that a Status object describes; `status` is the HTTP status where it is not the object's code.
+
+    `what` is our own description of the request (method and path).
+    """
+    code = status if status is not None else _number(status_object.get("code"), 500)
+    message, reason, details = (status_object.get(name) for name in ("message", "reason", "details"))
     text = message if isinstance(message, str) and message else "no Status in the answer"
-    reason = status_object.get("reason")
-    details = status_object.get("details")
-    seconds = details.get("retryAfterSeconds") if isinstance(details, dict) else None
-    if delay is None and isinstance(seconds, int) and not isinstance(seconds, bool) and seconds > 0:
+    seconds = _number(details.get("retryAfterSeconds"), 0) if isinstance(details, dict) else 0
+    if delay is None and seconds:
         delay = min(float(seconds), MAX_RETRY_AFTER)
     limit = QUOTA_LIMIT if code == 403 and EXCEEDED_QUOTA in text else MESSAGE_LIMIT
     return ApiError(
@@ -69,7 +64,8 @@ def delay_of(retry_after: str | None, *, clock: Callable[[], float] = time.time)
     return min(max(seconds, 0.0), MAX_RETRY_AFTER) if seconds == seconds else None  # noqa: PLR0124 - NaN
 
 
-def _status_object(body: bytes) -> JSON:
+def status_in(body: bytes) -> JSON:
+    """The Status object of an answer, empty where the body is something else."""
     try:
         decoded = decode_json(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -77,5 +73,5 @@ def _status_object(body: bytes) -> JSON:
     return decoded if isinstance(decoded, dict) and decoded.get("kind") == "Status" else {}
 
 
-def _number(value: Any, *, default: int) -> int:
+def _number(value: Any, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else default

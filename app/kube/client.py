@@ -1,16 +1,17 @@
-"""The API client that Berth uses: resources into paths, queries and content types.
+"""The API client that Berth uses: resources into paths, queries and content types. Retries are the callers'.
 
-Objects stay plain dictionaries, without the models of the official client. `app.kube.session` sends the requests;
-`app.kube.transport` connects. Retries are the callers': nothing here waits for a server to come back.
+Objects stay plain dictionaries, without the models of the official client. `app.kube.transport` sends the requests.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing, nullcontext
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import nullcontext
 from copy import copy
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from app.errors import ApiError
 from app.kube.resources import Resource
@@ -18,7 +19,7 @@ from app.wire import JSON
 
 if TYPE_CHECKING:  # both load the official client
     from app.kube.fencing import Fence
-    from app.kube.session import Session
+    from app.kube.transport import Session
 
 PatchType = Literal["json", "merge", "strategic"]
 _PATCH_TYPES: dict[PatchType, str] = {
@@ -29,13 +30,27 @@ _PATCH_TYPES: dict[PatchType, str] = {
 _APPLY = "application/apply-patch+yaml"
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """One page of a list: its objects, the version to watch from, and the token of the next page ("" at the end)."""
 
     items: list[JSON]
     resource_version: str
     continue_token: str
+
+
+class Request(NamedTuple):
+    """`verb` is the HTTP method, or WATCH for a GET whose answer is a stream. Empty values of `query` are left out."""
+
+    verb: str
+    path: str
+    query: Mapping[str, str] = MappingProxyType({})
+    body: JSON | list[JSON] | None = None
+    content_type: str = "application/json"
+
+    @property
+    def what(self) -> str:
+        """Names the request in messages."""
+        return f"{self.verb} {self.path}"
 
 
 class KubeClient:
@@ -44,6 +59,29 @@ class KubeClient:
     def __init__(self, session: Session) -> None:
         self._session = session
         self._fence: Fence | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections, also for those clients that `within` made."""
+        await self._session.close()
+
+    @property
+    def server(self) -> str:
+        """The URL of the API server."""
+        return self._session.server
+
+    async def server_time(self) -> datetime | None:
+        """What the API server's clock says, in whole seconds (UTC); None where the answer does not say it."""
+        async with await self._session.open(Request("GET", "/version")) as response:
+            try:
+                return parsedate_to_datetime(response.headers.get("Date", "")).astimezone(UTC)
+            except ValueError:
+                return None
 
     def within(self, fence: Fence) -> Self:
         """The same client for one term of leadership: its writes raise `LeaseLost` after the term."""
@@ -61,12 +99,13 @@ class KubeClient:
         limit: int = 500,
         continue_token: str = "",
     ) -> Page:
-        query: dict[str, str] = {"labelSelector": label_selector, "fieldSelector": field_selector}
-        query |= {"limit": str(limit) if limit else "", "continue": continue_token}
-        answer = await self._session.json("GET", resource.path(namespace=namespace), query=query)
+        query = {"labelSelector": label_selector, "fieldSelector": field_selector}
+        query |= {"limit": str(limit or ""), "continue": continue_token}
+        request = Request("GET", resource.path(namespace=namespace), query)
+        answer = await self._session.json(request)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
         if not isinstance(metadata, dict) or not isinstance(items, list):
-            raise ApiError(f"GET {resource.path(namespace=namespace)}: the answer is no list", status=0)
+            raise ApiError(f"{request.what}: the answer is not a list", status=0)
         for item in items:
             # Lists leave out what every item shares; put it back so that an object reads the same from anywhere.
             if isinstance(item, dict):
@@ -74,7 +113,7 @@ class KubeClient:
                 item.setdefault("kind", resource.kind)
         return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
 
-    async def watch(
+    def watch(
         self,
         resource: Resource,
         *,
@@ -89,25 +128,22 @@ class KubeClient:
         An empty line says only that the stream is open: the first one comes as soon as the server has accepted the
         watch. The caller closes the iterator (`contextlib.aclosing`) and watches for silence.
         """
-        path = resource.path(namespace=namespace)
         query = {"watch": "true", "allowWatchBookmarks": "true", "resourceVersion": resource_version}
         query |= {"timeoutSeconds": str(timeout_seconds)}
         query |= {"labelSelector": label_selector, "fieldSelector": field_selector}
-        async with aclosing(self._session.lines(path, query)) as lines:
-            async for line in lines:
-                yield line
+        return self._session.lines(Request("WATCH", resource.path(namespace=namespace), query))
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON:
-        return await self._session.json("GET", resource.path(namespace=namespace, name=name))
+        return await self.get_path(resource.path(namespace=namespace, name=name))
 
     async def create(self, resource: Resource, body: JSON, *, namespace: str | None = None) -> JSON:
-        return await self._write("POST", resource.path(namespace=namespace), body=body)
+        return await self.post(resource.path(namespace=namespace), body)
 
     async def replace(
         self, resource: Resource, name: str, body: JSON, *, namespace: str | None = None, subresource: str | None = None
     ) -> JSON:
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        return await self._write("PUT", path, body=body)
+        return await self._write(Request("PUT", path, body=body))
 
     async def apply(
         self,
@@ -123,7 +159,7 @@ class KubeClient:
         """Server-side apply of the fields in `body`, which carries apiVersion and kind."""
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         query = {"fieldManager": field_manager, "force": "true" if force else "false"}
-        return await self._write("PATCH", path, query=query, body=body, content_type=_APPLY)
+        return await self._write(Request("PATCH", path, query, body, _APPLY))
 
     async def patch(
         self,
@@ -136,7 +172,7 @@ class KubeClient:
         subresource: str | None = None,
     ) -> JSON:
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
-        return await self._write("PATCH", path, body=body, content_type=_PATCH_TYPES[patch_type])
+        return await self._write(Request("PATCH", path, body=body, content_type=_PATCH_TYPES[patch_type]))
 
     async def delete(
         self,
@@ -153,16 +189,16 @@ class KubeClient:
             body["preconditions"] = {"uid": uid}
         if grace_period_seconds is not None:
             body["gracePeriodSeconds"] = grace_period_seconds
-        await self._write("DELETE", resource.path(namespace=namespace, name=name), body=body)
+        await self._write(Request("DELETE", resource.path(namespace=namespace, name=name), body=body))
 
     async def post(self, path: str, body: JSON) -> JSON:
         """POST to any API path (subject access reviews, bindings, token requests); `path` comes from our own code."""
-        return await self._write("POST", path, body=body)
+        return await self._write(Request("POST", path, body=body))
 
     async def get_path(self, path: str) -> JSON:
         """GET of any API path that answers JSON (`/version`, discovery); `path` comes from our own code."""
-        return await self._session.json("GET", path)
+        return await self._session.json(Request("GET", path))
 
-    async def _write(self, method: str, path: str, **request: Any) -> JSON:
+    async def _write(self, request: Request) -> JSON:
         async with nullcontext() if self._fence is None else self._fence.passing():
-            return await self._session.json(method, path, **request)
+            return await self._session.json(request)

@@ -1,16 +1,16 @@
-"""Runs one reconcile function over the keys of a queue.
+"""Runs one reconcile function over the keys of a queue: workers, retries, resync and draining.
 
-Owns workers, retries, resync and draining. The function gets a key and reads state itself: what woke it is not
-told, on purpose, so that it works the same after a restart. Nothing here knows what is reconciled.
+The function gets a key and no event: it reads state itself, so that it works the same after a restart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
@@ -24,7 +24,6 @@ log = structlog.get_logger(__name__)
 K = TypeVar("K", bound=Hashable)
 _LOOK = 0.05
 """Seconds between two looks whether a doubt is over."""
-Outcome = Literal["done", "requeue", "transient", "terminal", "internal"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,6 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class RequeueAfter:
-    """Look at the key again in so many seconds."""
-
     seconds: float
 
 
@@ -64,14 +61,9 @@ class Controller(Generic[K]):
         drain: float = 3.0,
         queue: WorkQueue[K] | None = None,
     ) -> None:
-        self.name = name
+        self.name, self._reconcile, self._stores, self._keys = name, reconcile, tuple(stores), keys
         self.queue: WorkQueue[K] = queue if queue is not None else WorkQueue()
-        self._reconcile = reconcile
-        self._stores = tuple(stores)
-        self._keys = keys
-        self._workers = workers
-        self._resync = resync
-        self._drain = drain
+        self._workers, self._resync, self._drain = workers, resync, drain
         self._ending = False
         for store in self._stores:
             store.on_renewed(self._renewed)
@@ -86,36 +78,27 @@ class Controller(Generic[K]):
         On cancellation no key is begun any more and those under way get `drain` seconds to end before they are
         cancelled too. A controller runs once.
         """
-        metrics.controller_began(self.name, self.queue)
-        try:
-            await self._run()
-        finally:
-            metrics.controller_ended(self.name, self.queue)
-
-    async def _run(self) -> None:
-        for store in self._stores:
-            await store.wait_synced()
-        log.info("controller starts", controller=self.name, workers=self._workers)
-        workers = {asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)}
-        feed = asyncio.create_task(self._feed(), name=f"{self.name}-feed")
-        try:
-            ended, _ = await asyncio.wait({feed, *workers}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            self._ending = True
-            feed.cancel()
-            self.queue.close()
-            await self._finish({feed, *workers})
-        # None of them ends by itself: whatever did has failed, and a controller without workers must not look alive.
+        with metrics.controller_running(self.name, self.queue):
+            for store in self._stores:
+                await store.wait_synced()
+            log.info("controller starts", controller=self.name, workers=self._workers)
+            feed = asyncio.create_task(self._feed(), name=f"{self.name}-feed")
+            tasks = {feed} | {asyncio.create_task(self._work(), name=f"{self.name}-{n}") for n in range(self._workers)}
+            try:
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                self._ending = True
+                feed.cancel()
+                self.queue.close()
+                await self._finish(tasks)
+        # None of them ends by itself: one that did has failed, and a controller without workers must not look alive.
         for task in ended:
             task.result()
 
     async def _feed(self) -> None:
         while True:
             self._add_all()
-            if self._resync is None:
-                await asyncio.Event().wait()
-            else:
-                await asyncio.sleep(self._resync)
+            await asyncio.sleep(math.inf if self._resync is None else self._resync)
 
     def _add_all(self) -> None:
         for key in self._keys():
@@ -130,14 +113,14 @@ class Controller(Generic[K]):
         if not self._in_doubt and all(store.synced for store in self._stores):
             self._add_all()
 
-    async def _finish(self, workers: set[asyncio.Task[None]]) -> None:
+    async def _finish(self, tasks: set[asyncio.Task[None]]) -> None:
         try:
-            await asyncio.wait(workers, timeout=self._drain)
+            await asyncio.wait(tasks, timeout=self._drain)
         finally:
-            # Reached by a second cancellation too: then there is no more patience, but still no orphan.
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            # Also after a second cancellation, which ends the wait: no worker is left running.
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _work(self) -> None:
         while True:
@@ -157,14 +140,18 @@ class Controller(Generic[K]):
 
     async def _once(self, key: K) -> None:
         started = time.monotonic()
-        outcome: Outcome
+        outcome = "done"
         try:
             result = await self._reconcile(key)
+            self.queue.forget(key)
+            if isinstance(result, RequeueAfter):
+                self.queue.add_after(key, result.seconds)
+                outcome = "requeue"
         except Transient as error:
             delay = self.queue.retry(key, at_least=error.delay)
             outcome = "transient"
-            tell = log.debug if error.expected else log.info
-            tell("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
+            write = log.debug if error.expected else log.info
+            write("reconcile again", controller=self.name, key=key, delay_s=round(delay, 3), error=str(error))
         except Terminal as error:
             self.queue.forget(key)
             outcome = "terminal"
@@ -173,11 +160,5 @@ class Controller(Generic[K]):
             self.queue.retry(key)
             outcome = "internal"
             log.exception("reconcile failed", controller=self.name, key=key)
-        else:
-            self.queue.forget(key)
-            outcome = "done"
-            if isinstance(result, RequeueAfter):
-                self.queue.add_after(key, result.seconds)
-                outcome = "requeue"
         metrics.RECONCILES.labels(self.name, outcome).inc()
         metrics.RECONCILE_DURATION.labels(self.name).observe(time.monotonic() - started)

@@ -1,51 +1,35 @@
-"""Where the API server is and who we are to it: kubeconfig or service account, loaded by `kubernetes.aio.config`.
+"""Where the API server is and who we are to it: kubeconfig or service account, and whom we act as.
 
-Owns the configuration object of the official client and its renewal. The client's own loaders read files, run exec
-plugins and refresh OIDC tokens; this module only says when. It sends nothing to the API server.
+The loaders of the official client read files, run exec plugins and refresh OIDC tokens; this module says when.
 """
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import os
 import ssl
+import stat
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, urlsplit
 
 import aiohttp
 import structlog
 import yaml
+from kubernetes.aio import config
 from kubernetes.aio.client import Configuration
-from kubernetes.aio.config import (
-    KUBE_CONFIG_DEFAULT_LOCATION,
-    ConfigException,
-    kube_config,
-    load_incluster_config,
-    load_kube_config,
-)
 from kubernetes.aio.config.openid import OpenIDRequestor
 
 from app.errors import UsageError
 from app.kube.answers import MESSAGE_LIMIT
-from app.kube.impersonation import Impersonation
 from app.text import one_line
 
 log = structlog.get_logger(__name__)
 
-# What the official loaders let escape on a bad or unreadable file, beside their own exception.
-_LOAD_FAULTS = (
-    ConfigException,
-    OSError,
-    ValueError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    yaml.YAMLError,
-    aiohttp.ClientError,
-)
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 _RECHECK = 60.0  # seconds between looks at token files and OIDC tokens
 _MAX_SKEW = 300.0  # the official loader renews an exec token only within its last five minutes
@@ -64,84 +48,104 @@ class VerifyingRequestor(OpenIDRequestor):
 
 
 # Where the official loader looks for its own.
-kube_config.OpenIDRequestor = VerifyingRequestor  # type: ignore[attr-defined]  # imported there, not exported
+config.kube_config.OpenIDRequestor = VerifyingRequestor  # type: ignore[attr-defined]  # imported there, not exported
 
 
-class Credentials(Protocol):
+_UNRESERVED = "!#$&'*+-.^_`|~"
+"""What a header's name may hold beside letters and digits (RFC 9110, 5.6.2); the rest is percent-encoded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Impersonation:
+    """Whom to act as, as in a kubeconfig's `as` fields.
+
+    The API server wants a user with anything else, and adds a service account's groups itself. See
+    https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation.
+    """
+
+    user: str
+    groups: tuple[str, ...] = ()
+    uid: str = ""
+    extra: Mapping[str, tuple[str, ...]] | None = None
+
+    @classmethod
+    def of_kubeconfig(cls, user: Mapping[str, Any]) -> Impersonation | None:
+        """What the fields of a kubeconfig's user ask for; raises ValueError for those that mean nothing."""
+        name = user.get("as") or ""
+        groups, extra, uid = user.get("as-groups") or [], user.get("as-user-extra") or {}, user.get("as-uid") or ""
+        if not name:
+            if groups or extra or uid:
+                raise ValueError("as-uid, as-groups and as-user-extra want a user in `as`")
+            return None
+        if not (
+            isinstance(groups, list) and isinstance(extra, dict) and all(isinstance(v, list) for v in extra.values())
+        ):
+            raise ValueError("want a list in as-groups, and lists by key in as-user-extra")
+        values = {str(key): tuple(map(str, found)) for key, found in extra.items()}
+        return cls(str(name), tuple(map(str, groups)), str(uid), values)
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        headers = [("Impersonate-User", self.user)]
+        headers += [("Impersonate-Group", group) for group in self.groups]
+        headers += [("Impersonate-Uid", self.uid)] if self.uid else []
+        for key, values in (self.extra or {}).items():
+            name = f"Impersonate-Extra-{quote(key.lower(), safe=_UNRESERVED)}"
+            headers += [(name, value) for value in values]
+        return tuple(headers)
+
+
+class Credentials:
     """A loaded configuration and its renewal; faults are `UsageError`."""
 
-    @property
-    def configuration(self) -> Any:
-        """The client's current Configuration; a new object after `reload`."""
-        ...
-
-    @property
-    def impersonation(self) -> Impersonation | None:
-        """Whom to act as."""
-        ...
+    configuration: Any = None
+    """The client's current Configuration; a new object after `reload`."""
+    impersonation: Impersonation | None = None
 
     @property
     def due(self) -> bool:
         """True when `renew` has something to do."""
-        ...
+        return False
 
     async def renew(self) -> None:
         """Renew what is about to expire."""
-        ...
 
     async def reload(self) -> None:
         """Read everything again, because the server refused what we had."""
-        ...
+        raise NotImplementedError
 
 
 async def load_credentials(*, kubeconfig: str | None, context: str | None = None) -> Credentials:
     """The service account if no kubeconfig is named and one is mounted, else the kubeconfig (`$KUBECONFIG` rules)."""
     credentials: Credentials
-    if kubeconfig is None and context is None and ServiceAccount.mounted():
+    mounted = os.environ.get("KUBERNETES_SERVICE_HOST") and SERVICE_ACCOUNT_TOKEN.exists()  # noqa: ASYNC240
+    if kubeconfig is None and context is None and mounted:
         credentials = ServiceAccount()
     else:
-        path = kubeconfig or os.environ.get("KUBECONFIG") or KUBE_CONFIG_DEFAULT_LOCATION
+        path = kubeconfig or os.environ.get("KUBECONFIG") or config.KUBE_CONFIG_DEFAULT_LOCATION
         credentials = KubeConfig(path, context=context)
     await credentials.reload()
     return credentials
 
 
-class ServiceAccount:
+class ServiceAccount(Credentials):
     """The Pod's own identity. The official loader reads its token again every minute, through its hook."""
-
-    def __init__(self) -> None:
-        self.configuration: Any = None
-        self.impersonation: Impersonation | None = None
-        self.due = False
-
-    @staticmethod
-    def mounted() -> bool:
-        return bool(os.environ.get("KUBERNETES_SERVICE_HOST")) and SERVICE_ACCOUNT_TOKEN.exists()
-
-    async def renew(self) -> None:
-        return
 
     async def reload(self) -> None:
         configuration = Configuration()
-        try:
-            load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
-        except _LOAD_FAULTS as error:
-            raise UsageError(one_line(f"service account: {error}", MESSAGE_LIMIT)) from error
+        with _reported("service account"):
+            config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]  # theirs
         self.configuration = configuration
 
 
-class KubeConfig:
+class KubeConfig(Credentials):
     """A kubeconfig file (or several, joined as `$KUBECONFIG` joins them) with its exec plugin or OIDC provider."""
 
     def __init__(self, path: str, *, context: str | None = None, clock: Callable[[], float] = time.time) -> None:
-        self._path = path
-        self._context = context
-        self._clock = clock
+        self._path, self._context, self._clock = path, context, clock
         self._loader: Any = None
         self._files: tuple[tuple[int, int], ...] = ()
         self._due = float("inf")
-        self.configuration: Any = None
-        self.impersonation: Impersonation | None = None
 
     @property
     def due(self) -> bool:
@@ -149,35 +153,29 @@ class KubeConfig:
 
     async def renew(self) -> None:
         try:
-            await self._loader.load_and_set(self.configuration)
-        except _LOAD_FAULTS as error:
-            raise UsageError(one_line(f"kubeconfig {self._path}: {_text(error)}", MESSAGE_LIMIT)) from error
+            with _reported(f"kubeconfig {self._path}"):
+                await self._loader.load_and_set(self.configuration)
         finally:
             self._schedule()
 
     async def reload(self) -> None:
-        files = self._fingerprint()
+        files = stamps(self._path.split(os.pathsep))
         if not files:
             raise UsageError(f"kubeconfig {self._path}: no such file")
         configuration = Configuration()
-        try:
+        with _reported(f"kubeconfig {self._path}"):
             if self._loader is not None and self._loader.provider == "oidc" and files == self._files:
                 # The loader holds a refresh token newer than the file's; a fresh one would spend the old.
                 await self._loader.load_and_set(configuration)
             else:
-                self._loader = await load_kube_config(  # type: ignore[no-untyped-call]  # theirs
+                self._loader = await config.load_kube_config(  # type: ignore[no-untyped-call]  # theirs
                     config_file=self._path,
                     context=self._context,
                     client_configuration=configuration,
                     persist_config=False,
                 )
-        except _LOAD_FAULTS as error:
-            raise UsageError(one_line(f"kubeconfig {self._path}: {_text(error)}", MESSAGE_LIMIT)) from error
-        try:
             _check_server(configuration.host)
             impersonation = Impersonation.of_kubeconfig(_user(self._loader))
-        except ValueError as error:
-            raise UsageError(one_line(f"kubeconfig {self._path}: {error}", MESSAGE_LIMIT)) from error
         if not configuration.api_key and not configuration.cert_file:
             # The official loader logs a failed exec plugin and goes on without credentials.
             log.warning("kubeconfig gives no credentials", kubeconfig=self._path)
@@ -190,20 +188,22 @@ class KubeConfig:
         expiry = getattr(self._loader, "exec_plugin_expiry", None)
         if isinstance(expiry, dt.datetime):
             left = expiry.timestamp() - now
-            # Within the last fifth of a short life; at least a second, lest a plugin whose tokens are
-            # born expired runs for every request.
+            # Within the last fifth of a short life; at least a second, so that a plugin whose tokens are expired from
+            # the start does not run for every request.
             self._due = now + max(left - min(_MAX_SKEW, left / 5), 1.0)
         else:
             self._due = now + _RECHECK
 
-    def _fingerprint(self) -> tuple[tuple[int, int], ...]:
-        found = []
-        for part in self._path.split(os.pathsep):
-            path = Path(part).expanduser()
-            if part and path.is_file():
-                stat = path.stat()
-                found.append((stat.st_mtime_ns, stat.st_size))
-        return tuple(found)
+
+def stamps(paths: Iterable[str | None]) -> tuple[tuple[int, int], ...]:
+    """What changes when the content of one of these files does. A file that is not there adds nothing."""
+    found = []
+    for path in filter(None, paths):
+        with contextlib.suppress(OSError):
+            status = Path(path).expanduser().stat()
+            if stat.S_ISREG(status.st_mode):
+                found.append((status.st_mtime_ns, status.st_size))
+    return tuple(found)
 
 
 def _check_server(url: object) -> None:
@@ -220,7 +220,12 @@ def _user(loader: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(error: BaseException) -> str:
-    if isinstance(error, KeyError | TypeError | AttributeError):
-        return f"is not well-formed ({type(error).__name__})"
-    return str(error) or type(error).__name__
+@contextlib.contextmanager
+def _reported(source: str) -> Iterator[None]:
+    """Turns what the official loaders raise on a bad or unreadable file into a UsageError that names the `source`."""
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UsageError(f"{source}: is not well-formed ({type(error).__name__})") from error
+    except (config.ConfigException, OSError, ValueError, yaml.YAMLError, aiohttp.ClientError) as error:
+        raise UsageError(one_line(f"{source}: {str(error) or type(error).__name__}", MESSAGE_LIMIT)) from error

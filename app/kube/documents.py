@@ -1,7 +1,6 @@
 """Reads Kubernetes objects from YAML and JSON text: several documents, Lists of any kind, faults with their place.
 
-Reads as the API server's own tools do: what comes out is JSON (dates stay text, keys are strings). It knows no kinds
-and keeps nothing.
+What comes out is JSON, as with the API server's own tools: dates stay text, keys are strings.
 """
 
 from __future__ import annotations
@@ -20,6 +19,7 @@ from app.errors import UsageError
 from app.wire import FAST_YAML, JSON, may_be_deep
 
 SUFFIXES = (".yaml", ".yml", ".json")
+_TEXT = re.compile(r"\S")
 
 
 class DocumentError(UsageError):
@@ -46,7 +46,7 @@ def read_objects(path: Path) -> list[JSON]:
 
 
 def read_text(path: Path) -> str:
-    """What a file holds. Raises `DocumentError` where it cannot be read or is no text."""
+    """What a file holds. Raises `DocumentError` where it cannot be read or is not a text."""
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
@@ -58,17 +58,19 @@ def read_text(path: Path) -> str:
 def parse_documents(text: str, *, source: str) -> list[Document]:
     """The objects in `text`, as they stand there; empty documents are left out.
 
-    Raises `DocumentError` for anything else that is no object, and for what is neither YAML nor JSON.
+    Raises `DocumentError` for anything else that is not an object, and for what is neither YAML nor JSON.
     """
     found = _parse_json(text)
-    documents, plain = [], _Plain(text)
+    # Written out, a value has no more parts than the text has characters.
+    documents, parts = [], iter(range(10 * len(text) + 1000))
     for line, content in _parse_yaml(text, source=source) if found is None else found:
         if content is None:
             continue
         if not isinstance(content, dict):
-            raise DocumentError(f"{source}:{line}: want an object with apiVersion and kind, got {_name(content)}")
+            got = "a list" if isinstance(content, list) else "text" if isinstance(content, str) else content
+            raise DocumentError(f"{source}:{line}: want an object with apiVersion and kind, got {got}")
         try:
-            content = plain(content)  # noqa: PLW2901
+            content = _plain(content, parts)  # noqa: PLW2901
         except (ValueError, RecursionError) as error:
             raise DocumentError(f"{source}:{line}: {error}") from error
         documents.append(Document(source, line, content))
@@ -92,27 +94,29 @@ def unfold(obj: JSON, place: str) -> Iterator[tuple[str, JSON]]:
         yield from unfold(item, where)
 
 
-_TAG = "tag:yaml.org,2002:"
-_NUMBERS = (
-    ("int", r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$", "-+0123456789"),
-    ("float", r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$", "-+.0123456789"),
-)
+_INT, _FLOAT, _DATE = (f"tag:yaml.org,2002:{name}" for name in ("int", "float", "timestamp"))
+_AN_INT = re.compile(r"^[-+]?(?:0b[01_]+|0x[0-9a-fA-F_]+|0[0-7_]*|[1-9][0-9_]*)$")
+_A_FLOAT = re.compile(r"^[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?$")
 
 
 def _kubernetes(base: Any) -> Any:
     """A loader of YAML as the API server's libraries read it: no dates, no base-60 numbers, `1e3` is a number."""
-    replaced = {_TAG + name for name in ("timestamp", "int", "float")}
     kept = {
-        first: [(tag, pattern) for tag, pattern in resolvers if tag not in replaced]
+        first: [(tag, pattern) for tag, pattern in resolvers if tag not in (_INT, _FLOAT, _DATE)]
         for first, resolvers in base.yaml_implicit_resolvers.items()
     }
     loader: Any = type("Loader", (base,), {"yaml_implicit_resolvers": kept})
-    for name, pattern, first in _NUMBERS:
-        loader.add_implicit_resolver(_TAG + name, re.compile(pattern), list(first))
+    loader.add_implicit_resolver(_INT, _AN_INT, list("-+0123456789"))
+    loader.add_implicit_resolver(_FLOAT, _A_FLOAT, list("-+.0123456789"))
     return loader
 
 
 _FAST, _EXACT = _kubernetes(FAST_YAML), _kubernetes(yaml.SafeLoader)
+
+
+def load_yaml(text: str) -> Any:
+    """One document as the API server's libraries read it. Raises YAMLError, ValueError or RecursionError."""
+    return yaml.load(text, Loader=_EXACT if may_be_deep(text) else _FAST)  # noqa: S506  safe ones
 
 
 def _parse_yaml(text: str, *, source: str) -> list[tuple[int, object]]:
@@ -142,52 +146,35 @@ def _documents(loader: Any) -> Iterator[tuple[int, object]]:
 
 def _parse_json(text: str) -> list[tuple[int, object]] | None:
     """The values of a JSON stream; None where the text is none (it may be YAML, of which JSON is nearly a part)."""
-    decoder, position, found = json.JSONDecoder(), 0, []
-    text = text.rstrip()
+    decoder, position, line, found = json.JSONDecoder(), 0, 1, []
     if not text.lstrip().startswith("{"):
         return None
     try:
-        while position < len(text):
-            while text[position].isspace():
-                position += 1
-            line = text.count("\n", 0, position) + 1
-            value, position = decoder.raw_decode(text, position)
+        while start := _TEXT.search(text, position):
+            line += text.count("\n", position, start.start())
+            value, position = decoder.raw_decode(text, start.start())
             found.append((line, value))
+            line += text.count("\n", start.start(), position)
     except (ValueError, RecursionError):
         return None
     return found
 
 
-class _Plain:
+def _plain(value: Any, parts: Iterator[int]) -> Any:
     """Copies a YAML value into a JSON one: text keys, no aliases. Raises ValueError for what JSON cannot say.
 
-    Written out, a value has no more parts than the text has characters; aliases of aliases can have any number. What
-    has ten times as many as the text could hold is no manifest.
+    `parts` is used up by what aliases of aliases, which can stand for any number of values, make too large.
     """
-
-    def __init__(self, text: str) -> None:
-        self._left = 10 * len(text) + 1000
-
-    def __call__(self, value: Any) -> Any:
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError("aliases make the document many times larger than its text: write it out")
-        if isinstance(value, dict):
-            return {_key(key): self(member) for key, member in value.items()}
-        if isinstance(value, list):
-            return [self(item) for item in value]
-        if value is None or isinstance(value, str | bool | int | float):
-            return value
-        raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
+    if next(parts, None) is None:
+        raise ValueError("aliases make the document many times larger than its text: write it out")
+    if isinstance(value, dict):
+        return {_key(key): _plain(member, parts) for key, member in value.items()}
+    if isinstance(value, list):
+        return [_plain(item, parts) for item in value]
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    raise ValueError(f"a value of kind {type(value).__name__} has no place in a Kubernetes object")
 
 
 def _key(key: object) -> str:
-    if isinstance(key, str):
-        return key
-    if isinstance(key, bool):
-        return "true" if key else "false"
-    return str(key)
-
-
-def _name(value: object) -> str:
-    return "a list" if isinstance(value, list) else "text" if isinstance(value, str) else str(value)
+    return str(key).lower() if isinstance(key, bool) else str(key)

@@ -1,73 +1,95 @@
-"""Kubernetes Events: what happened to an object, told where its owner looks (`kubectl describe`).
+"""Kubernetes Events: what happened to an object, shown where its owner looks (`kubectl describe`).
 
-Owns the queue between those who record and the API server. Recording never waits and never fails; memory is bounded;
-what cannot be written is dropped and counted. It knows nothing of why something is told.
+Recording never waits and never fails. Memory is bounded; what cannot be written is dropped and counted.
 """
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, NamedTuple
 
 import structlog
 
 from app.errors import ApiError
-from app.kube.backoff import Backoff
+from app.kube import metrics
 from app.kube.client import KubeClient
-from app.kube.eventwriting import (
-    WORD_LIMIT,
-    EventType,
-    EventWriter,
-    Occurrences,
-    Regarding,
-    Told,
-    event_name,
-)
-from app.kube.metrics import EVENT_OUTCOMES, EVENTS
 from app.kube.rate import Rate
+from app.kube.resources import EVENTS
+from app.kube.retry import Backoff, if_there
 from app.text import MESSAGE, cut, stamp
-
-__all__ = ["EventLimits", "EventRecorder", "EventType", "Events", "Regarding"]
+from app.wire import JSON
 
 log = structlog.get_logger(__name__)
 
+EventType = Literal["Normal", "Warning"]
+
+WINDOW = 600.0
+"""Seconds after its last occurrence in which an equal event raises the count of the Event."""
 _PATIENCE = 600.0
 """Seconds for which one that cannot be written is tried again."""
 _MUTE = 600.0
 """Seconds without another attempt after the API server has refused to let the role write Events."""
 _NAMES = 4096
 """Objects, and namespaces, whose budgets are remembered."""
+_WRITTEN = 1024
+"""Events that are remembered to raise their counts."""
+_WORD_LIMIT = 128
+"""Characters of a reason, and of who reports."""
+_NAME_LIMIT = 253
+_NO_NAMESPACE = "default"
+"""Where the API server wants the Events of objects that are in no namespace."""
+_BURST, _PER_SECOND = 25, 1 / 300
+"""The budget of an object, as client-go has it."""
 
 
-class Events(Protocol):
-    """Where Events are recorded."""
+class Regarding(NamedTuple):
+    """The object that an Event is about; `namespace` is "" for one that is in none."""
 
-    def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
-        """Tell it; `reason` is one CamelCase word. Returns at once and never raises."""
+    api_version: str
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+    @property
+    def reference(self) -> dict[str, str]:
+        names = ("apiVersion", "kind", "name", "namespace", "uid")
+        return {name: value for name, value in zip(names, self, strict=True) if value}
 
 
-@dataclass(frozen=True, slots=True)
-class EventLimits:
-    """`burst` Events of an object at once, then one every `seconds`, as client-go has it; at most `waiting` wait.
+class _Event(NamedTuple):
+    """What makes two occurrences the same."""
 
-    A namespace has limits too, so that what goes on in one leaves room for the others.
+    regarding: Regarding
+    event: EventType
+    reason: str
+    message: str
+
+
+@dataclass(slots=True)
+class _Occurrences:
+    """What has happened since the last write, or was written; `first` and `last` are times as the API has them.
+
+    `name` is made with it, so that an answer that was lost causes no second Event. `at` is monotonic.
     """
 
-    burst: int = 25
-    seconds: float = 300.0
-    namespace_burst: int = 200
-    namespace_seconds: float = 1.0
-    waiting: int = 1000
+    name: str
+    at: float
+    first: str
+    last: str
+    count: int = 1
 
 
 class EventRecorder:
-    """`run` writes until cancelled what `record` was told; `flush` waits for it, for so long as one can wait.
+    """`run` writes until cancelled what was recorded; `flush` waits until all of it is written.
 
-    `client()` may give None for as long as there is no connection. `role` and `instance` say who tells.
-    Belongs to one event loop.
+    `client()` may give None for as long as there is no connection. `role` and `instance` say who reports. A namespace
+    has a budget, as an object has: `namespace_burst` at once, then one a second, so that what goes on in one leaves
+    room for the others. At most `waiting` wait. Belongs to one event loop.
     """
 
     def __init__(
@@ -76,55 +98,60 @@ class EventRecorder:
         *,
         role: str,
         instance: str,
-        limits: EventLimits | None = None,
+        namespace_burst: int = 200,
+        waiting: int = 1000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        limits = limits or EventLimits()
-        self._client = client
-        self._writer = EventWriter(component=f"berth-{role}", instance=instance, clock=clock)
-        self._outcomes = {outcome: EVENTS.labels(role, outcome) for outcome in EVENT_OUTCOMES}
-        self._clock = clock
-        self._limit = limits.waiting
-        self._objects: Rate[Regarding] = Rate(
-            burst=limits.burst, per_second=1 / limits.seconds, names=_NAMES, clock=clock
-        )
-        self._namespaces: Rate[str] = Rate(
-            burst=limits.namespace_burst, per_second=1 / limits.namespace_seconds, names=_NAMES, clock=clock
-        )
-        self._waiting: dict[Told, Occurrences] = {}
+        self._client, self._clock, self._limit = client, clock, waiting
+        self._component, self._instance = f"berth-{role}", instance[:_WORD_LIMIT]
+        self._outcomes = {outcome: metrics.EVENTS.labels(role, outcome) for outcome in metrics.EVENT_OUTCOMES}
+        self._objects: Rate[Regarding] = Rate(burst=_BURST, per_second=_PER_SECOND, names=_NAMES, clock=clock)
+        self._namespaces: Rate[str] = Rate(burst=namespace_burst, per_second=1.0, names=_NAMES, clock=clock)
+        self._waiting: dict[_Event, _Occurrences] = {}
+        self._written: dict[_Event, _Occurrences] = {}
         self._backoff = Backoff(base=0.5, cap=30.0)
         self._wake, self._idle = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self._muted_until: float | None = None
+        self._muted_until = 0.0
 
     def record(self, regarding: Regarding, event: EventType, *, reason: str, message: str) -> None:
-        """See `Events`."""
-        told = Told(regarding, event, reason[:WORD_LIMIT], cut(message, MESSAGE))
+        """Have it written; `reason` is one CamelCase word. Returns at once and never raises."""
+        found = _Event(regarding, event, reason[:_WORD_LIMIT], cut(message, MESSAGE))
         now = stamp()
-        waiting = self._waiting.get(told)
+        waiting = self._waiting.get(found)
         if waiting is not None:
             waiting.count += 1
             waiting.last = now
         elif self._granted(regarding):
-            self._waiting[told] = Occurrences(event_name(regarding.name), self._clock(), now, now)
+            suffix = f".{secrets.token_hex(8)}"
+            name = regarding.name[: _NAME_LIMIT - len(suffix)].rstrip("-.") + suffix
+            self._waiting[found] = _Occurrences(name, self._clock(), now, now)
             self._idle.clear()
             self._wake.set()
         else:
             self._outcomes["dropped"].inc()
 
     async def run(self) -> None:
-        """Writes one after the other; an API server that fails is given growing pauses.
+        """Writes one after the other, with growing pauses for an API server that fails.
 
-        What failed goes to the end of the line, so that one namespace's trouble does not keep the others' waiting.
+        What failed goes to the end of the line, so that a fault in one namespace does not hold up the others.
         """
         while True:
             await self._wake.wait()
-            told = next(iter(self._waiting))
-            happened = self._waiting.pop(told)
-            pause = await self._once(told, happened)
+            event = next(iter(self._waiting))
+            happened = self._waiting.pop(event)
+            pause = await self._once(event, happened)
             if pause is not None:
-                self._put_back(told, happened)
-                self._give_up_old()
+                again = self._waiting.pop(event, None)
+                if again is not None:
+                    happened.count += again.count
+                    happened.last = again.last
+                self._waiting[event] = happened
+                # All at once: to ask for each of them once more would be a storm on a server that fails.
+                oldest = self._clock() - _PATIENCE
+                for old in [event for event, happened in self._waiting.items() if happened.at <= oldest]:
+                    del self._waiting[old]
+                    self._outcomes["failed"].inc()
                 await asyncio.sleep(pause)
             if not self._waiting:
                 self._wake.clear()
@@ -139,61 +166,78 @@ class EventRecorder:
             log.info("events were not written in time", waiting=len(self._waiting))
 
     def _granted(self, regarding: Regarding) -> bool:
-        if len(self._waiting) >= self._limit or self._muted():
+        if self._clock() < self._muted_until or len(self._waiting) >= self._limit:
             return False
         return not self._objects.take(regarding) and not self._namespaces.take(regarding.namespace)
 
-    async def _once(self, told: Told, happened: Occurrences) -> float | None:
+    async def _once(self, event: _Event, happened: _Occurrences) -> float | None:
         """Try to write it; the pause in seconds where it is to be tried again, None where it is done with."""
         client = self._client()
         if client is None:
             return self._backoff.next()
         try:
-            new = await self._writer.write(client, told, happened)
+            outcome = await self._write(client, event, happened)
+            self._backoff.reset()
         except ApiError as error:
-            return self._failed(error)
-        except Exception:  # the wall of a background task: no Event is worth the end of what it tells of
-            log.exception("event failed", reason=told.reason)
-            self._outcomes["failed"].inc()
-            return None
-        self._backoff.reset()
-        self._outcomes["recorded" if new else "aggregated"].inc()
+            if error.status in (0, 401, 408, 429) or error.status >= 500:
+                return self._backoff.next(at_least=error.delay)
+            outcome = "failed"
+            if error.status == 403 and " cannot " in str(error):
+                # Not a namespace that is full or at its end: the role lacks the permission.
+                self._mute(error)
+            else:
+                log.info("event rejected", error=str(error))
+        except Exception:  # the wall of a background task: one bad Event must not end the writer
+            log.exception("event failed", reason=event.reason)
+            outcome = "failed"
+        self._outcomes[outcome].inc()
         return None
 
-    def _failed(self, error: ApiError) -> float | None:
-        if error.status in (0, 401, 408, 429) or error.status >= 500:
-            return self._backoff.next(at_least=error.delay)
-        if error.status == 403 and " cannot " in str(error):
-            # Not a namespace that is full or at its end: the role lacks the permission.
-            self._mute(error)
+    async def _write(self, client: KubeClient, event: _Event, happened: _Occurrences) -> str:
+        """Raise the count of the Event that says the same already, or create one. Raises ApiError."""
+        namespace = event.regarding.namespace or _NO_NAMESPACE
+        known = self._written.get(event)
+        raised: JSON | None = None
+        if known is not None and self._clock() - known.at < WINDOW:
+            change = {"count": known.count + happened.count, "lastTimestamp": happened.last}
+            # An API server forgets Events.
+            request = client.patch(EVENTS, known.name, change, patch_type="merge", namespace=namespace)
+            raised = await if_there(request)
+        if known is not None and raised is not None:
+            happened.name, happened.count = known.name, known.count + happened.count
         else:
-            log.info("event rejected", error=str(error))
-        self._outcomes["failed"].inc()
-        return None
+            await self._create(client, event, happened, namespace)
+        happened.at = self._clock()
+        self._written.pop(event, None)
+        self._written[event] = happened
+        if len(self._written) > _WRITTEN:
+            del self._written[next(iter(self._written))]
+        return "recorded" if raised is None else "aggregated"
 
-    def _muted(self) -> bool:
-        return self._muted_until is not None and self._clock() < self._muted_until
+    async def _create(self, client: KubeClient, event: _Event, happened: _Occurrences, namespace: str) -> None:
+        body = EVENTS.body(
+            {"name": happened.name, "namespace": namespace},
+            involvedObject=event.regarding.reference,
+            type=event.event,
+            reason=event.reason,
+            message=event.message,
+            firstTimestamp=happened.first,
+            lastTimestamp=happened.last,
+            count=happened.count,
+            source={"component": self._component},
+            reportingComponent=self._component,
+            reportingInstance=self._instance,
+        )
+        try:
+            await client.create(EVENTS, body, namespace=namespace)
+        except ApiError as error:
+            if not error.conflict:  # the answer to an earlier try was lost
+                raise
 
     def _mute(self, error: ApiError) -> None:
         """Pause all Events after a refusal, logged once: the role may lack the permission on purpose."""
-        if self._muted_until is None:
+        if not self._muted_until:
             log.info("no events: the role may not write them (create, patch)", error=str(error))
         self._muted_until = self._clock() + _MUTE
-        for _ in self._waiting:
-            self._outcomes["dropped"].inc()
+        self._outcomes["dropped"].inc(len(self._waiting))
         self._waiting.clear()
-
-    def _put_back(self, told: Told, happened: Occurrences) -> None:
-        """Last in the line, with what has come meanwhile."""
-        again = self._waiting.pop(told, None)
-        if again is not None:
-            happened.count += again.count
-            happened.last = again.last
-        self._waiting[told] = happened
-
-    def _give_up_old(self) -> None:
-        """All at once: to ask for each of them once more would be a storm on a server that fails."""
-        now = self._clock()
-        for told in [told for told, happened in self._waiting.items() if now - happened.at >= _PATIENCE]:
-            del self._waiting[told]
-            self._outcomes["failed"].inc()

@@ -1,7 +1,7 @@
 """Keeps writes inside a term of leadership: none begins after it, none is waited for after it.
 
-Owns the check and the places where it is made: before a write is begun (`AioKubeClient.within`), and again in the step
-of the event loop that hands its bytes to the connection. Knows no Lease; what a term is, the elector says.
+The check is made before a write is begun (`KubeClient.within`), and again in the step of the event loop that hands its
+bytes to the connection.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import socket
 import struct
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -65,27 +66,26 @@ class Fence:
             raise
 
 
+@dataclass(eq=False, slots=True)
 class _Write:
     """One write under way, and the connection that it has got."""
 
-    def __init__(self, fence: Fence, timeout: asyncio.Timeout) -> None:
-        self.fence = fence
-        self._timeout = timeout
-        self.transport: asyncio.Transport | None = None
-        self._cut = False
+    fence: Fence
+    timeout: asyncio.Timeout
+    transport: asyncio.Transport | None = None
+    was_cut: bool = False
 
     def cut(self) -> None:
-        # Once: what is cut may take its time to end, and the fence be closed meanwhile.
-        if self._cut:
-            return
-        self._cut = True
-        self._timeout.reschedule(0.0)
-        if self.transport is not None and not self.transport.is_closing():
-            reset(self.transport)
+        # Once: a write that was cut may take its time to end, and the fence be closed meanwhile.
+        if not self.was_cut:
+            self.was_cut = True
+            self.timeout.reschedule(0.0)
+            if self.transport is not None and not self.transport.is_closing():
+                reset(self.transport)
 
 
 def reset(transport: asyncio.Transport) -> None:
-    """Throw away what the kernel has not got through yet: a plain close would go on sending it, for minutes if need be.
+    """Discard what the kernel has not sent yet: after a plain close it would go on sending, for minutes.
 
     A server behind a line that was down must not get a request of long ago when the line is up again.
     """
@@ -100,34 +100,20 @@ _SENDING: ContextVar[_Write | None] = ContextVar("sending", default=None)
 """The write that the current task is about to send."""
 
 
-class FencedConnector(aiohttp.TCPConnector):
-    """Asks the fence once more when the connection is there: to get one takes time, in which a process may freeze."""
-
-    async def connect(self, *arguments: Any, **options: Any) -> Any:
-        connection = await super().connect(*arguments, **options)
-        write = _SENDING.get()
-        if write is not None:
-            try:
-                write.fence.check()
-            except LeaseLost:
-                connection.release()
-                raise
-            write.transport = connection.transport
-        return connection
-
-
 class FencedRequest(aiohttp.ClientRequest):
-    """Asks the fence a last time: a body is written by a task of its own, before whose first step a process may freeze.
+    """Checks the fence again before the body: to get a connection takes time, in which a process may freeze.
 
-    Headers wait for the body, so nothing of the request has left before.
+    Another task writes the body, and headers wait for it, so nothing of the request has left before. Every write has
+    a body.
     """
 
-    async def write_bytes(self, *arguments: Any, **options: Any) -> None:
+    async def write_bytes(self, writer: Any, conn: Any, *more: Any) -> None:
         write = _SENDING.get()
         if write is not None:
+            write.transport = conn.transport
             try:
                 write.fence.check()
             except LeaseLost:
                 write.cut()
                 return
-        await super().write_bytes(*arguments, **options)
+        await super().write_bytes(writer, conn, *more)

@@ -1,9 +1,9 @@
 """Leader election by a Lease: of several replicas, one works.
 
-Owns one Lease object and the task that works while it is held. Time is monotonic; the clocks of other machines are
-never compared. The holder stops working, and waits until its work has stopped, before a rival may start; a process
-that slept through that time finds its fence shut. A request that is on its way when the term ends can be cut, not
-called back: so every write has to be harmless if it comes late (it names a uid, a version, or what must not exist).
+Time is monotonic; the clocks of other machines are never compared. The holder stops working, and waits until its work
+has stopped, before a rival may start; a process that slept through that time finds its fence shut. A request that is on
+its way when the term ends can be cut, not called back: so every write has to be harmless if it comes late (it names a
+uid, a version, or what must not exist).
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import math
-import random as _random
+import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import structlog
@@ -23,19 +24,14 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.fencing import Fence
 from app.kube.resources import LEASES
+from app.kube.retry import get_or_none
 from app.wire import JSON
 
 log = structlog.get_logger(__name__)
 
 
-def steady_clock() -> float:
-    """Seconds that go on while the process is stopped, and while the machine is suspended where the system can tell."""
-    return time.clock_gettime(_CLOCK)
-
-
-_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
+steady_clock = partial(time.clock_gettime, getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+"""Seconds that count while the process is stopped, and with CLOCK_BOOTTIME also while the machine is suspended."""
 LONGEST = 300
 """Seconds. Every holder renews its Lease within this time, also if the record has a longer duration."""
 
@@ -70,35 +66,18 @@ class LeaderElector:
         on_change: Callable[[bool], None] | None = None,
         clock: Callable[[], float] = steady_clock,
         wall_clock: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC),
-        random: Callable[[], float] = _random.random,
     ) -> None:
-        self._client = client
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._timing = timing or LeaseTiming()
-        self._on_change = on_change
-        self._clock = clock
-        self._wall_clock = wall_clock
-        self._random = random
+        self._client, self._namespace, self._name, self._identity = client, namespace, name, identity
+        self._timing, self._on_change = timing or LeaseTiming(), on_change
+        self._clock, self._wall_clock = clock, wall_clock
         self._lease: JSON | None = None
         self._seen: tuple[object, ...] = ()
-        self._seen_at = 0.0
-        self._vacant_at = 0.0
-        self._renewed_at = 0.0
-        self._fence = Fence(lambda: False)
-        self._leading = False
+        self._seen_at = self._vacant_at = self._renewed_at = 0.0
+        self.fence = Fence(lambda: False)
+        """That of the present term, or of the last one: what is written through it is not written after the term."""
+        self.leading = False
         self.problem = "not looked at yet"
         """Why the last attempt to read or write the Lease failed; "" where the API answered, also for a rival's."""
-
-    @property
-    def leading(self) -> bool:
-        return self._leading
-
-    @property
-    def fence(self) -> Fence:
-        """That of the present term, or of the last one: what is written through it is not written after the term."""
-        return self._fence
 
     async def run(self, work: Callable[[], Awaitable[None]]) -> None:
         """Contends for the Lease and runs `work` while holding it, again and again until cancelled.
@@ -107,18 +86,20 @@ class LeaderElector:
         wherever no rival can have taken it yet.
         """
         while True:
-            await self._acquire()
-            self._fence = Fence(lambda: self._left() > 0)
+            while not await self._try():  # noqa: ASYNC110 - a rival is not in this process
+                # A little jitter keeps rivals that started together from colliding at every step.
+                await asyncio.sleep(self._timing.retry_period * (1 + 0.2 * random.random()))  # noqa: S311
+            self.fence = Fence(lambda: self._left() > 0)
             self._set_leading(leading=True)
             task = asyncio.ensure_future(work())
             try:
                 lost = await self._hold(task)
                 if lost:
-                    # Before the work is told: it would go on for a while with what it has begun.
-                    self._fence.close()
+                    # Before the work is canceled: it would go on for a while with what it has begun.
+                    self.fence.close()
             finally:
                 await _stop(task)
-                self._fence.close()
+                self.fence.close()
                 self._set_leading(leading=False)
                 if self._clock() - self._renewed_at < self._timing.duration:
                     await self._release()
@@ -126,14 +107,10 @@ class LeaderElector:
             if not lost:
                 return task.result()
 
-    async def _acquire(self) -> None:
-        while not await self._try():
-            await self._rest()
-
     async def _hold(self, task: asyncio.Future[None]) -> bool:
         """Renews until the work ends (False) or the Lease is lost (True)."""
         while True:
-            await asyncio.wait({task}, timeout=self._until_next_try())
+            await asyncio.wait({task}, timeout=max(0.0, min(self._timing.retry_period, self._left())))
             if task.done():
                 return False
             left = self._left()
@@ -156,19 +133,15 @@ class LeaderElector:
         """Seconds for which this process may go on without another renewal."""
         return self._renewed_at + self._timing.renew_deadline - self._clock()
 
-    def _until_next_try(self) -> float:
-        return max(0.0, min(self._timing.retry_period, self._left()))
-
-    async def _rest(self) -> None:
-        # A little jitter keeps rivals that started together from colliding at every step.
-        await asyncio.sleep(self._timing.retry_period * (1 + 0.2 * self._random()))
-
     async def _try(self) -> bool:
         """One attempt to take or renew; False if a rival holds the Lease, or on any fault of the API."""
         try:
             if self._lease is None or self._holder() != self._identity:
                 await self._read()
-            if not self._free():
+            # A Lease is free that is ours, has no holder, or was unchanged for its whole duration by our own clock. A
+            # deleted one counts as held for another duration: its holder may go on, and creates it again.
+            vacant = self._lease is not None and self._holder() in ("", self._identity)
+            if not vacant and self._clock() <= self._vacant_at:
                 self.problem = ""
                 return False
             # Counted from before the request: the server's own record is never older than ours.
@@ -176,10 +149,10 @@ class LeaderElector:
             await self._write()
         except ApiError as error:
             # A conflict says that what we know is old; a 404 that the Lease is gone. Read again next time.
-            if error.not_found and self._leading:
+            if error.not_found and self.leading:
                 self._lease = None
             elif error.not_found or error.conflict:
-                # Who does not lead does not know either who held what is gone: others may have been quicker.
+                # A replica that does not lead does not know who held what is gone: others may have been quicker.
                 self._doubt()
             self.problem = "" if error.conflict else str(error)
             log.info("lease attempt failed", lease=self._name, error=str(error))
@@ -194,13 +167,10 @@ class LeaderElector:
         self._vacant_at = self._clock() + math.ceil(self._timing.duration)
 
     async def _read(self) -> None:
-        try:
-            self._lease = await self._client.get(LEASES, self._name, namespace=self._namespace)
-        except ApiError as error:
-            if not error.not_found:
-                raise
-            if self._lease is not None:
-                self._doubt()
+        found = await get_or_none(self._client, LEASES, self._name, namespace=self._namespace)
+        if found is None and self._lease is not None:
+            self._doubt()
+        self._lease = found
         seen = (self._holder(), self._spec().get("renewTime"), self._spec().get("leaseTransitions"))
         if seen != self._seen:
             self._seen, self._seen_at = seen, self._clock()
@@ -212,38 +182,29 @@ class LeaderElector:
             rival = self._holder() not in ("", self._identity)
             self._vacant_at = self._seen_at + duration if rival else 0.0
 
-    def _free(self) -> bool:
-        """Whether the Lease is ours, has no holder, or was unchanged for its whole duration by our own clock.
-
-        A deleted Lease counts as held for another duration: its holder may go on, and creates it again.
-        """
-        if self._lease is not None and self._holder() in ("", self._identity):
-            return True
-        return self._clock() > self._vacant_at
-
     async def _write(self) -> None:
         now = self._wall_clock().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         old = self._spec()
         taken_over = self._holder() != self._identity
         transitions = old.get("leaseTransitions")
         transitions = transitions if isinstance(transitions, int) else 0
-        spec: JSON = {
-            **old,
-            "holderIdentity": self._identity,
-            "leaseDurationSeconds": math.ceil(self._timing.duration),
-            "acquireTime": now if taken_over or "acquireTime" not in old else old["acquireTime"],
-            "renewTime": now,
-            "leaseTransitions": transitions + (1 if taken_over and self._lease is not None else 0),
-        }
-        await self._put(spec)
+        await self._put(
+            {
+                **old,
+                "holderIdentity": self._identity,
+                "leaseDurationSeconds": math.ceil(self._timing.duration),
+                "acquireTime": now if taken_over else old.get("acquireTime", now),
+                "renewTime": now,
+                "leaseTransitions": transitions + (taken_over and self._lease is not None),
+            }
+        )
 
     async def _put(self, spec: JSON) -> None:
         if self._lease is None:
-            body: JSON = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "spec": spec}
-            body["metadata"] = {"name": self._name, "namespace": self._namespace}
+            body = LEASES.body({"name": self._name, "namespace": self._namespace}, spec=spec)
             self._lease = await self._client.create(LEASES, body, namespace=self._namespace)
         else:
-            # The resource version that came with the Lease makes this fail if anybody wrote meanwhile.
+            # The resource version that came with the Lease makes this fail if another client wrote meanwhile.
             body = {**self._lease, "spec": spec}
             self._lease = await self._client.replace(LEASES, self._name, body, namespace=self._namespace)
 
@@ -267,7 +228,7 @@ class LeaderElector:
         return str(self._spec().get("holderIdentity") or "")
 
     def _set_leading(self, *, leading: bool) -> None:
-        self._leading = leading
+        self.leading = leading
         log.info("leading" if leading else "not leading", lease=self._name, identity=self._identity)
         if self._on_change is not None:
             self._on_change(leading)
@@ -281,7 +242,7 @@ async def _stop(task: asyncio.Future[None]) -> None:
         try:
             await asyncio.wait({task})
         except asyncio.CancelledError:
-            # Not passed on: the work has been told, and a second blow would cut its cleaning up short.
+            # Not passed on: the work is canceled already, and a second time would cut its cleaning up short.
             interrupted = True
     if interrupted:
         raise asyncio.CancelledError

@@ -1,38 +1,29 @@
-"""Finds one object: in a cache, else with one GET that all who wait for it share.
-
-A miss is not remembered, so that an object counts from the moment it exists. Callers have validated the names.
-"""
+"""Finds one object: in a cache, else with one GET that all who wait for it share. A miss is not remembered."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
+from app.kube.store import Store
 from app.wire import JSON
 
 GET_TIMEOUT = 5.0
 """Seconds for one GET; below the deadline of a review, so that the answer can still say what was missing."""
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
-
-
-class Cache(Protocol[T_co]):
-    """A cache of what a lookup finds; "" is the namespace of what has none."""
-
-    def get(self, namespace: str, name: str) -> T_co | None: ...
 
 
 class Lookup(Generic[T]):
-    """Objects of one kind as `project` shows them. `called` names one in messages."""
+    """Objects of one kind as `project` shows them; `called` names one in messages. Callers have validated the names."""
 
     def __init__(
         self,
         resource: Resource,
-        cache: Cache[T],
+        cache: Store[T],
         project: Callable[[JSON], T],
         *,
         client: Callable[[], KubeClient | None],
@@ -45,7 +36,7 @@ class Lookup(Generic[T]):
         self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}
 
     async def find(self, namespace: str, name: str) -> T | None:
-        """The object, or None where there is none, or no client. Raises Transient where that cannot be told."""
+        """The object, or None where there is none, or no client. Raises Transient where the GET failed."""
         found = self.cached(namespace, name)
         client = self._client() if found is None else None
         if client is None:

@@ -1,7 +1,7 @@
 """Fills stores from manifest files instead of an API server, and follows the files as they change.
 
-Owns the scan of one directory and what each file last held. It promises what a reflector promises: stores are synced
-after the first full load, and a fault makes `healthy` False with a reason while the last good content stays.
+As with a reflector, stores are synced after the first full load, and a fault makes `healthy` False with a reason while
+the last good content stays.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,8 +30,8 @@ _CLUSTER_SCOPED = frozenset(
 
 @dataclass(slots=True)
 class _File:
-    stamp: Stamp
-    objects: list[JSON]
+    stamp: Stamp | None = None
+    objects: list[JSON] = field(default_factory=list)
     fault: str = ""
 
 
@@ -42,25 +42,15 @@ class ManifestSource:
     directories are skipped, as the twins of a mounted ConfigMap are. Looks for changes every `interval` seconds.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        stores: Mapping[str, Store[Any]],
-        *,
-        interval: float = 1.0,
-        default_namespace: str = "default",
-    ) -> None:
-        self._directory = directory
+    def __init__(self, directory: Path, stores: Mapping[str, Store[Any]], *, interval: float = 1.0) -> None:
+        self._directory, self._interval = directory, interval
         self._stores = dict(stores)
-        self._interval = interval
-        self._default_namespace = default_namespace
         self._files: dict[Path, _File] = {}
         self._fault = "not loaded yet"
-        self._loaded = False
 
     @property
     def healthy(self) -> bool:
-        return self._loaded and not self.reason
+        return not self.reason
 
     @property
     def reason(self) -> str:
@@ -69,16 +59,10 @@ class ManifestSource:
         return self._fault or next((fault for fault in faults if fault), "")
 
     async def run(self) -> None:
-        """Loads and follows the directory until cancelled."""
-        for kind, store in self._stores.items():
-            metrics.cache_began(kind, store)
-        try:
+        with metrics.caches_kept(self._stores):
             while True:
                 await self.refresh()
                 await asyncio.sleep(self._interval)
-        finally:
-            for kind, store in self._stores.items():
-                metrics.cache_ended(kind, store)
 
     async def refresh(self) -> bool:
         """One look at the directory; True if something had changed and the stores were filled anew."""
@@ -90,31 +74,26 @@ class ManifestSource:
                 log.warning("manifests unreadable", reason=fault)
             self._fault = fault
             return False
-        self._fault = ""
-        changed = [path for path, stamp in stamps.items() if self._stamp_of(path) != stamp]
-        gone = self._files.keys() - stamps.keys()
-        for path in gone:
-            del self._files[path]
-        for path in changed:
-            await self._read(path, stamps[path])
-        if changed or gone or not self._loaded:
+        known = {path: file for path, file in self._files.items() if path in stamps}
+        changed = len(known) != len(self._files)
+        self._files = known
+        for path, stamp in stamps.items():
+            file = known.setdefault(path, _File())
+            if file.stamp != stamp:
+                changed = True
+                file.stamp = stamp
+                try:
+                    file.objects = await asyncio.to_thread(read_objects, path)
+                    file.fault = ""
+                except DocumentError as error:
+                    file.fault = str(error)
+                    log.warning("manifest unreadable", reason=file.fault)
+        if changed or self._fault:
             self._fill()
+        self._fault = ""
         for store in self._stores.values():
             store.touch()
-        return bool(changed or gone)
-
-    def _stamp_of(self, path: Path) -> Stamp | None:
-        known = self._files.get(path)
-        return known.stamp if known else None
-
-    async def _read(self, path: Path, stamp: Stamp) -> None:
-        try:
-            objects = await asyncio.to_thread(read_objects, path)
-            self._files[path] = _File(stamp, objects)
-        except DocumentError as error:
-            last_good = self._files[path].objects if path in self._files else []
-            self._files[path] = _File(stamp, last_good, str(error))
-            log.warning("manifest unreadable", reason=str(error))
+        return changed
 
     def _fill(self) -> None:
         replacements = {kind: store.replacement() for kind, store in self._stores.items()}
@@ -124,21 +103,21 @@ class ManifestSource:
                 if replacement is None:
                     continue
                 try:
-                    replacement.add(self._placed(obj))
+                    replacement.add(_placed(obj))
                 except PoisonError as error:
                     log.warning("object skipped", kind=obj["kind"], file=str(path), error=str(error))
                     metrics.POISON_OBJECTS.labels(obj["kind"]).inc()
-        self._loaded = True
         for kind, store in self._stores.items():
             replacements[kind].commit()
             store.mark_synced()
 
-    def _placed(self, obj: JSON) -> JSON:
-        """The object with the namespace that kubectl would give it."""
-        metadata = obj.get("metadata")
-        if obj["kind"] in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
-            return obj
-        return {**obj, "metadata": {**metadata, "namespace": self._default_namespace}}
+
+def _placed(obj: JSON) -> JSON:
+    """The object with the namespace that kubectl would give it."""
+    metadata = obj.get("metadata")
+    if obj["kind"] in _CLUSTER_SCOPED or not isinstance(metadata, dict) or metadata.get("namespace"):
+        return obj
+    return {**obj, "metadata": {**metadata, "namespace": "default"}}
 
 
 def _scan(directory: Path) -> dict[Path, Stamp]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sized
+from collections.abc import Iterator, Mapping, Sized
+from contextlib import contextmanager
 from typing import Any
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -71,29 +72,36 @@ def create_controller_series(controllers: tuple[str, ...], *, lease: str) -> Non
             RECONCILES.labels(controller, outcome)
 
 
-def cache_began(kind: str, cache: Store[Any]) -> None:
+@contextmanager
+def caches_kept(caches: Mapping[str, Store[Any]]) -> Iterator[None]:
     """A kind has an age while a cache of it is kept: a standby replica keeps none, and must not look stale."""
-    _caches.setdefault(kind, []).append((cache, time.monotonic()))
+    now = time.monotonic()
+    for kind, cache in caches.items():
+        _caches.setdefault(kind, []).append((cache, now))
+    try:
+        yield
+    finally:
+        for kind, cache in caches.items():
+            _caches[kind].remove((cache, now))
+            if not _caches[kind]:
+                del _caches[kind]
+                forget(CACHE_AGE, kind)
+                CACHE_OBJECTS.labels(kind).set(0)
+                CACHE_IN_DOUBT.labels(kind).set(0)
 
 
-def cache_ended(kind: str, cache: Store[Any]) -> None:
-    _caches[kind] = [(kept, since) for kept, since in _caches.get(kind, ()) if kept is not cache]
-    if not _caches[kind]:
-        del _caches[kind]
-        forget(CACHE_AGE, kind)
-        CACHE_OBJECTS.labels(kind).set(0)
-        CACHE_IN_DOUBT.labels(kind).set(0)
-
-
-def controller_began(controller: str, queue: Sized) -> None:
-    _queues.setdefault(controller, []).append(queue)
-
-
-def controller_ended(controller: str, queue: Sized) -> None:
-    _queues[controller] = [kept for kept in _queues.get(controller, ()) if kept is not queue]
-    if not _queues[controller]:
-        del _queues[controller]
-        QUEUE_DEPTH.labels(controller).set(0)
+@contextmanager
+def controller_running(controller: str, queue: Sized) -> Iterator[None]:
+    """Measures its queue."""
+    queues = _queues.setdefault(controller, [])
+    queues.append(queue)
+    try:
+        yield
+    finally:
+        queues.remove(queue)
+        if not queues:
+            del _queues[controller]
+            QUEUE_DEPTH.labels(controller).set(0)
 
 
 @published

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from app.text import quoted
 
 DNS_LABEL_LIMIT = 63
-DNS_SUBDOMAIN_LIMIT = 253
+_DNS_SUBDOMAIN_LIMIT = 253
 _HASH_LENGTH = 8
 
 _DNS_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?", re.ASCII)
@@ -23,13 +23,7 @@ _NOT_IN_NAMES = re.compile(r"[^a-z0-9-]+", re.ASCII)
 def check_dns_label(text: str) -> str:
     """RFC 1123 label: names of namespaces, containers, volumes, most short names."""
     rule = "lower-case letters, digits and '-', beginning and ending with a letter or digit, at most 63 characters"
-    if not text:
-        raise ValueError(f"an empty name is not allowed: use {rule}")
-    if len(text) > DNS_LABEL_LIMIT:
-        raise ValueError(f"{quoted(text)} has {len(text)} characters: use {rule}")
-    if not _DNS_LABEL.fullmatch(text):
-        raise ValueError(f"{quoted(text)} is not a valid name: use {rule}")
-    return text
+    return _check(text, rule, DNS_LABEL_LIMIT, [text])
 
 
 def check_dns_subdomain(text: str) -> str:
@@ -38,21 +32,21 @@ def check_dns_subdomain(text: str) -> str:
         "lower-case letters, digits, '-' and '.', every part between dots beginning and ending with a letter or "
         "digit, at most 253 characters"
     )
+    return _check(text, rule, _DNS_SUBDOMAIN_LIMIT, text.split("."))
+
+
+def _check(text: str, rule: str, limit: int, labels: list[str]) -> str:
     if not text:
         raise ValueError(f"an empty name is not allowed: use {rule}")
-    if len(text) > DNS_SUBDOMAIN_LIMIT:
+    if len(text) > limit:
         raise ValueError(f"{quoted(text)} has {len(text)} characters: use {rule}")
-    if not all(_DNS_LABEL.fullmatch(part) for part in text.split(".")):
+    if not all(map(_DNS_LABEL.fullmatch, labels)):
         raise ValueError(f"{quoted(text)} is not a valid name: use {rule}")
     return text
 
 
 def check_qualified_name(text: str) -> str:
     """`[prefix/]name`: label keys, resource names, condition types."""
-    rule = (
-        "an optional DNS prefix and '/', then letters, digits, '-', '_' and '.', beginning and ending with a letter "
-        "or digit, at most 63 characters"
-    )
     prefix, slash, name = text.rpartition("/")
     if slash:
         try:
@@ -60,12 +54,14 @@ def check_qualified_name(text: str) -> str:
         except ValueError as error:
             raise ValueError(f"{quoted(text)} has a bad prefix: {error}") from None
     if not name or len(name) > DNS_LABEL_LIMIT or not _QUALIFIED.fullmatch(name):
-        raise ValueError(f"{quoted(text)} is not a qualified name: use {rule}")
+        raise ValueError(
+            f"{quoted(text)} is not a qualified name: use an optional DNS prefix and '/', then letters, digits, '-', "
+            "'_' and '.', beginning and ending with a letter or digit, at most 63 characters"
+        )
     return text
 
 
-def check_label_key(text: str) -> str:
-    return check_qualified_name(text)
+check_label_key = check_qualified_name
 
 
 def check_annotation_key(text: str) -> str:

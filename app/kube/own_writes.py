@@ -1,7 +1,7 @@
-"""Our own writes that a cache does not show yet, so that a watch that lags causes no second write. No I/O.
+"""An overlay over a cache: our own writes that it does not show yet, so that a watch that lags causes no second write.
 
-An overlay over a cache of objects by key. A write stands until the cache has reached it, or until its `lifetime` in
-seconds is over: then another client has undone it, or the watch is far behind.
+A write stands until the cache has reached it, or until its `lifetime` in seconds is over: then another client has
+undone it, or the watch is far behind.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from app.kube.store import EventType, Key, Store
+from app.kube.store import Key, Store
 
 T = TypeVar("T")
 _REMEMBERED = 1024
@@ -34,7 +34,7 @@ class OwnWrites(Generic[T]):
 
     Give every change of the cache to `shown` (`follow` does it for a store), and call `expire` now and then.
     `reached(shown, written)` says whether a state of the cache is our write or a later one; without it, every other
-    state than the one before the write is. `uid` tells objects of one name apart; "" is none. `group` is what `of`
+    state than the one before the write is. `uid` distinguishes objects of one name; "" is none. `group` is what `of`
     finds writes by.
     """
 
@@ -61,12 +61,8 @@ class OwnWrites(Generic[T]):
         return len(self._writes)
 
     def follow(self, store: Store[T]) -> None:
-        """Have the store tell of its changes. After a doubt the API server that took our writes may be another."""
-
-        def changed(_event: EventType, key: Key, old: T | None, new: T | None) -> None:
-            self.shown(key, old, new)
-
-        store.subscribe(changed)
+        """Take in the changes of the store. After a doubt the API server that took our writes may be another."""
+        store.subscribe(lambda _event, key, old, new: self.shown(key, old, new))
         store.on_renewed(self.clear)
 
     def get(self, key: Key) -> T | None:
@@ -92,7 +88,9 @@ class OwnWrites(Generic[T]):
         """Have what was noted of this key before, for as long as it would have stood."""
         self.forget(key)
         if noted is not None:
-            self._keep(key, noted)
+            self._writes[key] = noted
+            if noted.value is not None:
+                self._groups.setdefault(self._group(noted.value), set()).add(key)
 
     def of(self, group: Hashable) -> list[T]:
         """Our writes of this group that the cache has not reached."""
@@ -137,7 +135,6 @@ class OwnWrites(Generic[T]):
         return new == write.value
 
     def forget(self, key: Key) -> None:
-        """What was thought of this key has proved wrong."""
         write = self._writes.pop(key, None)
         if write is not None and write.value is not None:
             keys = self._groups[group := self._group(write.value)]
@@ -146,7 +143,6 @@ class OwnWrites(Generic[T]):
                 del self._groups[group]
 
     def clear(self) -> None:
-        """Nothing is known of our writes any more."""
         self._writes.clear()
         self._groups.clear()
         self._gone.clear()
@@ -164,13 +160,7 @@ class OwnWrites(Generic[T]):
         return given_up
 
     def _put(self, key: Key, value: T | None, uid: str, before: T | None) -> None:
-        self.forget(key)
-        self._keep(key, OwnWrite(value, uid, before, self._clock() + self._lifetime))
-
-    def _keep(self, key: Key, write: OwnWrite[T]) -> None:
-        self._writes[key] = write
-        if write.value is not None:
-            self._groups.setdefault(self._group(write.value), set()).add(key)
+        self.restore(key, OwnWrite(value, uid, before, self._clock() + self._lifetime))
 
     def _ends(self, write: OwnWrite[T], new: T | None) -> bool:
         """Whether the cache has reached the write. The end of a predecessor says nothing of what was made since."""

@@ -1,8 +1,4 @@
-"""Kubernetes resource quantities: exact values, never floats.
-
-Owns the grammar of the API's resource.Quantity (signed number with a binary, decimal or exponent suffix), its rounding
-up to a billionth, its bound for binary suffixes, and the form in which an API server writes a quantity.
-"""
+"""Kubernetes resource quantities, as resource.Quantity of the API: exact values, never floats."""
 
 from __future__ import annotations
 
@@ -54,15 +50,6 @@ def parse_integer(value: object) -> int:
     if number < 0 or number != number.to_integral_value():
         raise ValueError(f"{str(value)!r} is not a whole number that is zero or more")
     return int(min(number, _LIMIT))
-
-
-def is_integer(value: object) -> bool:
-    """True for a well-formed quantity that `parse_integer` accepts."""
-    try:
-        parse_integer(value)
-    except ValueError:
-        return False
-    return True
 
 
 def canonical(value: object, places: int = 9) -> str:

@@ -1,20 +1,22 @@
 """A work queue of keys: each key waits once, and is never in two workers at a time.
 
-Owns order, delays and per-key backoff; runs nothing. A key that is added while a worker has it comes again once
-that worker is done. It belongs to one event loop.
+A key that is added while a worker has it comes again once that worker is done. It belongs to one event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random as _random
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import partial
 from typing import Generic, TypeVar
 
-from app.kube.backoff import jittered
+from app.kube.retry import Backoff
 
 K = TypeVar("K", bound=Hashable)
+_SHORTEST = 0.001
+"""Seconds. uvloop rounds a shorter delay to none, and its handle then has no time, which `add_after` reads."""
 
 
 class QueueClosed(Exception):
@@ -25,8 +27,8 @@ class WorkQueue(Generic[K]):
     """Delays are in seconds. `base` and `cap` bound the backoff of a key that keeps failing.
 
     Keys of which `turn` gives the same value are one group. Groups take turns, so that many keys of one hold up none of
-    another; without it there is one group. Of a group at most `each` keys are in workers at a time, so that long work
-    for one leaves workers to the others; None is no bound.
+    another. Of a group at most `each` keys are in workers at a time, so that long work for one leaves workers to the
+    others; None is no bound.
     """
 
     def __init__(
@@ -38,11 +40,8 @@ class WorkQueue(Generic[K]):
         turn: Callable[[K], Hashable] = lambda _key: None,
         each: int | None = None,
     ) -> None:
-        self._base = base
-        self._cap = cap
-        self._random = random
-        self._turn = turn
-        self._each = each
+        self._backoff = partial(Backoff, base, cap, random)
+        self._turn, self._each = turn, each
         # Dicts are ordered sets: the group whose turn it is comes first, and in it the oldest waiting key.
         self._waiting: dict[Hashable, dict[K, None]] = {}
         # The same for groups that have all the workers that they may have.
@@ -52,8 +51,8 @@ class WorkQueue(Generic[K]):
         self._active: set[K] = set()
         self._again: set[K] = set()
         self._timers: dict[K, asyncio.TimerHandle] = {}
-        self._failures: dict[K, int] = {}
-        self._getters: deque[asyncio.Future[None]] = deque()
+        self._failures: dict[K, Backoff] = {}
+        self._ready = asyncio.Semaphore(0)
         self._closed = False
 
     def __len__(self) -> int:
@@ -63,10 +62,6 @@ class WorkQueue(Generic[K]):
     def waiting(self, turn: Hashable) -> int:
         """The same of one group."""
         return len(self._waiting.get(turn) or self._resting.get(turn) or ())
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
 
     def add(self, key: K) -> None:
         """Have `key` worked on as soon as a worker is free; nothing happens if it already waits."""
@@ -88,7 +83,7 @@ class WorkQueue(Generic[K]):
         """Add `key` in `delay` seconds; of two delays for a key the earlier one holds."""
         if self._closed:
             return
-        if delay <= 0:
+        if delay < _SHORTEST:
             self.add(key)
             return
         loop = asyncio.get_running_loop()
@@ -101,10 +96,10 @@ class WorkQueue(Generic[K]):
 
     def retry(self, key: K, *, at_least: float | None = None) -> float:
         """Add `key` after its own growing, jittered backoff; returns the delay."""
-        failures = self._failures.get(key, 0)
-        self._failures[key] = failures + 1
-        delay = jittered(failures, base=self._base, cap=self._cap, random=self._random)
-        delay = max(delay, at_least or 0.0)
+        backoff = self._failures.get(key)
+        if backoff is None:
+            backoff = self._failures[key] = self._backoff()
+        delay = backoff.next(at_least=at_least)
         self.add_after(key, delay)
         return delay
 
@@ -117,22 +112,10 @@ class WorkQueue(Generic[K]):
 
     async def get(self) -> K:
         """The oldest waiting key of the next group, the caller's until `done`; raises `QueueClosed` after `close`."""
-        while not self._waiting:
-            if self._closed:
-                raise QueueClosed
-            getter = asyncio.get_running_loop().create_future()
-            self._getters.append(getter)
-            try:
-                await getter
-            except asyncio.CancelledError:
-                # If the wake-up was ours already, it must not be lost to the others.
-                if getter.done() and not getter.cancelled():
-                    self._wake_one()
-                raise
-            finally:
-                if getter in self._getters:  # else it was woken
-                    self._getters.remove(getter)
+        while not self._waiting and not self._closed:
+            await self._ready.acquire()
         if self._closed:
+            self._ready.release()  # for the next worker
             raise QueueClosed
         turn = next(iter(self._waiting))
         group = self._waiting.pop(turn)
@@ -171,9 +154,7 @@ class WorkQueue(Generic[K]):
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        for getter in self._getters:
-            if not getter.done():
-                getter.set_result(None)
+        self._ready.release()
 
     def _ripe(self, key: K) -> None:
         self._timers.pop(key, None)
@@ -183,8 +164,5 @@ class WorkQueue(Generic[K]):
         return self._each is not None and self._working[turn] >= self._each
 
     def _wake_one(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
+        if self._ready.locked():  # else a wake-up waits already for the next worker
+            self._ready.release()

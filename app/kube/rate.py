@@ -25,10 +25,7 @@ class Rate(Generic[K]):
         names: int | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._per_second = per_second
-        self._burst = float(burst)
-        self._names = names
-        self._clock = clock
+        self._per_second, self._burst, self._names, self._clock = per_second, float(burst), names, clock
         self._buckets: dict[K, tuple[float, float]] = {}
 
     def take(self, name: K, amount: float = 1.0) -> float:

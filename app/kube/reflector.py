@@ -1,7 +1,7 @@
 """Keeps a store equal to what the API server holds: list, watch, resume, list again and compare.
 
-Owns one resource's list and watch and the patience between them. It never gives up and never ends by itself;
-every exit that brought nothing new is followed by a growing, jittered pause.
+It never gives up and never ends by itself. Every exit that brought nothing new is followed by a growing, jittered
+pause.
 
 A resource version has a meaning in one history alone, and an API server whose storage was restored has another one.
 No answer says so: a restored server that has passed the version that we hold accepts a watch from it. So a watch is
@@ -14,20 +14,20 @@ from __future__ import annotations
 import asyncio
 import random as _random
 import time
+from collections import Counter
 from collections.abc import Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
 import structlog
 
 from app.errors import ApiError
-from app.kube import metrics
-from app.kube.answers import error_of_status
-from app.kube.backoff import Backoff
+from app.kube import answers, metrics
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
-from app.kube.store import Diff, PoisonError, Replacement, Store, key_of
+from app.kube.retry import Backoff, get_or_none
+from app.kube.store import PoisonError, Replacement, Store, key_of
 from app.wire import JSON, decode_json
 
 log = structlog.get_logger(__name__)
@@ -59,7 +59,10 @@ class Reflector:
 
     Other faults leave it alone: they put the store `in_doubt` until the next full list. `problem` covers both.
     `reason` names the last fault of any kind, "" when there is none, and the store's `age` says how long it has lasted.
-    `called` is the kind in the metrics, where several caches of a kind are told apart.
+    `called` is the kind in the metrics, to distinguish several caches of a kind.
+
+    With `name` the store holds that object alone. A role may have the right to get it and no right to list: while lists
+    are refused, it is read with a GET every `poll` seconds, and if that is allowed the reflector is healthy.
     """
 
     def __init__(
@@ -69,125 +72,101 @@ class Reflector:
         store: Store[T],
         *,
         namespace: str | None = None,
+        name: str = "",
         label_selector: str = "",
         field_selector: str = "",
         called: str = "",
         backoff: Backoff | None = None,
         idle_timeout: float = IDLE_TIMEOUT,
         page_size: int = PAGE_SIZE,
+        poll: float = 5.0,
         random: Callable[[], float] = _random.random,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._client = client
-        self._resource = resource
-        self._store: Store[Any] = store
-        self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        self._client, self.resource = client, resource
+        self.store: Store[Any] = store
+        self._namespace, self._name = namespace, name
+        self._scope: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": f"metadata.name={name}" if name else field_selector,
+        }
         self._called = called or resource.kind
         self._backoff = backoff or Backoff()
-        self._idle_timeout = idle_timeout
+        self._idle_timeout, self._poll = idle_timeout, poll
         self._page_size = self._limit = page_size
-        self._random = random
-        self._clock = clock
+        self._random, self._clock = random, clock
         self._version = ""
-        """Where to watch from; "" where only a list can tell."""
+        """Where to watch from; "" where a list is needed."""
         self._former = ""
         """The version that was held when the doubt began; "" where there is none."""
-        self._due = 0.0
-        self._expired = False
+        self._due = self._opened_at = 0.0
         self._paged = True
-        self._opened_at = 0.0
-        self._moved = False
-        self._refused = False
-        self._missing = False
+        self._expired = self._moved = self._refused = self._polled = False
+        self.missing = False
+        """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
         self.reason = "not listed yet"
 
     @property
-    def resource(self) -> Resource:
-        return self._resource
-
-    @property
-    def store(self) -> Store[Any]:
-        return self._store
-
-    @property
     def healthy(self) -> bool:
-        return self._store.synced and not self._refused
+        return self.store.synced and (self._polled or not self._refused)
 
     @property
     def problem(self) -> str:
         """Why the cache is not known to show what the server holds, on one line; "" where it is."""
-        if self.healthy and not self._store.in_doubt:
+        if self.healthy and not self.store.in_doubt:
             return ""
-        return f"{self._resource.plural}: {self.reason or 'not listed yet'}"
-
-    @property
-    def refused(self) -> bool:
-        """True while the server refuses us: 401, 403 or 404."""
-        return self._refused
-
-    @property
-    def missing(self) -> bool:
-        """True while the server does not know the resource: its CustomResourceDefinition is not installed (yet)."""
-        return self._missing
+        return f"{self.resource.plural}: {self.reason or 'not listed yet'}"
 
     async def run(self) -> None:
         """Runs until cancelled."""
-        metrics.cache_began(self._called, self._store)
-        try:
-            await self._run()
-        finally:
-            metrics.cache_ended(self._called, self._store)
+        with metrics.caches_kept({self._called: self.store}):
+            while True:
+                await self._follow()
 
-    async def _run(self) -> None:
-        while True:
-            delay: float | None = None
-            self._moved, self._opened_at = False, self._clock()
-            try:
-                if not self._version or self._clock() >= self._due:
-                    await self._list()
-                    self._opened_at = self._clock()
-                reason = await self._watch()
-            except TimeoutError:
-                reason = "idle"
-                self._silent()
-            except _ContradictionError as error:
-                reason, self._moved = "contradiction", False
-                self._doubt(f"watch of {self._resource.plural}: {error}")
-            except ApiError as error:
-                reason, delay = self._fault(error), error.delay
-            except Exception:  # the wall of a background task: a bug here must not end the cache silently
-                log.exception("reflector failed", kind=self._resource.kind)
-                reason = "internal"
-                self._doubt(f"watch of {self._resource.plural}: internal error")
-            await self._pause(reason, delay)
+    async def _follow(self) -> None:
+        """One watch, after a list where one is due, and the pause after it."""
+        delay: float | None = None
+        self._moved, self._opened_at = False, self._clock()
+        try:
+            if not self._version or self._clock() >= self._due:
+                await self._list()
+                self._opened_at = self._clock()
+            reason = await self._watch()
+        except TimeoutError:
+            reason = "idle"
+            # A connection may be half-open, or a server may send no bookmarks of a kind that has never changed: list.
+            # It is no doubt yet: the latter happens every minute and a half, and the list says which it was.
+            self.reason = f"watch of {self.resource.plural}: silent for {self._idle_timeout:g} s"
+            self._former, self._due = self._version, self._clock()
+        except _ContradictionError as error:
+            reason, self._moved = "contradiction", False
+            self._doubt(f"watch of {self.resource.plural}: {error}")
+        except ApiError as error:
+            reason, delay = self._fault(error), error.delay
+        except Exception:  # the wall of a background task: a bug here must not end the cache silently
+            log.exception("reflector failed", kind=self.resource.kind)
+            reason = "internal"
+            self._doubt(f"watch of {self.resource.plural}: internal error")
+        await self._pause(reason, delay)
 
     def _doubt(self, reason: str) -> None:
-        """The server may be another from here on, or have another past: only a list can tell what there is."""
+        """The server may be another one from here on, or restored: only a list shows what there is."""
         self.reason = reason
         if self._version:
             self._former, self._version = self._version, ""
-            self._store.suspect()
-            log.warning("cache in doubt", kind=self._resource.kind, version=self._former, reason=reason)
-
-    def _silent(self) -> None:
-        """A connection may be half-open, or a server may send no bookmarks of a kind that has never changed: list.
-
-        It is no doubt yet: the latter happens every minute and a half, and the list says which it was.
-        """
-        self.reason = f"watch of {self._resource.plural}: silent for {self._idle_timeout:g} s"
-        self._former, self._due = self._version, self._clock()
+            self.store.suspect()
+            log.warning("cache in doubt", kind=self.resource.kind, version=self._former, reason=reason)
 
     def _fault(self, error: ApiError) -> str:
         self._doubt(str(error))
         if error.status in (401, 403, 404):
             self._refused = True
-        self._missing = error.status == 404 and bool(self._resource.group)
-        if self._missing:
+        self.missing = error.status == 404 and bool(self.resource.group)
+        if self.missing:
             # It was heard of: a cluster without the definition has no such objects, and the cache is not stale.
-            self._store.touch()
-            self.reason += f" (is the definition of {self._resource.plural}.{self._resource.group} installed?)"
+            self.store.touch()
+            self.reason += f" (is the definition of {self.resource.plural}.{self.resource.group} installed?)"
         if error.status == 0:
             return "transport"
         return _REASONS.get(error.status, "server_error" if error.status >= 500 else "client_error")
@@ -198,37 +177,50 @@ class Reflector:
         if settled:
             self._backoff.reset()
         elif (self._moved and reason != "expired") or (reason == "expired" and not self._expired):
-            # Progress, but short-lived: small pauses again, yet never none, lest a server that hangs up after each
-            # event be asked without end. The first 410 is progress too: the server is back, and we know that the
-            # cache is behind.
+            # Progress, but short-lived: small pauses again, and never none, for a server may hang up after each event.
+            # The first 410 is progress too: the server is back, and we know that the cache is behind.
             self._backoff.reset(1)
         self._expired = reason == "expired"
         metrics.WATCH_RESTARTS.labels(self._called, reason).inc()
         if settled and self._moved and self._version:
             return
         seconds = self._backoff.next(at_least=delay)
-        log.info(
-            "watch restarts",
-            kind=self._resource.kind,
-            reason=reason,
-            delay_s=round(seconds, 3),
-            detail=self.reason,
-        )
+        kind, delay_s = self.resource.kind, round(seconds, 3)
+        log.info("watch restarts", kind=kind, reason=reason, delay_s=delay_s, detail=self.reason)
+        while self._name and self._refused:
+            await self._get_alone()
+            if seconds <= self._poll:
+                break
+            await asyncio.sleep(self._poll)
+            seconds -= self._poll
         await asyncio.sleep(seconds)
 
+    async def _get_alone(self) -> None:
+        """Fill the store with a GET of the one object. A passing fault leaves it as it is."""
+        kind, name = self.resource.kind, self._name
+        try:
+            found = await get_or_none(self._client, self.resource, name, namespace=self._namespace)
+        except ApiError as error:
+            self._polled = self._polled and error.status not in (401, 403)
+            log.info("poll failed", kind=kind, name=name, error=str(error))
+            return
+        self.store.touch()
+        try:
+            self.store.replace_all([] if found is None else [found])
+        except PoisonError as error:
+            self._poison(error)
+        self.store.mark_synced()
+        if not self._polled:
+            log.warning("may neither list nor watch; polling", kind=kind, name=name)
+        self._polled = True
+
     async def _list(self) -> None:
-        replacement = self._store.replacement()
+        replacement = self.store.replacement()
         token = ""
         while True:
             try:
-                page = await self._client.list_page(
-                    self._resource,
-                    namespace=self._namespace,
-                    label_selector=self._label_selector,
-                    field_selector=self._field_selector,
-                    limit=self._limit if self._paged else 0,
-                    continue_token=token,
-                )
+                limit = self._limit if self._paged else 0
+                page = await self._client.list_page(self.resource, limit=limit, continue_token=token, **self._scope)
             except ApiError as error:
                 if error.expired and token:
                     # Pages came slower than the server keeps versions; the whole in one answer always ends.
@@ -237,7 +229,7 @@ class Reflector:
                     # Very large objects: fewer of them may come in time.
                     self._paged, self._limit = True, max(_LEAST_PAGE, self._limit // 4)
                 raise
-            self._store.touch()
+            self.store.touch()
             for obj in page.items:
                 try:
                     replacement.add(obj)
@@ -249,7 +241,7 @@ class Reflector:
             await asyncio.sleep(0)
         self._paged, self._limit = True, min(self._page_size, 2 * self._limit)
         if _is_older(page.resource_version, self._version):
-            self._doubt(f"list of {self._resource.plural}: version {page.resource_version} after {self._version}")
+            self._doubt(f"list of {self.resource.plural}: version {page.resource_version} after {self._version}")
         least, most = RELIST
         self._version, self._due = page.resource_version, self._clock() + least + (most - least) * self._random()
         await self._compare(replacement)
@@ -258,48 +250,45 @@ class Reflector:
         """Make the store what is listed: a doubt is over, one that begins with what a silent watch missed as well."""
         former, self._former = self._former, ""
         if _is_older(self._version, former):
-            log.warning("the server went back in time", kind=self._resource.kind, version=self._version, before=former)
+            log.warning("the server went back in time", kind=self.resource.kind, version=self._version, before=former)
         if former and replacement.differs():
-            self._store.suspect()
-        diff, end = Diff(), time.perf_counter() + _SLICE
-        for _ in replacement.steps(diff):
+            self.store.suspect()
+        changes, end = Counter[str | None](), time.perf_counter() + _SLICE
+        for event, _ in replacement.steps():
+            changes[event] += 1
             if time.perf_counter() >= end:
                 await asyncio.sleep(0)
                 end = time.perf_counter() + _SLICE
-        (log.info if self._store.in_doubt else log.debug)(
+        (log.info if self.store.in_doubt else log.debug)(
             "listed",
-            kind=self._resource.kind,
-            objects=len(self._store),
-            added=len(diff.added),
-            modified=len(diff.modified),
-            deleted=len(diff.deleted),
+            kind=self.resource.kind,
+            objects=len(self.store),
+            added=changes["ADDED"],
+            modified=changes["MODIFIED"],
+            deleted=changes["DELETED"],
         )
-        self._store.mark_synced()
+        self.store.mark_synced()
 
     async def _watch(self) -> str:
         """Applies events until the stream ends, or a list is due; says which. TimeoutError if it falls silent."""
         seconds = 240 + int(60 * self._random())
         stream = self._client.watch(
-            self._resource,
-            resource_version=self._version,
-            namespace=self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            timeout_seconds=seconds,
+            self.resource, resource_version=self._version, timeout_seconds=seconds, **self._scope
         )
         loop = asyncio.get_running_loop()
         async with aclosing(stream) as lines, asyncio.timeout(self._idle_timeout) as idle:
             async for line in lines:
                 idle.reschedule(loop.time() + self._idle_timeout)
-                self._store.touch()
-                self._refused, self._missing, self.reason = False, False, ""
+                self.store.touch()
+                self._refused = self._polled = self.missing = False
+                self.reason = ""
                 if line:
                     self._event(line)
                 if self._clock() >= self._due:
                     return "relist"
         if self._clock() - self._opened_at < seconds - _EARLY:
             # A server that stops says good-bye to its watches; what comes back may have been restored.
-            self._doubt(f"watch of {self._resource.plural}: ended before its time")
+            self._doubt(f"watch of {self.resource.plural}: ended before its time")
         return "eof"
 
     def _event(self, line: bytes) -> None:
@@ -310,40 +299,26 @@ class Reflector:
             self._poison(error)
             return
         if kind == "ERROR":
-            status = obj if isinstance(obj, dict) else {}
-            raise error_of_status(f"WATCH {self._resource.plural}", status)
-        self._check(kind, obj)
-        try:
-            if kind in ("ADDED", "MODIFIED"):
-                self._store.upsert(obj)
-            elif kind == "DELETED":
-                self._store.remove(*key_of(obj))
-        except PoisonError as error:
-            self._poison(error)
-        # A server that sends bookmarks keeps its watches, be it that there is nothing to say.
-        self._moved = self._moved or kind == "BOOKMARK"
-        self._advance(obj)
-
-    def _check(self, kind: str, obj: JSON) -> None:
-        """An event that cannot follow what was seen before raises a doubt, and is not applied.
-
-        A uid says all that a creation time could say, and more.
-        """
+            raise answers.error_of_status(f"WATCH {self.resource.plural}", obj if isinstance(obj, dict) else {})
+        # What cannot follow from what was seen before raises a doubt, and is not applied.
         version = _version_of(obj)
         if _is_older(version, self._version):
             raise _ContradictionError(f"an event of version {version} after one of version {self._version}")
-        with suppress(PoisonError):
-            if kind != "BOOKMARK" and self._store.contradicts(obj):
+        try:
+            if kind != "BOOKMARK" and self.store.contradicts(obj):
                 raise _ContradictionError(f"{kind} for {'/'.join(key_of(obj))}, which is held with another uid")
-
-    def _advance(self, obj: JSON) -> None:
-        version = _version_of(obj)
-        if version and version != self._version:
-            self._version = version
-            self._moved = True
+            if kind in ("ADDED", "MODIFIED"):
+                self.store.upsert(obj)
+            elif kind == "DELETED":
+                self.store.remove(*key_of(obj))
+        except PoisonError as error:
+            self._poison(error)
+        # A server that sends bookmarks keeps its watches, also where nothing changes.
+        self._moved = self._moved or kind == "BOOKMARK" or version not in ("", self._version)
+        self._version = version or self._version
 
     def _poison(self, error: Exception) -> None:
-        log.warning("object skipped", kind=self._resource.kind, error=str(error) or type(error).__name__)
+        log.warning("object skipped", kind=self.resource.kind, error=str(error) or type(error).__name__)
         metrics.POISON_OBJECTS.labels(self._called).inc()
 
 
@@ -354,5 +329,5 @@ def _version_of(obj: JSON) -> str:
 
 
 def _is_older(version: str, other: str) -> bool:
-    """Whether a resource version comes before another; versions that are no numbers cannot be compared."""
+    """Whether a resource version comes before another; versions that are not numbers cannot be compared."""
     return version.isdecimal() and other.isdecimal() and int(version) < int(other)

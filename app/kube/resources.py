@@ -36,10 +36,7 @@ class Resource:
         if namespace is not None and self.namespaced:
             parts += ["namespaces", quote(namespace, safe="")]
         parts.append(self.plural)
-        if name is not None:
-            parts.append(quote(name, safe=""))
-        if subresource is not None:
-            parts.append(quote(subresource, safe=""))
+        parts += [quote(part, safe="") for part in (name, subresource) if part is not None]
         return "/".join(parts)
 
 
@@ -61,18 +58,8 @@ ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "Rol
 CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False
 )
-MUTATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "mutatingwebhookconfigurations",
-    "MutatingWebhookConfiguration",
-    namespaced=False,
-)
-VALIDATING_WEBHOOKS = Resource(
-    "admissionregistration.k8s.io",
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
+MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS = (
+    Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
 NETWORK_ATTACHMENTS = Resource("k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition")

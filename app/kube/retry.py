@@ -1,12 +1,17 @@
-"""Helpers for reads of objects that may not exist, for lists of many pages, and for writes that may meet a conflict."""
+"""Retries: growing pauses with full jitter, writes that may meet a conflict; reads of what may not exist, or has pages.
+
+Full jitter (uniform between zero and the grown limit) keeps many replicas that failed together from coming back
+together.
+"""
 
 from __future__ import annotations
 
+import random as _random
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from app.errors import ApiError
-from app.kube.backoff import Backoff
 from app.kube.client import KubeClient, Page
 from app.kube.resources import Resource
 from app.wire import JSON
@@ -16,25 +21,42 @@ Sleep = Callable[[float], Awaitable[None]]
 T = TypeVar("T")
 
 
+@dataclass(slots=True)
+class Backoff:
+    """A growing delay; `random` returns floats in [0, 1)."""
+
+    base: float = 0.8
+    cap: float = 30.0
+    random: Callable[[], float] = _random.random
+    attempts: int = field(default=0, init=False)
+
+    def next(self, *, at_least: float | None = None) -> float:
+        """The next delay in seconds, never below `at_least` (a server's Retry-After); counts one attempt."""
+        # The exponent is bounded because 2.0**1024 overflows, and a fault may last for weeks.
+        delay = self.random() * min(self.cap, self.base * 2.0 ** min(self.attempts, 64))
+        self.attempts += 1
+        return max(delay, at_least or 0.0)
+
+    def reset(self, attempts: int = 0) -> None:
+        """Start again from the small delays, or from those after `attempts` tries."""
+        self.attempts = attempts
+
+
 async def get_or_none(
     client: KubeClient, resource: Resource, name: str, *, namespace: str | None = None
 ) -> JSON | None:
     """The object, None where there is none. Raises ApiError for every other answer."""
+    return await if_there(client.get(resource, name, namespace=namespace))
+
+
+async def if_there(request: Awaitable[T]) -> T | None:
+    """The answer to a request, None where its object does not exist. Raises ApiError for every other answer."""
     try:
-        return await client.get(resource, name, namespace=namespace)
+        return await request
     except ApiError as error:
         if error.not_found:
             return None
         raise
-
-
-async def delete_if_there(client: KubeClient, resource: Resource, name: str, *, uid: str) -> None:
-    """Delete the object of this UID; an object that is gone is no error."""
-    try:
-        await client.delete(resource, name, uid=uid)
-    except ApiError as error:
-        if not error.not_found:
-            raise
 
 
 async def every_item(page: Callable[[str], Awaitable[Page]]) -> AsyncIterator[JSON]:

@@ -42,7 +42,6 @@ class LabelSelector:
         return not self.nothing and all(requirement.matches(given) for requirement in self.requirements)
 
 
-EVERYTHING = LabelSelector()
 NOTHING = LabelSelector(nothing=True)
 
 

@@ -1,7 +1,6 @@
 """An in-memory cache of one kind of object: projected at insert, indexed, observable.
 
-A reflector or a manifest source fills it; webhooks and reconcilers read it without waiting. It does no I/O and
-takes no locks: it belongs to one event loop. Readers share the values, so these must not be changed.
+It does no I/O and takes no locks: it belongs to one event loop. Readers share the values and must not change them.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from sys import intern
 from typing import Generic, Literal, TypeVar
 
@@ -21,11 +20,12 @@ from app.wire import JSON
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is ""."""
 
 EventType = Literal["ADDED", "MODIFIED", "DELETED"]
-Listener = Callable[[EventType, Key, T | None, T | None], None]
+Listener = Callable[[EventType, Key, T | None, T | None], object]
 """Called with (type, key, old, new) after the store has changed; must not block."""
 
 
@@ -43,18 +43,6 @@ def key_of(obj: JSON) -> Key:
         raise PoisonError("object without metadata.name")
     # Few namespaces, many objects: one string for each namespace is kept.
     return intern(namespace), name
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """What a replacement of the whole content changed, as sorted keys."""
-
-    added: list[Key] = field(default_factory=list)
-    modified: list[Key] = field(default_factory=list)
-    deleted: list[Key] = field(default_factory=list)
-
-    def __bool__(self) -> bool:
-        return bool(self.added or self.modified or self.deleted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +81,11 @@ class Store(Generic[T]):
         self._entries: dict[Key, _Entry[T]] = {}
         self._buckets: dict[tuple[str, Hashable], set[Key]] = {}
         self._listeners: list[Listener[T]] = []
-        self._synced = asyncio.Event()
-        self._in_doubt = False
         self._renewal_listeners: list[Callable[[], None]] = []
-        self.last_contact: float | None = None
+        self._synced = asyncio.Event()
+        self.in_doubt = False
+        """True from `suspect` until the whole content has been loaded again: it may show what never was."""
+        self._last_contact: float | None = None
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -116,15 +105,16 @@ class Store(Generic[T]):
 
     def by_index(self, index: str, key: Hashable) -> list[T]:
         """The values under `key` of a declared index, in the order of their names; KeyError for an unknown index."""
-        if index not in self._indices:
-            raise KeyError(index)
-        return [self._entries[found].value for found in sorted(self._buckets.get((index, key), ()))]
+        return [self._entries[found].value for found in sorted(self._bucket(index, key))]
 
     def count(self, index: str, key: Hashable) -> int:
         """How many values there are under `key` of a declared index; KeyError for an unknown index."""
+        return len(self._bucket(index, key))
+
+    def _bucket(self, index: str, key: Hashable) -> set[Key]:
         if index not in self._indices:
             raise KeyError(index)
-        return len(self._buckets.get((index, key), ()))
+        return self._buckets.get((index, key), set())
 
     @property
     def synced(self) -> bool:
@@ -137,59 +127,46 @@ class Store(Generic[T]):
     def mark_synced(self) -> None:
         """The whole content has just been loaded: a doubt, if there was one, is over."""
         self._synced.set()
-        if self._in_doubt:
-            self._in_doubt = False
+        if self.in_doubt:
+            self.in_doubt = False
             self._call(self._renewal_listeners)
-
-    @property
-    def in_doubt(self) -> bool:
-        """True from `suspect` until the whole content has been loaded again: it may show what never was."""
-        return self._in_doubt
 
     def suspect(self) -> None:
         """The source may have been replaced by another one, or by an earlier state of itself."""
-        self._in_doubt = True
-
-    def on_renewed(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Calls `listener` at the end of each doubt, after the changes that it brought; as `subscribe`."""
-        self._renewal_listeners.append(listener)
-        return lambda: self._renewal_listeners.remove(listener) if listener in self._renewal_listeners else None
+        self.in_doubt = True
 
     def contradicts(self, obj: JSON) -> bool:
         """Whether the object has the name, but not the uid, of one that is held; raises `PoisonError`."""
         entry = self._entries.get(key_of(obj))
-        if entry is None or not entry.mark:
-            return False
-        return _mark_of(obj) not in (0, entry.mark)
+        return entry is not None and entry.mark != 0 and _mark_of(obj) not in (0, entry.mark)
 
     def touch(self) -> None:
-        """Note that the source has just been heard of: `last_contact` (monotonic seconds) is now."""
-        self.last_contact = self._clock()
+        """Note that the source has just been heard of."""
+        self._last_contact = self._clock()
 
     @property
     def age(self) -> float | None:
         """Seconds since the source was last heard of; None before the first time."""
-        return None if self.last_contact is None else max(0.0, self._clock() - self.last_contact)
+        return None if self._last_contact is None else max(0.0, self._clock() - self._last_contact)
 
     def subscribe(self, listener: Listener[T]) -> Callable[[], None]:
-        """Calls `listener` on every later change; the result ends the subscription.
+        """Calls `listener` on every later change that the projection shows; the result ends the subscription."""
+        return _added(self._listeners, listener)
 
-        A change that the projection does not show is no change.
-        """
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener) if listener in self._listeners else None
+    def on_renewed(self, listener: Callable[[], None]) -> Callable[[], None]:
+        """Calls `listener` at the end of each doubt, after the changes that it brought; as `subscribe`."""
+        return _added(self._renewal_listeners, listener)
 
-    def upsert(self, obj: JSON) -> Key:
+    def upsert(self, obj: JSON) -> None:
         """Keep the object (or drop it, if its projection is None); raises `PoisonError`."""
         key = key_of(obj)
         self._swap(key, self._prepare(key, obj))
-        return key
 
-    def remove(self, namespace: str, name: str) -> bool:
-        """Forget the object; False if it was not there."""
-        return self._swap((namespace, name), None) is not None
+    def remove(self, namespace: str, name: str) -> None:
+        """Forget the object, if it is there."""
+        self._swap((namespace, name), None)
 
-    def replace_all(self, objects: Iterable[JSON]) -> Diff:
+    def replace_all(self, objects: Iterable[JSON]) -> list[tuple[EventType, Key]]:
         """Make `objects` the whole content; raises `PoisonError` and changes nothing if one of them is bad."""
         replacement = self.replacement()
         for obj in objects:
@@ -228,13 +205,10 @@ class Store(Generic[T]):
             for pair in entry.index_keys:
                 self._buckets.setdefault(pair, set()).add(key)
         event: EventType = "ADDED" if old is None else "DELETED" if entry is None else "MODIFIED"
-        self._notify(event, key, old.value if old else None, entry.value if entry else None)
+        self._call(self._listeners, event, key, old.value if old else None, entry.value if entry else None)
         return event
 
-    def _notify(self, event: EventType, key: Key, old: T | None, new: T | None) -> None:
-        self._call(self._listeners, event, key, old, new)
-
-    def _call(self, listeners: Iterable[Callable[..., None]], *arguments: object) -> None:
+    def _call(self, listeners: Iterable[Callable[..., object]], *arguments: object) -> None:
         for listener in tuple(listeners):
             try:
                 listener(*arguments)
@@ -243,22 +217,27 @@ class Store(Generic[T]):
                 log.exception("store listener failed", event_type=event, key=arguments[1:2])
 
 
+def _added(listeners: list[F], listener: F) -> Callable[[], None]:
+    listeners.append(listener)
+    return lambda: listeners.remove(listener) if listener in listeners else None
+
+
 class Replacement(Generic[T]):
     """A new content under construction; the store shows the old one until `commit`."""
 
     def __init__(self, store: Store[T]) -> None:
         self._store = store
+        self._held = store._entries  # noqa: SLF001 - one module, one concern
         self._entries: dict[Key, _Entry[T]] = {}
 
     def add(self, obj: JSON) -> None:
         """Project and add one object; raises `PoisonError`, and then the last good version of that object stays."""
         key = key_of(obj)
         try:
-            entry = self._store._prepare(key, obj)  # noqa: SLF001 - one module, one concern
+            entry = self._store._prepare(key, obj)  # noqa: SLF001
         except PoisonError:
-            last_good = self._store._entries.get(key)  # noqa: SLF001
-            if last_good is not None and not self._store.contradicts(obj):
-                self._entries[key] = last_good
+            if key in self._held and not self._store.contradicts(obj):
+                self._entries[key] = self._held[key]
             raise
         if entry is None:
             self._entries.pop(key, None)
@@ -266,33 +245,18 @@ class Replacement(Generic[T]):
             self._entries[key] = entry
 
     def differs(self) -> bool:
-        """Whether a commit would change what the store shows."""
-        held = self._store._entries  # noqa: SLF001
-        return held.keys() != self._entries.keys() or any(
-            held[key].value != entry.value for key, entry in self._entries.items()
+        return self._held.keys() != self._entries.keys() or any(
+            self._held[key].value != entry.value for key, entry in self._entries.items()
         )
 
-    def commit(self) -> Diff:
-        """Make this the content and tell the listeners: deletions first, each kind in the order of names."""
-        diff = Diff()
-        for _ in self.steps(diff):
-            pass
-        return diff
+    def commit(self) -> list[tuple[EventType, Key]]:
+        """Make this the content, and return the changes in the order in which the listeners got them."""
+        return [(event, key) for event, key in self.steps() if event is not None]
 
-    def steps(self, diff: Diff) -> Iterator[None]:
-        """The same, one object a step, into `diff`: listeners may take milliseconds for each.
+    def steps(self) -> Iterator[tuple[EventType | None, Key]]:
+        """The same, one object a step, since listeners may take milliseconds: deletions first, then by name.
 
         In between the store shows some of each content, as it would after as many events.
         """
-        swap = self._store._swap  # noqa: SLF001
-        for key in sorted(self._store._entries.keys() - self._entries.keys()):  # noqa: SLF001
-            swap(key, None)
-            diff.deleted.append(key)
-            yield
-        for key in sorted(self._entries):
-            event = swap(key, self._entries[key])
-            if event == "ADDED":
-                diff.added.append(key)
-            elif event == "MODIFIED":
-                diff.modified.append(key)
-            yield
+        for key in (*sorted(self._held.keys() - self._entries.keys()), *sorted(self._entries)):
+            yield self._store._swap(key, self._entries.get(key)), key  # noqa: SLF001

@@ -1,17 +1,44 @@
-"""Connects to an API server: a client over the credentials that are found."""
+"""Connects to an API server: authenticated requests over the official asyncio client, which know no resources.
+
+It retries one thing: an answer 401 (or an untrusted certificate), once, after reading its credentials again.
+"""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
-from typing import Self
+import asyncio
+import contextlib
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any
+from urllib.parse import urlencode
+from urllib.request import getproxies
 
-from app.kube.client import KubeClient
-from app.kube.credentials import Credentials, load_credentials
-from app.kube.impersonation import Impersonation
-from app.kube.session import Session
+import aiohttp
+import msgspec
+import structlog
+from kubernetes.aio.client import ApiClient
+from kubernetes.aio.config import ConfigException
+
+from app.errors import ApiError, UsageError
+from app.kube.answers import MESSAGE_LIMIT, delay_of, error_of_status, error_of_transport, status_in
+from app.kube.client import KubeClient, Request
+from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
+from app.kube.fencing import FencedRequest
+from app.text import one_line
+from app.wire import JSON, decode_json
+
+log = structlog.get_logger(__name__)
 
 DEADLINE = 10.0
+_FAULTS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, ConfigException)
+_ERROR_BODY_LIMIT = 64 * 1024
+_RELOAD_SECONDS = 1.0
+"""Between two reloads that refused credentials force, so that an exec plugin does not run for every request."""
+_RETIRED_CLIENTS = 2
+_PROXIED = {"http", "https"}
+"""Schemes; "no" alone, which names exceptions, makes no proxy."""
+_TLS_FIELDS = ("host", "ssl_ca_cert", "cert_file", "key_file", "verify_ssl", "tls_server_name", "proxy")
 
 
 async def connect(
@@ -20,47 +47,205 @@ async def connect(
     context: str | None = None,
     deadline: float = DEADLINE,
     impersonate: Impersonation | None = None,
-) -> AioKubeClient:
+) -> KubeClient:
     """A client for `kubeconfig`; None means the mounted service account, else the default kubeconfig.
 
     `impersonate` goes before what the kubeconfig says in `as`. Raises `UsageError` where there is no usable
     configuration. Nothing is sent yet.
     """
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    return AioKubeClient(credentials, deadline=deadline, impersonate=impersonate)
+    return KubeClient(Session(credentials, deadline=deadline, impersonate=impersonate))
 
 
-class AioKubeClient(KubeClient):
-    """A client over the official one. `deadline` bounds each request in seconds, its answer's body included.
-
-    A watch has `deadline` for its first byte and no bound after that.
-    """
+class Session:
+    """`deadline` bounds each request in seconds, its answer's body included; of a stream, its beginning alone."""
 
     def __init__(
         self, credentials: Credentials, *, deadline: float = DEADLINE, impersonate: Impersonation | None = None
     ) -> None:
-        super().__init__(Session(credentials, deadline=deadline, impersonate=impersonate))
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc_info: object) -> None:
-        await self.close()
+        self._credentials, self._impersonate, self.deadline = credentials, impersonate, deadline
+        self._refreshing: asyncio.Task[None] | None = None
+        self._reloaded_at = float("-inf")
+        self._generation = 0
+        self._identity = self._present_identity()
+        self._api = _api_client(credentials.configuration, self._acting_as)
+        self._retired: deque[Any] = deque()
+        self._closed = False
 
     async def close(self) -> None:
         """Close every connection; watches under way end with an `ApiError`."""
-        await self._session.close()
+        self._closed = True
+        if self._refreshing is not None:
+            self._refreshing.cancel()
+            await asyncio.wait([self._refreshing])
+        for api in (self._api, *self._retired):
+            await api.close()
 
     @property
     def server(self) -> str:
-        """The API server's URL."""
-        return self._session.server
+        return str(self._credentials.configuration.host)
 
-    async def server_time(self) -> datetime | None:
-        """What the API server's clock says, in whole seconds (UTC); None where the answer does not say it."""
-        response = await self._session.open("GET", "/version", query={}, what="GET /version")
-        async with response:
+    @property
+    def _acting_as(self) -> Impersonation | None:
+        return self._impersonate or self._credentials.impersonation
+
+    def _present_identity(self) -> tuple[object, ...]:
+        """What a client is made from, the state of TLS files included: when it changes, a new client is needed."""
+        configuration = self._credentials.configuration
+        files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
+        return (self._acting_as, *(getattr(configuration, name, None) for name in _TLS_FIELDS), stamps(files))
+
+    async def open(self, request: Request) -> aiohttp.ClientResponse:
+        """The response of a success within the deadline; the caller reads its body and closes it."""
+        try:
+            async with asyncio.timeout(self.deadline):
+                return await self._send(request)
+        except _FAULTS as error:
+            raise error_of_transport(request.what, error) from error
+
+    async def json(self, request: Request) -> JSON:
+        try:
+            async with asyncio.timeout(self.deadline), await self._send(request) as answer:
+                decoded = decode_json(await answer.read())
+        except msgspec.DecodeError as error:
+            raise ApiError(f"{request.what}: the answer is not JSON", status=0) from error
+        except _FAULTS as error:
+            raise error_of_transport(request.what, error) from error
+        if not isinstance(decoded, dict):
+            raise ApiError(f"{request.what}: the answer is not a JSON object", status=0)
+        return decoded
+
+    async def lines(self, request: Request) -> AsyncGenerator[bytes]:
+        """The lines of a stream; an empty one when it is open."""
+        response = await self.open(request)
+        try:
+            yield b""
+            unfinished: list[bytes] = []
+            async for chunk in response.content.iter_any():
+                for line in completed_lines(unfinished, chunk):
+                    yield line
+            if rest := b"".join(unfinished).strip():
+                yield rest
+        except (*_FAULTS, RuntimeError) as error:
+            # aiohttp raises a bare RuntimeError for a stream whose connection was lost before it was read on.
+            raise error_of_transport(request.what, error) from error
+        finally:
+            response.close()
+
+    async def _send(self, request: Request) -> aiohttp.ClientResponse:
+        """The response of a success, its body unread; a 401 or an untrusted certificate is tried twice."""
+        for last_try in (False, True):
+            if self._closed:
+                raise ApiError(f"{request.what}: the client is closed", status=0, reason="Closed")
+            generation = self._generation
             try:
-                return parsedate_to_datetime(response.headers.get("Date", "")).astimezone(UTC)
-            except ValueError:
-                return None
+                if self._credentials.due:
+                    await self._refresh(self._credentials.renew)
+                response = await self._once(request)
+            except aiohttp.ClientSSLError:
+                # The authority or our certificate may have been rotated on disk since the context was made.
+                if last_try or not await self._reload(generation, new_tls=True):
+                    raise
+                continue
+            if 200 <= response.status < 300:
+                return response
+            async with response:
+                if response.status == 401 and not last_try and await self._reload(generation):
+                    continue
+                found, delay = status_in(await _error_body(response)), delay_of(response.headers.get("Retry-After"))
+                raise error_of_status(request.what, found, status=response.status, delay=delay)
+        raise AssertionError("unreachable")  # pragma: no cover
+
+    async def _once(self, request: Request) -> aiohttp.ClientResponse:
+        verb, path, query, body, content_type = request
+        method = "GET" if verb == "WATCH" else verb
+        headers = {"Accept": "application/json", "User-Agent": "berth", "Content-Type": content_type}
+        await self._api.update_params_for_auth(headers, [], ["BearerToken"], path, method, body)
+        if token := headers.get("authorization"):
+            headers["authorization"] = token.strip()
+        given = {name: value for name, value in query.items() if value}
+        # The server and the token come from one configuration: no token goes to the server of another one.
+        url = str(self._api.configuration.host) + path + ("?" + urlencode(given) if given else "")
+        # The client reads a falsy timeout as five minutes in total; ours is set around each call instead.
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline)
+        answer: Any = await self._api.call_api(method, url, header_params=headers, body=body, _request_timeout=timeout)
+        response: aiohttp.ClientResponse = answer.response
+        return response
+
+    async def _reload(self, generation: int, *, new_tls: bool = False) -> bool:
+        """Read the credentials again after a refusal; False if that was done just now, or failed."""
+        if generation == self._generation:
+            if self._refreshing is None:
+                if time.monotonic() - self._reloaded_at < _RELOAD_SECONDS:
+                    return False
+                self._reloaded_at = time.monotonic()
+            await self._refresh(self._credentials.reload, new_tls=new_tls)
+        return generation != self._generation
+
+    async def _refresh(self, work: Callable[[], Awaitable[None]], *, new_tls: bool = False) -> None:
+        """Run `work` once for all requests that wait for it.
+
+        It outlives the request that started it: a plugin slower than a request's deadline must not be started
+        again by every request.
+        """
+        if self._refreshing is None:
+            self._refreshing = asyncio.create_task(self._refreshed(work, new_tls=new_tls))
+        await asyncio.shield(self._refreshing)
+
+    async def _refreshed(self, work: Callable[[], Awaitable[None]], *, new_tls: bool) -> None:
+        try:
+            await work()
+            configuration, identity = self._credentials.configuration, self._present_identity()
+            if identity == self._identity and not new_tls:
+                self._api.configuration = configuration
+            else:
+                # A new TLS identity needs a new client, since the old holds its context. Requests under way finish on
+                # the client that they began with, within reason.
+                self._retired.append(self._api)
+                self._api, self._identity = _api_client(configuration, self._acting_as), identity
+                while len(self._retired) > _RETIRED_CLIENTS:
+                    await self._retired.popleft().close()
+            self._generation += 1
+        except UsageError as error:
+            # The present credentials may still be valid; if not, the server's refusal says it better than this.
+            log.warning("credentials not renewed", server=self.server, error=str(error))
+        finally:
+            self._refreshing = None
+
+
+def completed_lines(unfinished: list[bytes], chunk: bytes) -> list[bytes]:
+    """The lines that a chunk completes, of any length, without newlines; the rest goes into `unfinished`.
+
+    Parts of an unfinished line are joined once, when it ends: a long line costs linear time.
+    """
+    first, *others = chunk.split(b"\n")
+    unfinished.append(first)
+    if not others:
+        return []
+    lines = [b"".join(unfinished), *others]
+    unfinished[:] = [lines.pop()]
+    return [line for line in lines if line.strip()]
+
+
+async def _error_body(response: aiohttp.ClientResponse) -> bytes:
+    """The beginning of the body, as far as it comes."""
+    body = b""
+    with contextlib.suppress(aiohttp.ClientError, OSError):
+        # One read gives what has come in so far, which may be half of a Status.
+        while len(body) < _ERROR_BODY_LIMIT and (chunk := await response.content.read(_ERROR_BODY_LIMIT)):
+            body += chunk
+    return body
+
+
+def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
+    # By default the library reads ~/.netrc (in a thread) and the environment's proxies anew for every request, which
+    # is a fifth of its cost; where the environment names no proxy there is nothing that we want of it.
+    configuration.client_session_kwargs = {
+        "trust_env": bool(getproxies().keys() & _PROXIED),
+        "headers": acting_as.headers if acting_as is not None else (),
+        "request_class": FencedRequest,
+    }
+    try:
+        return ApiClient(configuration=configuration)
+    except (OSError, ValueError) as error:  # unreadable or malformed certificates
+        raise UsageError(one_line(f"TLS files of {configuration.host}: {error}", MESSAGE_LIMIT)) from error

@@ -1,4 +1,4 @@
-"""Shares concurrent places fairly between names: however many wait under one name, another waits for one place only."""
+"""Shares concurrent places fairly between names."""
 
 from __future__ import annotations
 
@@ -11,19 +11,17 @@ from collections.abc import AsyncIterator
 class Turns:
     """`total` places, of which one name takes at most `each`; names that wait are let in by turns.
 
-    However many wait under one name, another name's first waits for no more than one place to become free.
+    However many wait under one name, the first of another waits for no more than one place to become free.
     """
 
     def __init__(self, *, total: int, each: int) -> None:
-        self._free = total
-        self._each = each
+        self._free, self._each = total, each
         self._inside: dict[str, int] = {}
         # In the order of turns: a name goes to the end when one of its own was let in.
         self._waiting: dict[str, deque[asyncio.Future[None]]] = {}
 
     @contextlib.asynccontextmanager
     async def of(self, name: str) -> AsyncIterator[None]:
-        """A place for as long as the block runs."""
         place = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(name, deque()).append(place)
         self._let_in()

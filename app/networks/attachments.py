@@ -1,13 +1,22 @@
-"""Finds attachments: in the cache, else with one GET. Nothing else of this wing calls the API server."""
+"""Finds the attachments that a Pod selects: in the cache, else with one GET. Nothing else of this wing makes requests.
+
+Names are checked by the parser before an attachment is looked up.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 
+from app.errors import Denied
 from app.kube.client import KubeClient
-from app.kube.lookup import GET_TIMEOUT, Cache, Lookup
+from app.kube.lookup import GET_TIMEOUT, Lookup
 from app.kube.resources import NETWORK_ATTACHMENTS
-from app.networks.model import Attachment, project
+from app.kube.store import Store
+from app.networks import selection
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks, project
+
+Search = Generator[tuple[str, str], Attachment | None, Networks | None]
+"""Yields the namespace and name of an attachment, and is sent what was found: from the cache, or after a GET."""
 
 
 class Attachments(Lookup[Attachment]):
@@ -15,18 +24,71 @@ class Attachments(Lookup[Attachment]):
 
     def __init__(
         self,
-        store: Cache[Attachment],
+        store: Store[Attachment],
         *,
         client: Callable[[], KubeClient | None],
         resource_name_keys: Sequence[str],
         get_timeout: float = GET_TIMEOUT,
     ) -> None:
-        keys = tuple(resource_name_keys)
         super().__init__(
             NETWORK_ATTACHMENTS,
             store,
-            lambda obj: project(obj, keys),
+            lambda obj: project(obj, resource_name_keys),
             client=client,
             called="network attachment definition",
             timeout=get_timeout,
         )
+
+
+def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, warnings: list[str]) -> Search:
+    """The networks of a Pod in `namespace`, the default one first; `home` is where Multus looks for that.
+
+    Returns None where an element needs the Pod's namespace and it is "". Raises Denied for what does not exist.
+    """
+    networks: list[tuple[str, Attachment]] = []
+    text = annotations.get(DEFAULT_NETWORK)
+    if text is not None:
+        default = yield from _default_network(text, namespace, home, warnings)
+        if default is not None:
+            networks.append((DEFAULT_NETWORK, default))
+    text = annotations.get(NETWORKS)
+    if text:
+        for selected in selection.parse(text, annotation=NETWORKS, default_namespace=namespace):
+            if not selected.namespace:
+                return None
+            attachment = yield selected.namespace, selected.name
+            if attachment is None:
+                raise _not_found(selected.namespace, selected.name, NETWORKS)
+            networks.append((NETWORKS, attachment))
+    return tuple(networks)
+
+
+def _default_network(
+    text: str, namespace: str, home: str, warnings: list[str]
+) -> Generator[tuple[str, str], Attachment | None, Attachment | None]:
+    """The default network, looked up where Multus does; in the Pod's namespace only where it is not there."""
+    selected = selection.parse_default(text, annotation=DEFAULT_NETWORK, default_namespace="")
+    if selected is None:
+        warnings.append(f"annotation {DEFAULT_NETWORK} is empty: Multus refuses such a Pod; remove it")
+        return None
+    home = selected.namespace or home
+    attachment = yield home, selected.name
+    if attachment is None and not selected.namespace and namespace and namespace != home:
+        attachment = yield namespace, selected.name
+        if attachment is not None:
+            warnings.append(
+                f"annotation {DEFAULT_NETWORK}: {selected.name} is not in namespace {home}, where Multus looks for "
+                f"it; the one in {namespace} is used: write {namespace}/{selected.name}"
+            )
+    if attachment is None:
+        raise _not_found(home, selected.name, DEFAULT_NETWORK)
+    return attachment
+
+
+def _not_found(namespace: str, name: str, annotation: str) -> Denied:
+    key = f"{namespace}/{name}"
+    return Denied(
+        f"could not find network attachment definition '{key}': could not get Network Attachment Definition {key}: "
+        f"the server could not find the requested resource (selected by annotation {annotation})",
+        reason="AttachmentNotFound",
+    )

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from app.admission.parts import Context, Parts
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
+from app.networks import checking, model, webhook
 from app.networks.attachments import Attachments
-from app.networks.checking import AttachmentCheck
-from app.networks.control import ControlSwitches, text_of
-from app.networks.model import project
 from app.networks.settings import NetworksSettings
-from app.networks.switches import CONFIG_MAP_NAME
-from app.networks.webhook import NetworksInjector
+from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, text_of
 from app.settings.source import settings_as
 
 
@@ -19,7 +16,7 @@ def review(context: Context) -> Parts:
     settings, caches = settings_as(context.settings, NetworksSettings), context.caches
     keys = settings.resource_name_keys
     attachments = Attachments(
-        caches.cache(NETWORK_ATTACHMENTS, lambda obj: project(obj, keys)),
+        caches.cache(NETWORK_ATTACHMENTS, lambda obj: model.project(obj, keys)),
         client=lambda: caches.client,
         resource_name_keys=keys,
     )
@@ -29,5 +26,5 @@ def review(context: Context) -> Parts:
         initial=settings.initial_switches,
         logs=context.logs,
     )
-    injector = NetworksInjector(attachments, switches=switches, options=settings.networks_options)
-    return Parts((injector,), (AttachmentCheck(keys),), switches.problems)
+    injector = webhook.NetworksInjector(attachments, switches=switches, options=settings.networks_options)
+    return Parts((injector,), (checking.AttachmentCheck(keys),), switches.problems)

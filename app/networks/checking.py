@@ -6,19 +6,17 @@ What Multus and the CNI library would refuse later is refused here, all of it in
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from app.admission.chain import Plan
-from app.admission.review import Request
-from app.admission.written import written_object
+from app.admission.review import Request, written_object
 from app.errors import Denied
 from app.kube.names import check_dns_subdomain
 from app.kube.resources import NETWORK_ATTACHMENTS
-from app.networks.model import NODE_SELECTOR, resource_name
-from app.networks.nodeselector import parse_node_selector
+from app.networks.model import NODE_SELECTOR, mapping, parse_node_selector, resource_name
 from app.text import quoted
 from app.wire import JSON, decode_json
 
@@ -32,61 +30,43 @@ class AttachmentCheck:
     An attachment that is being deleted is left alone, so that its finalizers can be removed.
     """
 
-    name = "attachments"
-
     def __init__(self, resource_name_keys: Sequence[str]) -> None:
         self._keys = tuple(resource_name_keys)
 
     def check(self, request: Request, plan: Plan) -> None:
         """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
-        kind = request.kind
-        if (kind.group, kind.kind) != (NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.kind):
+        kind, wanted = request.kind, NETWORK_ATTACHMENTS
+        if (kind.group, kind.kind) != (wanted.group, wanted.kind):
             return
         obj = written_object(request, reason="UnreadableAttachment")
         if obj is None:
             return
-        metadata = obj.get("metadata")
         problems = attachment_problems(obj, self._keys)
         if problems:
             raise Denied("; ".join(problems), reason="BrokenAttachment")
-        if isinstance(metadata, dict) and "." in str(metadata.get("name") or ""):
+        if "." in str(mapping(obj.get("metadata")).get("name") or ""):
             plan.warnings.append("metadata.name: a name with dots can be selected in the JSON form only")
 
 
 def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
     """What is wrong with a NetworkAttachmentDefinition, one line each, beginning with the field's path."""
-    metadata = obj.get("metadata")
-    metadata = metadata if isinstance(metadata, dict) else {}
-    return [*_name_problems(metadata), *_annotation_problems(metadata, keys), *_spec_problems(obj.get("spec"))]
+    metadata = mapping(obj.get("metadata"))
+    annotations = mapping(metadata.get("annotations"))
+    problems: list[str] = []
+    if metadata.get("name"):  # otherwise the API server makes it
+        problems += _problem("metadata.name", check_dns_subdomain, metadata["name"])
+    readers = [*((key, resource_name) for key in keys), (NODE_SELECTOR, parse_node_selector)]
+    for key, read in readers:
+        if annotations.get(key) is not None:
+            problems += _problem(f"metadata.annotations[{key}]", read, annotations[key])
+    return [*problems, *_spec_problems(obj.get("spec"))]
 
 
-def _name_problems(metadata: JSON) -> Iterator[str]:
-    name = metadata.get("name")
-    if not name:
-        return  # generateName; the API server makes the name
+def _problem(where: str, read: Callable[[str], object], value: object) -> Iterator[str]:
     try:
-        check_dns_subdomain(str(name))
+        read(str(value))
     except ValueError as error:
-        yield f"metadata.name: {error}"
-
-
-def _annotation_problems(metadata: JSON, keys: Sequence[str]) -> Iterator[str]:
-    annotations = metadata.get("annotations")
-    if not isinstance(annotations, dict):
-        return
-    for key in keys:
-        value = annotations.get(key)
-        if value is not None:
-            try:
-                resource_name(str(value))
-            except ValueError as error:
-                yield f"metadata.annotations[{key}]: {error}"
-    selector = annotations.get(NODE_SELECTOR)
-    if selector is not None:
-        try:
-            parse_node_selector(str(selector))
-        except ValueError as error:
-            yield f"metadata.annotations[{NODE_SELECTOR}]: {error}"
+        yield f"{where}: {error}"
 
 
 def _spec_problems(spec: object) -> Iterator[str]:
@@ -120,7 +100,7 @@ def _network_problems(network: dict[str, Any]) -> Iterator[str]:
     name = network.get("name")
     if name is not None and not (isinstance(name, str) and (not name or _NETWORK_NAME.fullmatch(name))):
         yield (
-            f"spec.config.name: {quoted(str(name))} is no network name: use letters, digits, '_', '.' and '-', "
+            f"spec.config.name: {quoted(str(name))} is not a network name: use letters, digits, '_', '.' and '-', "
             "beginning with a letter or digit"
         )
     plugins = network.get("plugins")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Literal
 
 import msgspec
 
@@ -21,18 +20,8 @@ from app.admission.patch import Patch, Steps, escape, pointer
 from app.admission.pods import Container, Pod, Quantity, Resources
 from app.errors import Denied
 from app.kube import quantity
-from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, resource_name
+from app.networks.model import INJECTED_RESOURCES, RESOURCES_CONTAINER, Attachment, Mode, resource_name
 from app.text import quoted
-from app.wire import encode_json
-
-Mode = Literal["top-up", "skip", "add"]
-"""What becomes of amounts that the Pod asks for itself:
-
-- top-up: they count; the target gets what is missing;
-- skip: a resource that any app container names already is left alone;
-- add: the target gets all that is needed on top. `berth.dev/injected-resources` records by container what was
-  added, so that a second injection adds nothing; of a record only what the container still holds is believed.
-"""
 
 _NOTHING = Resources()
 
@@ -46,6 +35,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 _Record = dict[str, dict[str, int]]
+"""What was added, by container and resource."""
 _decode_record = msgspec.json.Decoder(_Record).decode
 
 
@@ -85,7 +75,7 @@ def plan_resources(
     """Plan what the containers lack; returns the amounts added to the target by resource.
 
     The target is the container named by `berth.dev/resources-container`, else the first. Raises Denied for an
-    unknown one, and where an amount in the Pod is no whole number.
+    unknown one, and where an amount in the Pod is not a whole number.
     """
     target = _target(pod, annotations)
     record = _read_record(annotations) if mode == "add" else {}
@@ -119,8 +109,8 @@ def plan_resources(
     if added and mode == "add":
         reason = "what was added, so that a second injection adds nothing"
         plan.patch.ensure("/metadata/annotations", {}, present=bool(pod.metadata.annotations), reason=reason)
-        path = pointer("metadata", "annotations", INJECTED_RESOURCES)
-        plan.patch.add(path, encode_json({name: record[name] for name in sorted(record)}).decode(), reason=reason)
+        text = msgspec.json.encode(dict(sorted(record.items()))).decode()
+        plan.patch.add(pointer("metadata", "annotations", INJECTED_RESOURCES), text, reason=reason)
         plan.count("annotation")
         plan.audit["record"] = f"{INJECTED_RESOURCES} for resources that were added"
     if changed:
@@ -159,21 +149,16 @@ def _target(pod: Pod, annotations: Mapping[str, str]) -> int:
 def _holders(pod: Pod, resource: str) -> dict[tuple[str, int], int]:
     """The amounts by container that stand beside the app while it runs; a container that names zero is in it."""
     held: dict[tuple[str, int], int] = {}
-    for index, container in enumerate(pod.spec.containers):
-        resources = container.resources
-        if resources is not None and (resource in resources.requests or resource in resources.limits):
-            _hold(held, "containers", index, container, resource)
-    for index, container in enumerate(pod.spec.init_containers):
-        if container.restart_policy == "Always":
-            _hold(held, "initContainers", index, container, resource)
+    for kind, containers in (("containers", pod.spec.containers), ("initContainers", pod.spec.init_containers)):
+        for index, container in enumerate(containers):
+            resources = container.resources
+            if resources is None or (kind == "initContainers" and container.restart_policy != "Always"):
+                continue
+            for side in (resources.requests, resources.limits):
+                if resource in side:
+                    amount = _amount(side[resource], container, resource)
+                    held[kind, index] = max(amount, held.get((kind, index), 0))
     return held
-
-
-def _hold(held: dict[tuple[str, int], int], kind: str, index: int, container: Container, resource: str) -> None:
-    resources = container.resources or _NOTHING
-    sides = [side[resource] for side in (resources.requests, resources.limits) if resource in side]
-    if sides:
-        held[kind, index] = max(_amount(value, container, resource) for value in sides)
 
 
 def _amount(value: Quantity, container: Container, resource: str) -> int:

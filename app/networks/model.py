@@ -1,14 +1,14 @@
-"""The projection of an attachment, what a resource name may be, and the annotations that this wing reads and writes."""
+"""The annotations that this wing reads and writes, and what an attachment asks for in its own. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Literal
 
 import msgspec
 
-from app.kube.names import check_qualified_name
+from app.kube.names import check_label_key, check_label_value, check_qualified_name
 from app.text import quoted
 from app.wire import JSON
 
@@ -28,8 +28,16 @@ RESOURCES_CONTAINER = "berth.dev/resources-container"
 INJECTED_RESOURCES = "berth.dev/injected-resources"
 """Annotation on a Pod, by the webhook: what it injected, by resource, so that another pass adds nothing."""
 
+Mode = Literal["top-up", "skip", "add"]
+"""What becomes of amounts that the Pod asks for itself:
 
-_CACHED_LENGTH = 512
+- top-up: they count; the target gets what is missing;
+- skip: a resource that any app container names already is left alone;
+- add: the target gets all that is needed on top. `berth.dev/injected-resources` records by container what was
+  added, so that a second injection adds nothing; of a record only what the container still holds is believed.
+"""
+CACHED_LENGTH = 512
+"""What is longer is parsed each time, so that the memory of caches is bounded."""
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -49,10 +57,14 @@ class Attachment(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
 
+Networks = tuple[tuple[str, Attachment], ...]
+"""(annotation, attachment) pairs in their order, duplicates kept."""
+
+
 def project(obj: JSON, keys: Sequence[str]) -> Attachment:
     """Reduce a NetworkAttachmentDefinition to what injection needs; never fails on odd annotations."""
-    metadata = _mapping(obj.get("metadata"))
-    annotations = _mapping(metadata.get("annotations"))
+    metadata = mapping(obj.get("metadata"))
+    annotations = mapping(metadata.get("annotations"))
     found = (annotations.get(key) for key in keys)
     selector = annotations.get(NODE_SELECTOR)
     return Attachment(
@@ -63,7 +75,8 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
     )
 
 
-def _mapping(value: object) -> dict[str, Any]:
+def mapping(value: object) -> JSON:
+    """The value where it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
@@ -73,7 +86,7 @@ def resource_name(text: str) -> str:
     As the API server judges the resources of a container that are not its own (cpu, memory, hugepages): a qualified
     name with a domain, which an extended resource must keep with `requests.` before it, as quotas write it.
     """
-    return _resource_name(text if len(text) <= _CACHED_LENGTH else text.strip())
+    return _resource_name(text if len(text) <= CACHED_LENGTH else text.strip())
 
 
 @lru_cache(maxsize=4096)
@@ -89,3 +102,30 @@ def _resource_name(text: str) -> str:
             raise ValueError(f"{quoted(name)} begins with 'requests.': use a name such as example.com/nic")
         check_qualified_name(f"requests.{name}")
     return name
+
+
+def parse_node_selector(text: str) -> tuple[tuple[str, str], ...]:
+    """The labels of `key=value, key=value`, sorted; a key alone has the value "". () for a blank text.
+
+    Raises ValueError that says which label is wrong and what would be right.
+    """
+    return _labels_cached(text) if len(text) <= CACHED_LENGTH else _labels(text)
+
+
+def _labels(text: str) -> tuple[tuple[str, str], ...]:
+    labels: dict[str, str] = {}
+    for index, item in enumerate(text.split(",") if text.strip() else (), start=1):
+        key, _, value = (part.strip() for part in item.partition("="))
+        if not key:
+            raise ValueError(f"label {index} ({quoted(item)}) has no key: use key=value[,key=value…]")
+        try:
+            check_label_key(key)
+            check_label_value(value)
+        except ValueError as error:
+            raise ValueError(f"label {index} ({quoted(item)}): {error}") from None
+        if labels.setdefault(key, value) != value:
+            raise ValueError(f"label {key} has two values, {labels[key]!r} and {value!r}: use one")
+    return tuple(sorted(labels.items()))
+
+
+_labels_cached = lru_cache(maxsize=4096)(_labels)

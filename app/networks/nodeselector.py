@@ -1,59 +1,24 @@
-"""Node selectors of attachments: a comma list of labels, laid over the Pod's own selector. Pure."""
+"""Node selectors of attachments, laid over the Pod's own selector. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 
 from app.admission.chain import Plan
 from app.admission.patch import pointer
 from app.admission.pods import Pod
 from app.errors import Denied
-from app.kube.names import check_label_key, check_label_value
-from app.networks.model import NODE_SELECTOR, Attachment
+from app.networks.model import NODE_SELECTOR, Attachment, parse_node_selector
 from app.text import quoted
 
 _PATH = "/spec/nodeSelector"
-_CACHED_LENGTH = 512
+Labels = dict[str, tuple[str, Attachment]]
+"""The value of each label, with the first attachment that asks for it."""
 
 
-def parse_node_selector(text: str) -> tuple[tuple[str, str], ...]:
-    """The labels of `key=value, key=value`, sorted; a key alone has the value "". () for a blank text.
-
-    Raises ValueError that says which label is wrong and what would be right.
-    """
-    if len(text) <= _CACHED_LENGTH:
-        return _parse_cached(text)
-    return _parse(text)
-
-
-def _parse(text: str) -> tuple[tuple[str, str], ...]:
-    if not text.strip():
-        return ()
-    labels: dict[str, str] = {}
-    for index, item in enumerate(text.split(","), start=1):
-        key, _, value = (part.strip() for part in item.partition("="))
-        if not key:
-            raise ValueError(f"label {index} ({quoted(item)}) has no key: use key=value[,key=value…]")
-        try:
-            check_label_key(key)
-            check_label_value(value)
-        except ValueError as error:
-            raise ValueError(f"label {index} ({quoted(item)}): {error}") from None
-        if labels.setdefault(key, value) != value:
-            raise ValueError(f"label {key} has two values, {labels[key]!r} and {value!r}: use one")
-    return tuple(sorted(labels.items()))
-
-
-_parse_cached = lru_cache(maxsize=4096)(_parse)
-
-
-def wanted_labels(attachments: Iterable[Attachment]) -> dict[str, tuple[str, Attachment]]:
-    """The labels that the attachments ask for, each with the first one that does.
-
-    Raises Denied for a broken selector and where two attachments contradict each other, because no node fits both.
-    """
-    wanted: dict[str, tuple[str, Attachment]] = {}
+def wanted_labels(attachments: Iterable[Attachment]) -> Labels:
+    """Raises Denied for a broken selector, and where two attachments contradict each other: no node fits both."""
+    wanted: Labels = {}
     for attachment in attachments:
         if not attachment.node_selector:
             continue
@@ -75,8 +40,10 @@ def wanted_labels(attachments: Iterable[Attachment]) -> dict[str, tuple[str, Att
     return wanted
 
 
-def plan_node_selector(pod: Pod, wanted: dict[str, tuple[str, Attachment]], plan: Plan, *, conflict: str) -> list[str]:
+def plan_node_selector(pod: Pod, wanted: Labels, plan: Plan, *, conflict: str) -> list[str]:
     """Plan the labels that the Pod's selector lacks; returns a line for each. Raises Denied for conflict "deny"."""
+    if not wanted:
+        return []
     own = pod.spec.node_selector
     changes = [(key, value, source) for key, (value, source) in sorted(wanted.items()) if own.get(key) != value]
     for key, value, source in changes:

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from app.kube.resources import NETWORK_ATTACHMENTS
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.switches import CONFIG_MAP_NAME
-from app.wiring import READ, Permission, Permissions, ReviewRule
+from app.wiring import EXEMPT, READ, Permission, Permissions, ReviewRule, Term, Webhook
 
 ATTACHMENTS = (NETWORK_ATTACHMENTS,)
 """Multus defines them."""
 
 REVIEWS = (
-    ReviewRule("mutate", "", "v1", ("pods",), ("CREATE",)),
-    ReviewRule("validate", NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.version, (NETWORK_ATTACHMENTS.plural,)),
+    ReviewRule("pods", "", "v1", ("pods",), ("CREATE",)),
+    ReviewRule("attachments", NETWORK_ATTACHMENTS.group, NETWORK_ATTACHMENTS.version, (NETWORK_ATTACHMENTS.plural,)),
 )
+ASKS = (
+    NETWORKS,
+    DEFAULT_NETWORK,
+    Term(
+        "has(object.metadata.labels) && {values}.exists(key, key in object.metadata.labels)",
+        values="berth.injectionLabels",
+    ),
+)
+WEBHOOKS = (Webhook("attachments", "attachments", values="attachments", namespaces=(EXEMPT,)),)
 
 PERMISSIONS: Permissions = {
     "webhook": (

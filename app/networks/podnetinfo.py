@@ -1,7 +1,7 @@
 """The downward-API volume `podnetinfo`, mounted at /etc/podnetinfo in every app container. Pure.
 
 It shows the Pod its labels, its annotations (with the network status) and its huge pages. What the Pod brings itself
-is never replaced: a clash is left as it is, and the user is told.
+is never replaced: a clash stays as it is, and there is a warning.
 """
 
 from __future__ import annotations
@@ -9,43 +9,34 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, audit_text
 from app.admission.patch import Patch, Steps
-from app.admission.pods import Container, Pod, Volume
+from app.admission.pods import Container, Pod, Quantity, Volume
+from app.kube import quantity
 from app.text import quoted
 from app.wire import JSON
 
 VOLUME = "podnetinfo"
 MOUNT_PATH = "/etc/podnetinfo"
+CONTAINER_NAME = "CONTAINER_NAME"
+_HUGEPAGES = "hugepages-"
+_Found = tuple[int, Volume] | None
+"""The Pod's own volume of our name, with its index."""
 
 
-Found = tuple[int, Volume] | None
-
-
-def find_volume(pod: Pod) -> Found:
-    """The Pod's own volume of our name, with its index."""
-    for index, volume in enumerate(pod.spec.volumes):
-        if volume.name == VOLUME:
-            return index, volume
-    return None
-
-
-def is_foreign(found: Found) -> bool:
-    """Whether the Pod's volume of our name is no downward-API volume, so that nothing can be shown in it."""
-    return found is not None and found[1].downward_api is None
-
-
-def plan_podnetinfo(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, *, reason: str) -> int:
-    """Plan the volume with `files` for huge pages, and its mounts; `found` is the Pod's own volume.
+def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> int:
+    """Plan the volume, with files for huge pages where that is turned on, and its mounts.
 
     Returns the number of volumes and mounts touched.
     """
-    if is_foreign(found):
+    found = next(((index, volume) for index, volume in enumerate(pod.spec.volumes) if volume.name == VOLUME), None)
+    if found is not None and found[1].downward_api is None:
         plan.warnings.append(
             f"volume {VOLUME} is no downward API volume: it is left as it is, and network information is not mounted; "
             "rename it to get that"
         )
         return 0
+    files = _plan_hugepages(pod, plan) if hugepages else []
     touched = 0
     for index, container in enumerate(pod.spec.containers):
         touched += _plan_mount(index, container, plan, reason)
@@ -86,7 +77,7 @@ def _warn_clash(container: Container, what: str, plan: Plan) -> int:
     return 0
 
 
-def _plan_volume(pod: Pod, found: Found, files: Sequence[JSON], plan: Plan, reason: str) -> int:
+def _plan_volume(pod: Pod, found: _Found, files: Sequence[JSON], plan: Plan, reason: str) -> int:
     if found is None and not files:
         steps = _volume(present=bool(pod.spec.volumes), labels=bool(pod.metadata.labels))
         plan.patch.extend(steps, reason=reason)
@@ -120,3 +111,66 @@ def _volume(*, present: bool, labels: bool) -> Steps:
     patch.ensure("/spec/volumes", [], present=present, reason="")
     patch.add("/spec/volumes/-", {"name": VOLUME, "downwardAPI": {"items": _items(labels=labels)}}, reason="")
     return patch.steps()
+
+
+def _plan_hugepages(pod: Pod, plan: Plan) -> list[JSON]:
+    """The downward-API items for every amount of huge pages that an app container requests or is limited to.
+
+    A file holds the amount in MiB; requests come before limits, sizes are sorted. CONTAINER_NAME is planned for each
+    container with files, so that it finds its own. An existing variable of that name stays; where its value differs,
+    the user is warned.
+    """
+    files: list[JSON] = []
+    planned: list[str] = []
+    for index, container in enumerate(pod.spec.containers):
+        own = _files(container)
+        if own:
+            files += own
+            planned += _plan_name(index, container, plan)
+    if planned:
+        plan.count("env", len(planned))
+        plan.audit["env"] = audit_text(f"{CONTAINER_NAME} for huge pages of container {name}" for name in planned)
+    return files
+
+
+def _plan_name(index: int, container: Container, plan: Plan) -> list[str]:
+    """The container's name where its variable was planned."""
+    for env in container.env:
+        if env.name == CONTAINER_NAME:
+            if env.value != container.name:
+                plan.warnings.append(
+                    f"container {quoted(container.name)} sets {CONTAINER_NAME} itself: it stays, "
+                    "although the names of its huge page files end in the container's name"
+                )
+            return []
+    reason = f"huge pages of container {quoted(container.name)}"
+    path = f"/spec/containers/{index}/env"
+    plan.patch.ensure(path, [], present=bool(container.env), reason=reason)
+    plan.patch.add(f"{path}/-", {"name": CONTAINER_NAME, "value": container.name}, reason=reason)
+    return [quoted(container.name)]
+
+
+def _files(container: Container) -> list[JSON]:
+    resources = container.resources
+    if resources is None:
+        return []
+    if not any(name.startswith(_HUGEPAGES) for name in (*resources.requests, *resources.limits)):
+        return []
+    sides = (("requests", "request", resources.requests), ("limits", "limit", resources.limits))
+    return [
+        {
+            "path": f"hugepages_{name.removeprefix(_HUGEPAGES).replace('i', '')}_{word}_{container.name}",
+            "resourceFieldRef": {"containerName": container.name, "resource": f"{side}.{name}", "divisor": "1Mi"},
+        }
+        for side, word, amounts in sides
+        for name in sorted(amounts)
+        if len(name) > len(_HUGEPAGES) and name.startswith(_HUGEPAGES) and _is_some(amounts[name])
+    ]
+
+
+@lru_cache(maxsize=1024)
+def _is_some(amount: Quantity) -> bool:
+    try:
+        return quantity.parse(amount) != 0
+    except ValueError:
+        return False  # the API server refuses the Pod and says why

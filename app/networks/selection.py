@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ import msgspec
 from app.errors import Denied
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.text import quoted
-from app.wire import decode_json
+from app.wire import JSON, decode_json
 
 MAX_VALUE = 256 * 1024  # bytes, as the API server limits all annotations of an object together
 MAX_SELECTIONS = 256  # far above what a Pod sandbox can hold; bounds the lookups that one Pod can cause
@@ -70,13 +71,12 @@ def _parse(value: str, annotation: str, default_namespace: str) -> tuple[Selecti
         return ()
     if len(value) > MAX_VALUE or len(value.encode(errors="replace")) > MAX_VALUE:
         _deny(annotation, f"is larger than {MAX_VALUE} bytes")
-    elements = _decode_list(value, annotation) if is_json(value) else value.split(",")
+    elements: list[Any] = _decode_list(value, annotation) if is_json(value) else value.split(",")
     if len(elements) > MAX_SELECTIONS:
         _deny(annotation, f"has {len(elements)} elements; want at most {MAX_SELECTIONS}")
+    read: Callable[[Any, str, str, str], Selection] = _from_json if is_json(value) else _from_text
     return tuple(
-        _from_json(element, f"element {index}", annotation, default_namespace)
-        if not isinstance(element, str)
-        else _from_text(element.strip(), f"element {index}", annotation, default_namespace)
+        read(element, f"element {index}", annotation, default_namespace)
         for index, element in enumerate(elements, start=1)
     )
 
@@ -84,7 +84,7 @@ def _parse(value: str, annotation: str, default_namespace: str) -> tuple[Selecti
 _parse_cached = lru_cache(maxsize=512)(_parse)
 
 
-def _decode_list(value: str, annotation: str) -> list[object]:
+def _decode_list(value: str, annotation: str) -> list[JSON]:
     try:
         decoded = decode_json(value)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
@@ -99,6 +99,7 @@ def _decode_list(value: str, annotation: str) -> list[object]:
 
 def _from_text(text: str, where: str, annotation: str, default_namespace: str) -> Selection:
     want = "want [namespace/]name[@interface]"
+    text = text.strip()
     where = f"{where} {quoted(text)}"
     if not text:
         _deny(annotation, f"{where} is empty; {want}")
@@ -118,8 +119,9 @@ def _from_text(text: str, where: str, annotation: str, default_namespace: str) -
     return _checked(namespace, name, interface, where, annotation, default_namespace)
 
 
-def _from_json(element: object, where: str, annotation: str, default_namespace: str) -> Selection:
-    fields = _known_fields(element)
+def _from_json(element: JSON, where: str, annotation: str, default_namespace: str) -> Selection:
+    # Go, in which Multus is written, matches keys without regard to case.
+    fields = {_FIELDS.get(key.casefold()): value for key, value in element.items()}
     where = f"{where} {_brief(element)}"
     for field in _TEXT_FIELDS:
         value = fields.get(field)
@@ -130,7 +132,10 @@ def _from_json(element: object, where: str, annotation: str, default_namespace: 
             _deny(
                 annotation, f"{where}: {field} {quoted(fields[field])} is no hardware address; want 02:00:00:00:00:01"
             )
-    for address in _addresses(fields.get("ips"), where, annotation):
+    ips = fields.get("ips")
+    if ips is not None and not isinstance(ips, list):
+        _deny(annotation, f"{where}: ips is {_brief(ips)}; want a list of addresses")
+    for address in ips or ():
         if not _is_address(address):
             _deny(annotation, f"{where}: {_brief(address)} in ips is neither an IP address nor a CIDR block")
     interface = fields.get("interface") or fields.get("interfaceRequest") or ""
@@ -154,26 +159,10 @@ def _checked(
     if len(interface.encode(errors="replace")) > _INTERFACE_BYTES or not _WHITESPACE.isdisjoint(interface):
         _deny(
             annotation,
-            f"{where}: interface {quoted(interface)} is no valid interface name; want at most 15 characters without "
+            f"{where}: interface {quoted(interface)} is not a valid interface name; want at most 15 characters without "
             "'/' and white space",
         )
     return Selection(effective, name, interface)
-
-
-def _known_fields(element: object) -> dict[str, Any]:
-    """The fields read here; Go, in which Multus is written, matches keys without regard to case."""
-    if not isinstance(element, dict):
-        return {}
-    found = ((_FIELDS.get(str(key).casefold()), value) for key, value in element.items())
-    return {field: value for field, value in found if field is not None}
-
-
-def _addresses(ips: object, where: str, annotation: str) -> list[object]:
-    if ips is None:
-        return []
-    if not isinstance(ips, list):
-        _deny(annotation, f"{where}: ips is {_brief(ips)}; want a list of addresses")
-    return ips
 
 
 def _is_address(address: object) -> bool:

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import field_validator, model_validator
 
 from app.kube.names import check_annotation_key
+from app.networks.model import RESOURCE_NAME, Mode
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
 from app.settings.flags import Flag
@@ -14,26 +15,22 @@ from app.settings.source import DnsLabel, RoleSettings
 
 _INJECTION = "Injection"
 
-ExistingResources = Literal["top-up", "skip", "add"]
-SelectorConflict = Literal["override", "deny"]
-
 
 class NetworksSettings(RoleSettings):
     """What is injected for the networks of a Pod."""
 
     network_resource_name_keys: Annotated[
         str, Flag("Annotation keys on attachments that name a resource", _INJECTION)
-    ] = "k8s.v1.cni.cncf.io/resourceName"
-    existing_resources: Annotated[ExistingResources, Flag("top-up, skip or add what Pods ask for", _INJECTION)] = (
-        "top-up"
-    )
+    ] = RESOURCE_NAME
+    existing_resources: Annotated[Mode, Flag("top-up, skip or add what Pods ask for", _INJECTION)] = "top-up"
     honor_resources: Annotated[bool, Flag("Same as --existing-resources=add", _INJECTION)] = False
     inject_hugepage_down_api: Annotated[
         bool,
         Flag("Publish hugepage requests and limits in /etc/podnetinfo", _INJECTION, names=("--injectHugepageDownApi",)),
     ] = False
     node_selector_conflict: Annotated[
-        SelectorConflict, Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION)
+        Literal["override", "deny"],
+        Flag("override (with a warning) or deny a Pod whose own value differs", _INJECTION),
     ] = "override"
     default_network_namespace: Annotated[
         DnsLabel, Flag("Where default networks without a namespace are looked up", _INJECTION)
@@ -45,28 +42,20 @@ class NetworksSettings(RoleSettings):
         return tuple(key.strip() for key in self.network_resource_name_keys.split(","))
 
     @property
-    def existing_mode(self) -> ExistingResources:
+    def existing_mode(self) -> Mode:
         """`--honor-resources` is the old name of `--existing-resources=add`."""
         return "add" if self.honor_resources else self.existing_resources
 
     @property
     def networks_options(self) -> NetworksOptions:
-        """The options of the package `networks`; `berth explain` uses the same ones as the webhook."""
-        return NetworksOptions(
-            resource_name_keys=self.resource_name_keys,
-            existing_resources=self.existing_mode,
-            node_selector_conflict=self.node_selector_conflict,
-            default_network_namespace=self.default_network_namespace,
-        )
+        return NetworksOptions(self.existing_mode, self.node_selector_conflict, self.default_network_namespace)
 
     @property
     def initial_switches(self) -> Switches:
         """What is turned on without the ConfigMap of control switches."""
-        return Switches(
-            hugepage_down_api=self.inject_hugepage_down_api,
-            # None leaves the choice between top-up and skip to the option.
-            honor_existing=True if self.existing_mode == "add" else None,
-        )
+        # None leaves the choice between top-up and skip to the option.
+        honor = True if self.existing_mode == "add" else None
+        return Switches(hugepage_down_api=self.inject_hugepage_down_api, honor_existing=honor)
 
     @field_validator("network_resource_name_keys")
     @classmethod

@@ -19,7 +19,7 @@ from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS
 from app.text import quoted
 from app.wire import decode_json, encode_json
 
-Mode = Literal["replace", "append", "keep"]
+_Mode = Literal["replace", "append", "keep"]
 PATH = "/metadata/annotations"
 
 
@@ -34,7 +34,7 @@ class Injection:
 
     label: str
     annotations: Mapping[str, str]
-    mode: Mode = "replace"
+    mode: _Mode = "replace"
 
 
 class Merged(msgspec.Struct):
@@ -135,20 +135,20 @@ def _parse_entry(label: str, entry: object) -> Injection:
     if entry.get("path") != PATH:
         raise ValueError(f'path is {quoted(str(entry.get("path")))}; want "{PATH}"')
     mode = entry.get("mode", "replace")
-    if mode not in get_args(Mode):
+    if mode not in get_args(_Mode):
         raise ValueError(f"mode is {quoted(str(mode))}; want replace, append or keep")
     return Injection(label, _parse_annotations(entry.get("value")), mode)
 
 
 def _parse_annotations(value: object) -> dict[str, str]:
     if not isinstance(value, dict) or not value:
-        raise ValueError("value is no object of annotations")
+        raise ValueError("value is not an object of annotations")
     for key, text in value.items():
         check_annotation_key(key)
         if key == INJECTED_RESOURCES:
             raise ValueError(f"annotation {key} is a record of what was injected, and is not set by hand")
         if not isinstance(text, str):
-            raise ValueError(f"annotation {key} is no string")  # noqa: TRY004  one kind of error for one kind of fault
+            raise ValueError(f"annotation {key} is not a string")  # noqa: TRY004  one kind of error for one kind of fault
         if key == NETWORKS:
             selection.parse(text, annotation=key, default_namespace="")
         elif key == DEFAULT_NETWORK:

@@ -8,12 +8,14 @@ WING = Wing(
     "networks",
     kinds={"webhook": "app.networks.permissions:ATTACHMENTS"},
     reviews="app.networks.permissions:REVIEWS",
+    webhooks="app.networks.permissions:WEBHOOKS",
+    asks="app.networks.permissions:ASKS",
     parts="app.networks.build:review",
     permissions="app.networks.permissions:PERMISSIONS",
     settings={"webhook": "app.networks.settings:NetworksSettings"},
     checks=(
-        "app.doctor.switches:ControlSwitches",
-        "app.doctor.attachments:BrokenAttachments",
-        "app.doctor.pods:Pods",
+        "app.doctor.networks:SWITCHES_CHECK",
+        "app.doctor.networks:ATTACHMENTS_CHECK",
+        "app.doctor.pods:CHECK",
     ),
 )

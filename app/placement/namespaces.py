@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from app.errors import Transient
 from app.kube.client import KubeClient
-from app.kube.lookup import GET_TIMEOUT, Cache, Lookup
+from app.kube.lookup import GET_TIMEOUT, Lookup
 from app.kube.resources import NAMESPACES
+from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 
@@ -29,7 +30,7 @@ class Namespaces:
     """The tenants of namespaces. Never guesses: a namespace that cannot be read does not count as one without."""
 
     def __init__(
-        self, store: Cache[str], *, client: Callable[[], KubeClient | None], get_timeout: float = GET_TIMEOUT
+        self, store: Store[str], *, client: Callable[[], KubeClient | None], get_timeout: float = GET_TIMEOUT
     ) -> None:
         self._client = client
         self._lookup = Lookup(NAMESPACES, store, tenant_of, client=client, called="namespace", timeout=get_timeout)

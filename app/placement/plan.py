@@ -1,32 +1,40 @@
-"""The planner: where a Pod must run, what of its own spec stands against that, and the spec with the affinity added.
+"""The planner: where a Pod must run, what of its own spec stands against that, and what its affinity lacks.
 
-Pure. The webhook and the reconcilers plan with it alike. What it adds never lets a Pod onto a node that its own spec
-keeps it from: terms are alternatives, so the conditions go into every one of them.
+Pure. The webhook and the reconcilers plan with it alike. It goes by what the scheduler does: terms are alternatives, so
+the conditions go into every one of them, and what is added never lets a Pod onto a node that its own spec keeps it
+from. An empty term matches no node whatever is required: it contradicts nothing, and stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from app.placement.conflicts import conflicts
-from app.placement.model import PlacementOptions, PodSpec, Requirement, Term
+from app.admission.patch import Patch, pointer
+from app.kube.names import check_label_value
+from app.placement.model import Expression, PlacementOptions, PodSpec, Requirement, Term
+from app.text import quoted
 from app.wire import JSON
 
-NODE_AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
-"""Where the required affinity stands in a Pod's spec."""
-TERMS = "nodeSelectorTerms"
-EXPRESSIONS = "matchExpressions"
-NEW = -1
+_NODE_AFFINITY = ("affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+_TERMS = "nodeSelectorTerms"
+_EXPRESSIONS = "matchExpressions"
+_TERMS_PATH = pointer("spec", *_NODE_AFFINITY, _TERMS)
+TERMS_FIELD = ".".join((*_NODE_AFFINITY, _TERMS))
+"""The path of the terms of the required affinity in a Pod's spec."""
+_NEW = -1
 """In place of the index of a term: a new one."""
+_INTEGER = re.compile(r"[+-]?[0-9]{1,256}", re.ASCII)
+_INT64 = range(-(2**63), 2**63)
 
 
 def requirements(*, host: str | None, tenant: str | None, options: PlacementOptions) -> tuple[Requirement, ...]:
     """What the node must carry to be a DPU of `host` and one of `tenant`.
 
-    None means no such requirement, and so does an empty tenant. The name of a host is not checked here, and an
-    empty one is no exemption: `contradictions` tells of names that no label can have.
+    None means no such requirement, and so does an empty tenant. An empty host is no exemption: like any name that no
+    label can have, it is a contradiction.
     """
     wanted: list[Requirement] = []
     if host is not None:
@@ -34,41 +42,6 @@ def requirements(*, host: str | None, tenant: str | None, options: PlacementOpti
     if tenant and options.tenant_node_label:
         wanted.append(Requirement(options.tenant_node_label, tenant))
     return tuple(wanted)
-
-
-def contradictions(spec: JSON, wanted: Sequence[Requirement], path: str = "spec") -> list[str]:
-    """Why a Pod with this spec can never run where it must, and what would be right; empty where it can.
-
-    A line begins with the path of its field, or, for a name that no label can have, with the label. A spec that cannot
-    be read is told in the one line that there is then.
-    """
-    try:
-        view = view_of(spec)
-    except ValueError as error:
-        return [f"{path}: {error}"]
-    return list(conflicts(view, wanted, path))
-
-
-def placed(spec: JSON, wanted: Sequence[Requirement]) -> JSON:
-    """A new Pod spec with the requirements in its required node affinity; the input is not changed, but shared.
-
-    What is there already is not added again. Raises ValueError where the affinity cannot be read.
-    """
-    additions = missing(view_of(spec), wanted)
-    result = holder = dict(spec)
-    if not additions:
-        return result
-    for member in NODE_AFFINITY:
-        holder[member] = dict(holder.get(member) or {})
-        holder = holder[member]
-    terms = holder[TERMS] = list(holder.get(TERMS) or ())
-    for index, lacking in additions.items():
-        if index == NEW:
-            terms.append(new_term(lacking))
-        else:
-            own = terms[index].get(EXPRESSIONS) or ()
-            terms[index] = {**terms[index], EXPRESSIONS: [*own, *map(expression, lacking)]}
-    return result
 
 
 def view_of(spec: JSON) -> PodSpec:
@@ -79,15 +52,148 @@ def view_of(spec: JSON) -> PodSpec:
         raise ValueError(f"not the spec of a Pod: {error}") from error
 
 
-def missing(spec: PodSpec, wanted: Iterable[Requirement]) -> dict[int, tuple[Requirement, ...]]:
-    """By index of the term (`NEW` where there is none yet), what it lacks.
+def contradictions(spec: JSON, wanted: Sequence[Requirement], path: str = "spec") -> list[str]:
+    """The `conflicts` of a spec as it was written; one that cannot be read has a line that says so."""
+    try:
+        view = view_of(spec)
+    except ValueError as error:
+        return [f"{path}: {error}"]
+    return list(conflicts(view, wanted, path))
 
-    An empty term stays as it is: it matches no node, and a condition would make it match some.
+
+def conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
+    """Why a Pod with this spec can never run where it must, and what would be right: one line for each conflict.
+
+    A line begins with the path of its field, or, for a name that no label can have, with the label.
     """
+    for one in wanted:
+        yield from _impossible(one)
+    if wanted and spec.node_name:
+        labels = " and ".join(f"{one.key}={quoted(one.value)[1:-1]}" for one in wanted)
+        yield (
+            f"{path}.nodeName: {quoted(spec.node_name)} bypasses the scheduler, which chooses a node with the label "
+            f"{labels}: leave nodeName out"
+        )
+    selector = spec.node_selector or {}
+    for one in wanted:
+        own = selector.get(one.key, one.value) or ""
+        if own != one.value:
+            yield f"{path}.nodeSelector[{one.key}]: want {quoted(one.value)} or no such entry, got {quoted(own)}"
+    for index, term in enumerate(spec.terms):
+        for position, expression in enumerate(term.match_expressions or ()):
+            for one in wanted:
+                if expression.key == one.key and not _can_hold(expression, one.value):
+                    at = f"{path}.{TERMS_FIELD}[{index}].{_EXPRESSIONS}[{position}]"
+                    yield (
+                        f"{at}: {_written(expression)} never holds "
+                        f"where {one.key} is {quoted(one.value)}, as it must be: remove the expression or the term"
+                    )
+
+
+def _impossible(one: Requirement) -> Iterator[str]:
+    """A value that no label can have."""
+    if not one.value:
+        yield f"label {one.key}: want a name, got an empty text"
+        return
+    try:
+        check_label_value(one.value)
+    except ValueError as error:
+        yield f"label {one.key}: no node can have it with this name: {error}"
+
+
+def _can_hold(expression: Expression, value: str) -> bool:
+    """Whether a node whose label has this value fulfills the expression, as the scheduler evaluates it.
+
+    What the API server refuses anyway (an unknown operator) is not judged.
+    """
+    values = [one or "" for one in expression.values or ()]
+    match expression.operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "DoesNotExist":
+            return False
+        case "Gt" | "Lt" if len(values) == 1:
+            label, bound = _integer(value), _integer(values[0])
+            if label is None or bound is None:
+                return False
+            return label > bound if expression.operator == "Gt" else label < bound
+        case _:
+            return True
+
+
+def _integer(text: str) -> int | None:
+    """As the scheduler reads integers: 64 bits, decimal."""
+    if not _INTEGER.fullmatch(text) or int(text) not in _INT64:
+        return None
+    return int(text)
+
+
+def _written(expression: Expression) -> str:
+    values = [one or "" for one in expression.values or ()]
+    return f"{expression.operator} {quoted(', '.join(values))}" if values else str(expression.operator)
+
+
+def placed(spec: JSON, wanted: Sequence[Requirement]) -> JSON:
+    """A new Pod spec with the requirements in its required node affinity; the input is not changed, but shared.
+
+    What is there already is not added again. Raises ValueError where the affinity cannot be read.
+    """
+    additions = _missing(view_of(spec), wanted)
+    result = holder = dict(spec)
+    if not additions:
+        return result
+    for member in _NODE_AFFINITY:
+        holder[member] = dict(holder.get(member) or {})
+        holder = holder[member]
+    terms = holder[_TERMS] = list(holder.get(_TERMS) or ())
+    for index, lacking in additions.items():
+        if index == _NEW:
+            terms.append(_new_term(lacking))
+        else:
+            own = terms[index].get(_EXPRESSIONS) or ()
+            terms[index] = {**terms[index], _EXPRESSIONS: [*own, *map(_expression, lacking)]}
+    return result
+
+
+def plan_affinity(spec: PodSpec | None, wanted: Mapping[Requirement, str], patch: Patch) -> tuple[Requirement, ...]:
+    """Plan what the Pod lacks of `wanted`, which maps each requirement to its reason; returns what was lacking.
+
+    Goes by the object as it came in: no other injector may plan required node affinity into the same patch.
+    """
+    spec, has_spec = spec or PodSpec(), spec is not None
+    lacking: dict[Requirement, None] = {}
+    for index, some in _missing(spec, wanted).items():
+        reason = "; ".join(wanted[one] for one in some)
+        lacking.update(dict.fromkeys(some))
+        if index == _NEW:
+            _make_room(spec, patch, has_spec=has_spec, reason=reason)
+            patch.add(f"{_TERMS_PATH}/-", _new_term(some), reason=reason)
+            continue
+        path = f"{_TERMS_PATH}/{index}/{_EXPRESSIONS}"
+        patch.ensure(path, [], present=spec.terms[index].match_expressions is not None, reason=reason)
+        for one in some:
+            patch.add(f"{path}/-", _expression(one), reason=wanted[one])
+    return tuple(lacking)
+
+
+def _make_room(spec: PodSpec, patch: Patch, *, has_spec: bool, reason: str) -> None:
+    """Everything down to the list of terms; a null member counts as absent and is replaced."""
+    affinity, required = spec.affinity, spec.required
+    has_terms = required is not None and required.node_selector_terms is not None
+    holders = (has_spec, affinity is not None, bool(affinity and affinity.node_affinity), required is not None)
+    for depth, present in enumerate(holders):
+        patch.ensure(pointer("spec", *_NODE_AFFINITY[:depth]), {}, present=present, reason=reason)
+    patch.ensure(_TERMS_PATH, [], present=has_terms, reason=reason)
+
+
+def _missing(spec: PodSpec, wanted: Iterable[Requirement]) -> dict[int, tuple[Requirement, ...]]:
+    """By index of the term (`_NEW` where there is none yet), what it lacks."""
     wanted = tuple(wanted)
     terms = spec.terms
     if not terms:
-        return {NEW: wanted} if wanted else {}
+        return {_NEW: wanted} if wanted else {}
     lacking = {
         index: tuple(one for one in wanted if not _implies(term, one))
         for index, term in enumerate(terms)
@@ -96,13 +202,12 @@ def missing(spec: PodSpec, wanted: Iterable[Requirement]) -> dict[int, tuple[Req
     return {index: some for index, some in lacking.items() if some}
 
 
-def expression(one: Requirement) -> JSON:
-    """The requirement as an expression of a node selector term."""
+def _expression(one: Requirement) -> JSON:
     return {"key": one.key, "operator": "In", "values": [one.value]}
 
 
-def new_term(wanted: Iterable[Requirement]) -> JSON:
-    return {EXPRESSIONS: [expression(one) for one in wanted]}
+def _new_term(wanted: Iterable[Requirement]) -> JSON:
+    return {_EXPRESSIONS: [_expression(one) for one in wanted]}
 
 
 def _implies(term: Term, one: Requirement) -> bool:

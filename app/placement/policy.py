@@ -67,7 +67,7 @@ def _checked(entry: str) -> str:
         if name not in volume_types():
             known = ", ".join(volume_types())
             raise ValueError(
-                f"{entry!r}: {name!r} is no type of volume that tenants can be allowed, want one of {known}"
+                f"{entry!r}: {name!r} is not a type of volume that tenants can be allowed, want one of {known}"
             )
         return entry
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import AfterValidator, field_validator, model_validator
 
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
@@ -13,20 +13,29 @@ from app.settings.flags import PLACEMENT, Flag
 from app.settings.source import Items, RoleSettings
 from app.settings.webhook import WebhookSettings
 
+_Label = Annotated[str, AfterValidator(lambda label: label and check_label_key(label))]
+
+
+def _check_entries(entries: tuple[str, ...]) -> tuple[str, ...]:
+    parse_policy(entries)
+    return entries
+
 
 class PlacementSettings(RoleSettings):
     """An empty `tenant_node_label` turns confinement off. All roles of a cluster need the same values.
 
-    `tenant_allow` has entries `KIND=NAME` of what
-    tenants' Pods may ask for beyond what every tenant may; see `app.placement.policy`.
+    `tenant_allow` has entries `KIND=NAME` of what tenants' Pods may ask for: see `app.placement.policy`.
     """
 
-    host_label: Annotated[str, Flag("Label of DPU nodes that names their host", PLACEMENT)] = HOST_LABEL
+    host_label: Annotated[
+        str, AfterValidator(check_label_key), Flag("Label of DPU nodes that names their host", PLACEMENT)
+    ] = HOST_LABEL
     tenant_node_label: Annotated[
-        str, Flag('Label of DPU nodes that names their tenant; "" turns confinement off', PLACEMENT)
+        _Label, Flag('Label of DPU nodes that names their tenant; "" turns confinement off', PLACEMENT)
     ] = TENANT_LABEL
     tenant_allow: Annotated[
         Items,
+        AfterValidator(_check_entries),
         Flag(
             "Comma list of KIND=NAME that tenants' Pods may ask for, such as priorityClass=gold; "
             f"KIND is {', '.join(ALLOWANCES)}",
@@ -36,25 +45,7 @@ class PlacementSettings(RoleSettings):
 
     @property
     def placement(self) -> PlacementOptions:
-        """Which node labels placement goes by, and what tenants' Pods may ask for."""
-        policy = parse_policy(self.tenant_allow)
-        return PlacementOptions(self.host_label, self.tenant_node_label, policy)
-
-    @field_validator("tenant_allow")
-    @classmethod
-    def _allowances(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        parse_policy(value)
-        return value
-
-    @field_validator("host_label")
-    @classmethod
-    def _label(cls, value: str) -> str:
-        return check_label_key(value)
-
-    @field_validator("tenant_node_label")
-    @classmethod
-    def _label_or_nothing(cls, value: str) -> str:
-        return check_label_key(value) if value else value
+        return PlacementOptions(self.host_label, self.tenant_node_label, parse_policy(self.tenant_allow))
 
     @model_validator(mode="after")
     def _two_labels(self) -> Self:
@@ -69,7 +60,7 @@ class ConfinementSettings(PlacementSettings, WebhookSettings):
     confine_tenants: Annotated[
         bool, Flag("Keep Pods in tenants' namespaces on the tenants' DPUs; reads namespaces", PLACEMENT, default="off")
     ] = False
-    tenant_node_label: Annotated[str, Flag("Label of DPU nodes that names their tenant", PLACEMENT)] = TENANT_LABEL
+    tenant_node_label: Annotated[_Label, Flag("Label of DPU nodes that names their tenant", PLACEMENT)] = TENANT_LABEL
 
     @field_validator("tenant_node_label")
     @classmethod

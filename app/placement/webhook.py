@@ -7,7 +7,6 @@ author of a Pod asks for can be given up by its author; that a Pod stays on its 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Container
-from typing import Protocol
 
 import msgspec
 
@@ -15,23 +14,14 @@ from app.admission.chain import Plan, audit_text
 from app.admission.pods import INJECT, MIRROR, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
 from app.errors import Denied
-from app.placement.conflicts import conflicts
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
-from app.placement.patching import plan_affinity
-from app.placement.plan import requirements
+from app.placement.namespaces import Namespaces
+from app.placement.plan import conflicts, plan_affinity, requirements
 from app.text import quoted
 
 NODES_GROUP = "system:nodes"
 _LINES = 10
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
-
-
-class TenantLookup(Protocol):
-    """Whose a namespace is; see `app.placement.namespaces.Namespaces`."""
-
-    def cached(self, namespace: str) -> str | None: ...
-
-    async def find(self, namespace: str) -> str: ...
 
 
 class PlacementInjector:
@@ -42,7 +32,7 @@ class PlacementInjector:
 
     name = "placement"
 
-    def __init__(self, lookup: TenantLookup | None, *, options: PlacementOptions | None = None) -> None:
+    def __init__(self, lookup: Namespaces | None, *, options: PlacementOptions | None = None) -> None:
         self._options = options or PlacementOptions()
         self._lookup = lookup if self._options.tenant_node_label else None
 
@@ -66,7 +56,7 @@ class PlacementInjector:
         self._plan(pod, (namespace, tenant), plan)
         return None
 
-    async def _find_and_plan(self, lookup: TenantLookup, namespace: str, pod: Pod, plan: Plan) -> None:
+    async def _find_and_plan(self, lookup: Namespaces, namespace: str, pod: Pod, plan: Plan) -> None:
         self._plan(pod, (namespace, await lookup.find(namespace)), plan)
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:

@@ -13,6 +13,8 @@ ARGUMENTS = (
 
 WING = Wing(
     "placement",
+    webhooks="app.placement.permissions:WEBHOOKS",
+    asks="app.placement.permissions:ASKS",
     parts="app.placement.build:review",
     permissions="app.placement.permissions:PERMISSIONS",
     settings={

@@ -11,16 +11,12 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from app.certs import issuing, patching, rotation, secrets
 from app.certs.certificate_set import DAYS, SERVING, CertificateSet
-from app.certs.issuing import serving_names
-from app.certs.patching import ServiceName, called_service, merged_bundle
-from app.certs.revocation import needed_still, without_outlived
-from app.certs.rotation import successor, webhook
-from app.certs.secrets import read_secret, write_secret
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from app.kube.retry import Sleep, get_or_none, until_no_conflict
-from app.registration.objects import PORT, Installation, mutating_of, service_of, validating_of
+from app.registration.objects import PORT, Installation, service_of
 from app.wire import JSON
 
 
@@ -51,20 +47,17 @@ async def _install_once(client: KubeClient, installation: Installation, *, now: 
     target = next((port.get("targetPort") for port in ports if port.get("port") == PORT), None)
     body = _over(present, service_of(installation, target_port=target))
     await client.apply(SERVICES, installation.service, body, namespace=installation.namespace)
-    for resource, name, build in (
-        (MUTATING_WEBHOOKS, installation.mutating, mutating_of),
-        (VALIDATING_WEBHOOKS, installation.validating, validating_of),
-    ):
+    for resource, name in ((MUTATING_WEBHOOKS, installation.mutating), (VALIDATING_WEBHOOKS, installation.validating)):
         present = await get_or_none(client, resource, name)
         ours = _webhook(present, installation)
         timeout = installation.timeout_seconds or ours.get("timeoutSeconds")
-        bundle = merged_bundle(
+        bundle = patching.merged_bundle(
             (ours.get("clientConfig") or {}).get("caBundle") or "",
             held.trusted,
             now=now,
-            keeps=needed_still(held, days=DAYS, now=now),
+            keeps=rotation.needed_still(held, days=DAYS, now=now),
         )
-        body = build(replace(installation, timeout_seconds=timeout), bundle=bundle)
+        body = replace(installation, timeout_seconds=timeout).registration(resource, bundle=bundle)
         await client.apply(resource, name, _over(present, body))
     serving = {name: held.files[name] for name in (f"{SERVING}.crt", f"{SERVING}.key")}
     return Installed(serving, issued, held.next_due)
@@ -77,12 +70,13 @@ async def _certificates(
 
     A Secret of another installer is taken over, with or without our label, because its name is the one that is given.
     """
-    secret = await read_secret(client, installation.name, namespace=installation.namespace)
-    names = serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
+    secret = await secrets.read_secret(client, installation.name, namespace=installation.namespace)
+    names = issuing.serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
     present = CertificateSet.parse(secret.files, leaves=[SERVING])
-    held = without_outlived(successor(present, webhook(names), now=now), days=DAYS, now=now)
+    following = rotation.successor(present, rotation.webhook(names), now=now)
+    held = rotation.without_outlived(following, days=DAYS, now=now)
     if written := held.files != secret.files:
-        await write_secret(client, secret, held.files)
+        await secrets.write_secret(client, secret, held.files)
     return held, written
 
 
@@ -95,6 +89,6 @@ def _over(present: JSON | None, body: JSON) -> JSON:
 
 def _webhook(present: JSON | None, installation: Installation) -> JSON:
     """The webhook of a configuration that calls our Service, {} where there is none."""
-    service = ServiceName(installation.namespace, installation.service)
+    service = patching.ServiceName(installation.namespace, installation.service)
     webhooks: list[JSON] = (present or {}).get("webhooks") or []
-    return next((webhook for webhook in webhooks if called_service(webhook) == service), {})
+    return next((webhook for webhook in webhooks if patching.called_service(webhook) == service), {})

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
-from app.registry import reviews_of
+from app.registry import reviews_of, webhooks_of
 from app.wire import JSON
+from app.wiring import NAMESPACE_NAME, Requirement, ReviewKind
 
 FailurePolicy = Literal["Ignore", "Fail"]
 PORT = 443
@@ -32,7 +33,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Installation:
-    """What `berth certs install` is told. `name` is the prefix of all objects, and the name of the Secret.
+    """The arguments of `berth certs install`. `name` is the prefix of all objects, and the name of the Secret.
 
     Without `timeout_seconds` a registration that is there keeps its own, and a new one gets `TIMEOUT_SECONDS`.
     """
@@ -55,39 +56,22 @@ class Installation:
     def validating(self) -> str:
         return f"{self.name}-validating-config"
 
-    @property
-    def terms(self) -> Terms:
+    def registration(self, resource: Resource, *, bundle: str) -> JSON:
+        """The webhook configuration of this kind. `bundle` is the base64 value of caBundle."""
+        path, name, build = "/mutate", self.mutating, pods_to
+        if resource == VALIDATING_WEBHOOKS:
+            path, name, build = "/validate", self.validating, objects_to
+        called = {"caBundle": bundle, "service": {"namespace": self.namespace, "name": self.service, "path": path}}
         exempt = tuple(dict.fromkeys(["kube-system", self.namespace]))
-        return Terms(exempt, self.failure_policy, self.timeout_seconds or TIMEOUT_SECONDS)
-
-    def called(self, path: str, bundle: str) -> JSON:
-        """The clientConfig of a webhook."""
-        return {"caBundle": bundle, "service": {"namespace": self.namespace, "name": self.service, "path": path}}
+        terms = Terms(exempt, self.failure_policy, self.timeout_seconds or TIMEOUT_SECONDS)
+        return build(called, name=name, webhook=f"{name}.{_DOMAIN}", terms=terms)
 
 
 def service_of(installation: Installation, *, target_port: int | str | None = None) -> JSON:
     """Port 443 to the webhook's port (`TARGET_PORT`, if none is given) on the Pods labeled `app=<name>`."""
     port = {"name": "https", "port": PORT, "protocol": "TCP", "targetPort": target_port or TARGET_PORT}
-    return {
-        "apiVersion": SERVICES.api_version,
-        "kind": SERVICES.kind,
-        "metadata": {"name": installation.service, "namespace": installation.namespace},
-        "spec": {"ports": [port], "selector": {"app": installation.name}},
-    }
-
-
-def mutating_of(installation: Installation, *, bundle: str) -> JSON:
-    """Every Pod that is created goes to `/mutate`. `bundle` is the base64 value of caBundle."""
-    name = installation.mutating
-    called = installation.called("/mutate", bundle)
-    return pods_to(called, name=name, webhook=f"{name}.{_DOMAIN}", terms=installation.terms)
-
-
-def validating_of(installation: Installation, *, bundle: str) -> JSON:
-    """Every attachment, and every object of our own kinds, that is created or updated goes to `/validate`."""
-    name = installation.validating
-    called = installation.called("/validate", bundle)
-    return objects_to(called, name=name, webhook=f"{name}.{_DOMAIN}", terms=installation.terms)
+    metadata = {"name": installation.service, "namespace": installation.namespace}
+    return SERVICES.body(metadata, spec={"ports": [port], "selector": {"app": installation.name}})
 
 
 def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
@@ -95,37 +79,21 @@ def pods_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JS
 
     Reinvocation is IfNeeded: Berth injects into what later webhooks add, and changes nothing where nothing is missing.
     """
-    rules = rules_of("mutate")
-    body = _configuration(MUTATING_WEBHOOKS, client_config, name=name, webhook=webhook, rules=rules, terms=terms)
-    body["webhooks"][0]["reinvocationPolicy"] = "IfNeeded"
-    return body
+    entry = _entry(client_config, webhook, rules_of("pods"), terms) | {"reinvocationPolicy": "IfNeeded"}
+    return MUTATING_WEBHOOKS.body({"name": name}, webhooks=[entry])
 
 
 def objects_to(client_config: JSON, *, name: str, webhook: str, terms: Terms) -> JSON:
     """A ValidatingWebhookConfiguration for network attachments, and for rules and the other kinds of Berth's own."""
-    rules = rules_of("validate")
-    return _configuration(VALIDATING_WEBHOOKS, client_config, name=name, webhook=webhook, rules=rules, terms=terms)
+    return VALIDATING_WEBHOOKS.body(
+        {"name": name}, webhooks=[_entry(client_config, webhook, rules_of("attachments", "objects"), terms)]
+    )
 
 
-def rules_of(webhook: str) -> list[JSON]:
-    """The rules of a webhook. Kinds of clusters that do not have them do no harm here."""
-    return [
-        {
-            "operations": list(rule.operations),
-            "apiGroups": [rule.group],
-            "apiVersions": [rule.version],
-            "resources": list(rule.resources),
-        }
-        for rule in reviews_of(webhook)
-    ]
-
-
-def _configuration(
-    resource: Resource, client_config: JSON, *, name: str, webhook: str, rules: list[JSON], terms: Terms
-) -> JSON:
-    selector = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": list(terms.exempt)}
-    entry = {
-        "name": webhook,
+def _entry(client_config: JSON, name: str, rules: list[JSON], terms: Terms) -> JSON:
+    selector = {"key": NAMESPACE_NAME, "operator": "NotIn", "values": list(terms.exempt)}
+    return {
+        "name": name,
         "admissionReviewVersions": ["v1"],
         "clientConfig": client_config,
         "rules": rules,
@@ -135,9 +103,44 @@ def _configuration(
         "sideEffects": "NoneOnDryRun",
         "timeoutSeconds": terms.timeout_seconds,
     }
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "metadata": {"name": name},
-        "webhooks": [entry],
-    }
+
+
+def rules_of(*kinds: ReviewKind) -> list[JSON]:
+    """The rules of a webhook for these reviews. Kinds of clusters that do not have them do no harm here."""
+    return [
+        {
+            "operations": list(rule.operations),
+            "apiGroups": [rule.group],
+            "apiVersions": [rule.version],
+            "resources": list(rule.resources),
+        }
+        for rule in reviews_of(*kinds)
+    ]
+
+
+def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple[str, ...]) -> list[JSON]:
+    """The webhooks for Pods, Pod templates and claims of devices in tenants' namespaces, by their label or their name.
+
+    `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. Nothing opts out of them.
+    The chart makes them of the same descriptors; `berth certs install` does not make them, for an installation in the
+    place of Network Resources Injector has no tenants.
+    """
+    entries = []
+    for webhook in webhooks_of("tenants"):
+        entry = called | {
+            "name": f"{webhook.name}.{domain}",
+            "rules": [rule | {"scope": webhook.scope} for rule in rules_of("tenants")],
+            "namespaceSelector": {"matchExpressions": [_expression(one, exempt) for one in webhook.namespaces]},
+        }
+        if webhook.conditions:
+            entry["matchConditions"] = [
+                {"name": one.name, "expression": " || ".join(term.expression for term in one.terms)}
+                for one in webhook.conditions
+            ]
+        entries.append(entry)
+    return entries
+
+
+def _expression(one: Requirement, exempt: tuple[str, ...]) -> JSON:
+    values = exempt if one.source else one.values
+    return {"key": one.key, "operator": one.operator} | ({"values": list(values)} if values else {})

@@ -1,16 +1,15 @@
-"""The settings of `berth controller` to which each wing adds its own."""
+"""The settings of `berth controller`, to which each wing adds its own."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
 from pydantic import field_validator
-from pydantic_settings import NoDecode
 
 from app.registry import CONTROLLERS
 from app.settings.flags import RECONCILING, Flag
 from app.settings.reconciling import ReconcilingSettings
-from app.settings.source import comma_list
+from app.settings.source import Items
 
 _NAMES = tuple(CONTROLLERS)
 
@@ -18,15 +17,12 @@ _NAMES = tuple(CONTROLLERS)
 class ControllerSettings(ReconcilingSettings):
     """`controllers` are the controllers that run."""
 
-    controllers: Annotated[
-        tuple[str, ...], NoDecode, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING, default="all")
-    ] = _NAMES
+    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING, default="all")] = _NAMES
 
-    @field_validator("controllers", mode="before")
+    @field_validator("controllers")
     @classmethod
-    def _known(cls, value: object) -> object:
-        value = comma_list(value)
-        if not isinstance(value, tuple) or not value:
+    def _known(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if not value:
             raise ValueError(f"want a list of {', '.join(_NAMES)}")
         for name in value:
             if name not in CONTROLLERS:

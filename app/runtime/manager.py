@@ -1,4 +1,4 @@
-"""Runs the background work of a role, with health and metrics beside it, until a signal stops it.
+"""Runs the work of a role, with health and metrics beside it, until a signal stops it.
 
 A runnable runs until it is cancelled, and reports at any time what it waits for. A runnable that returns by itself has
 failed: its work would not be done any more.
@@ -8,33 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
-from typing import Protocol
+import time
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
 
 import structlog
 
 from app.admission.server import health_app, make_server
 from app.errors import BerthError
 from app.kube.client import KubeClient
-from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.metrics import LEADER
-from app.kube.transport import AioKubeClient
-from app.metrics import exposition
-from app.runtime.failures import first_of
-from app.runtime.review_log import measure_lag
+from app.metrics import EVENT_LOOP_LAG, describe, exposition
+from app.settings.reconciling import Runnable
+
+if TYPE_CHECKING:
+    from app.kube.lease import LeaseTiming
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.25
-
-
-class Runnable(Protocol):
-    """Something that runs until it is cancelled."""
-
-    async def run(self) -> None: ...
-
-    def waiting(self) -> list[str]:
-        """What readiness waits for, one line each; empty when all is well."""
-        ...
 
 
 async def lasting(runnable: Runnable) -> None:
@@ -46,97 +38,81 @@ async def lasting(runnable: Runnable) -> None:
 
 
 class Manager:
-    """One process of a role.
+    """One process of a role, by which it is counted.
 
-    `run` serves health, then runs the runnable. When `stop` is set, the runnable ends first and health last.
+    `run` serves health, then runs the runnable. When `stop` is set, the runnable ends first and health last. `report`
+    is called with what readiness waits for, several times a second and when the stop begins.
     """
 
-    def __init__(self, runnable: Runnable, *, health: socket.socket | None) -> None:
+    def __init__(
+        self,
+        runnable: Runnable,
+        *,
+        role: str,
+        health: socket.socket | None,
+        metrics: Callable[[], tuple[bytes, str]] = exposition,
+        report: Callable[[list[str]], None] = lambda _waiting: None,
+    ) -> None:
         self._runnable, self._health = runnable, health
+        self._metrics, self._report = metrics, report
+        self._known: list[str] | None = None
         self._stopping = False
+        describe(role)
 
     def waiting(self) -> list[str]:
         return ["stopping"] if self._stopping else self._runnable.waiting()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Return after a requested stop; raise the error of the runnable."""
-        server = make_server(health_app(readiness=self.waiting, metrics=exposition), grace_seconds=1)
+        server = make_server(health_app(readiness=self.waiting, metrics=self._metrics), grace_seconds=1)
         try:
             async with asyncio.TaskGroup() as tasks:
-                background = [tasks.create_task(self._report_readiness()), tasks.create_task(measure_lag())]
+                background = [tasks.create_task(self._report_readiness()), tasks.create_task(_measure_lag())]
                 if self._health is not None:
                     tasks.create_task(server.serve(sockets=[self._health]))
                 work = tasks.create_task(lasting(self._runnable))
                 stopping = tasks.create_task(stop.wait())
                 await asyncio.wait({work, stopping}, return_when=asyncio.FIRST_COMPLETED)
                 self._stopping = True
-                for task in (work, stopping, *background):
-                    task.cancel()
+                self._look()
+                work.cancel()
+                stopping.cancel()
                 # Readiness and metrics are served until the runnable has drained.
                 await asyncio.wait({work})
+                for task in background:
+                    task.cancel()
                 server.should_exit = True
         except* BerthError as group:
             raise first_of(group) from None
 
     async def _report_readiness(self) -> None:
-        known: list[str] | None = None
         while True:
-            waiting = self.waiting()
-            if waiting != known:
-                _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
-                known = waiting
+            self._look()
             await asyncio.sleep(_LOOK_SECONDS)
 
+    def _look(self) -> None:
+        waiting = self.waiting()
+        if waiting != self._known:
+            _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
+            self._known = waiting
+        self._report(waiting)
 
-class LeaderElected:
-    """A runnable for the holder of a Lease only. A standby replica is ready, because it can take over.
 
-    `build` makes the runnable again for each term, so that no cache of an earlier term is used. Its client refuses
-    writes after the term has ended, also those of requests under way.
-    """
+def first_of(group: BaseExceptionGroup[BerthError]) -> BerthError:
+    """The first error of the group, at any depth: the message shows one cause."""
+    cause = group.exceptions[0]
+    return first_of(cause) if isinstance(cause, BaseExceptionGroup) else cause
 
-    def __init__(
-        self,
-        build: Callable[[KubeClient], Runnable],
-        *,
-        client: AioKubeClient,
-        namespace: str,
-        lease: str,
-        identity: str,
-        timing: LeaseTiming | None = None,
-    ) -> None:
-        self._build, self._client, self._lease = build, client, lease
-        self._runnable: Runnable | None = None
-        self._elector = LeaderElector(
-            client,
-            namespace=namespace,
-            name=lease,
-            identity=identity,
-            timing=timing,
-            on_change=lambda leading: LEADER.labels(lease).set(leading),
-        )
 
-    def waiting(self) -> list[str]:
-        if self._runnable is not None:
-            return self._runnable.waiting()
-        if self._elector.leading:
-            return [f"Lease {self._lease}: held, its work begins"]
-        # Who cannot reach the Lease will never take over.
-        return [f"Lease {self._lease}: {self._elector.problem}"] if self._elector.problem else []
-
-    @property
-    def leading(self) -> bool:
-        return self._elector.leading
-
-    async def run(self) -> None:
-        await self._elector.run(self._term)
-
-    async def _term(self) -> None:
-        self._runnable = self._build(self._client.within(self._elector.fence))
-        try:
-            await lasting(self._runnable)
-        finally:
-            self._runnable = None
+async def _measure_lag(*, interval: float = 0.1) -> None:
+    """Keep the gauge of event-loop lag: the worst lateness of a second's worth of wake-ups."""
+    while True:
+        worst = 0.0
+        for _ in range(10):
+            due = time.monotonic() + interval
+            await asyncio.sleep(interval)
+            worst = max(worst, time.monotonic() - due)
+        EVENT_LOOP_LAG.set(worst)
 
 
 class Group:
@@ -155,18 +131,69 @@ class Group:
 
 
 class Connected:
-    """A runnable that needs a client: built after the connection, which is closed when it ends."""
+    """A runnable that needs a client: `opened` connects and makes it, and closes the connection when it ends."""
 
-    def __init__(
-        self, connect: Callable[[], Awaitable[AioKubeClient]], build: Callable[[AioKubeClient], Runnable]
-    ) -> None:
-        self._connect, self._build = connect, build
+    def __init__(self, opened: AbstractAsyncContextManager[Runnable]) -> None:
+        self._opened = opened
         self._runnable: Runnable | None = None
 
     def waiting(self) -> list[str]:
         return self._runnable.waiting() if self._runnable is not None else ["API server: not connected"]
 
     async def run(self) -> None:
-        async with await self._connect() as client:
-            self._runnable = self._build(client)
+        async with self._opened as self._runnable:
             await lasting(self._runnable)
+
+
+class LeaderElected:
+    """A runnable for the holder of a Lease only. A standby replica is ready, because it can take over.
+
+    `build` makes the runnable again for each term, so that no cache of an earlier term is used. Its client refuses
+    writes after the term has ended, also those of requests under way.
+    """
+
+    def __init__(
+        self,
+        build: Callable[[KubeClient], Runnable],
+        *,
+        client: KubeClient,
+        namespace: str,
+        lease: str,
+        identity: str,
+        timing: LeaseTiming | None = None,
+    ) -> None:
+        # Imported late: with it comes the HTTP client, and the parent of workers needs none.
+        from app.kube.lease import LeaderElector  # noqa: PLC0415
+
+        self._build, self._client, self._lease = build, client, lease
+        self._runnable: Runnable | None = None
+        self._elector = LeaderElector(
+            client,
+            namespace=namespace,
+            name=lease,
+            identity=identity,
+            timing=timing,
+            on_change=lambda leading: LEADER.labels(lease).set(leading),
+        )
+
+    def waiting(self) -> list[str]:
+        if self._runnable is not None:
+            return self._runnable.waiting()
+        if self._elector.leading:
+            return [f"Lease {self._lease}: held, its work begins"]
+        # A replica that cannot reach the Lease will never take over.
+        return [f"Lease {self._lease}: {self._elector.problem}"] if self._elector.problem else []
+
+    @property
+    def leading(self) -> bool:
+        return self._elector.leading
+
+    async def run(self) -> None:
+        await self._elector.run(self._term)
+
+    async def _term(self) -> None:
+        self._runnable = self._build(self._client.within(self._elector.fence))
+        try:
+            await lasting(self._runnable)
+        finally:
+            self._runnable = None

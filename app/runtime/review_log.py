@@ -1,19 +1,22 @@
-"""What is reported of each review: one log line, and the metrics."""
+"""What is reported of each review: one log line, the metrics, and an Event where a Pod is denied."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 import traceback
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from app import logs
 from app.admission.endpoint import Outcome
 from app.admission.metrics import count_reviews, decision_word
-from app.logs import LEVELS, Clock, write_lines
-from app.metrics import EVENT_LOOP_LAG
+from app.kube.events import EventRecorder, Regarding
+from app.kube.names import check_dns_subdomain
+from app.metrics import published
 from app.tracing.context import of_headers
 from app.wire import encode_json
 
@@ -24,37 +27,12 @@ _SHOWN = 253
 """Characters; no name of Kubernetes is longer."""
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
-    """The log line of one review, in the order in which it reads best."""
-
-    time: str
-    level: str
-    msg: str
-    webhook: str
-    decision: str
-    reason: str
-    duration_ms: float
-    patch_ops: int | msgspec.UnsetType = msgspec.UNSET
-    uid: str | msgspec.UnsetType = msgspec.UNSET
-    operation: str | msgspec.UnsetType = msgspec.UNSET
-    kind: str | msgspec.UnsetType = msgspec.UNSET
-    namespace: str | msgspec.UnsetType = msgspec.UNSET
-    name: str | msgspec.UnsetType = msgspec.UNSET
-    generate_name: str | msgspec.UnsetType = msgspec.UNSET
-    dry_run: bool | msgspec.UnsetType = msgspec.UNSET
-    message: str | msgspec.UnsetType = msgspec.UNSET
-    error: str | msgspec.UnsetType = msgspec.UNSET
-    traceback: list[str] | msgspec.UnsetType = msgspec.UNSET
-    trace_id: str | msgspec.UnsetType = msgspec.UNSET
-    span_id: str | msgspec.UnsetType = msgspec.UNSET
-
-
 class ReviewLog:
     """Counts every review and writes its line.
 
     Both happen a moment later and for many reviews together, which costs each of them less than one by one, and the
     client has its answer by then. What is not allowed is reported at once. A process that is killed without warning
-    loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is told of each denial, once.
+    loses at most the last `SECONDS`; one that stops calls `flush`. `denied` is called once for each denial.
     """
 
     SECONDS = 0.01
@@ -70,13 +48,14 @@ class ReviewLog:
         denied: Callable[[Outcome], None] | None = None,
         spans: Spans | None = None,
     ) -> None:
-        self._clock = Clock()
+        self._clock = logs.Clock()
         # Allowed reviews are "info", errors of ours "error", the rest in between.
-        self._levels = LEVELS[LEVELS.index(level) :]
+        self._levels = logs.LEVELS[logs.LEVELS.index(level) :]
         self._denied, self._spans = denied, spans
         self._limit = self.LIMIT if spans is None else self.SPANS_LIMIT
         self._finished: list[tuple[float, Outcome]] = []
         self._timer: asyncio.TimerHandle | None = None
+        _open.add(self)
 
     def finished(self, outcome: Outcome) -> None:
         finished = self._finished
@@ -105,33 +84,49 @@ class ReviewLog:
                 if trace is None:
                     trace = of_headers(outcome.headers)
                 if trace is not None:
-                    line.trace_id, line.span_id = trace.trace_id, trace.span_id
+                    line |= {"trace_id": trace.trace_id, "span_id": trace.span_id}
                 lines.append(encode_json(line))
         if lines:
-            write_lines(lines)
+            logs.write_lines(lines)
 
 
-def _line(at: str, level: str, word: str, outcome: Outcome) -> _Line:
+_open: weakref.WeakSet[ReviewLog] = weakref.WeakSet()
+
+
+@published
+def _publish() -> None:
+    """Count what was answered before the metrics are read."""
+    for log in _open:
+        log.flush()
+
+
+def _line(at: str, level: str, word: str, outcome: Outcome) -> dict[str, object]:
+    """The line of one review, in the order in which it reads best."""
     decision, request = outcome.decision, outcome.request
-    line = _Line(at, level, "review", outcome.webhook, word, decision.reason, round(outcome.seconds * 1000, 3))
+    line: dict[str, object] = {
+        "time": at,
+        "level": level,
+        "msg": "review",
+        "webhook": outcome.webhook,
+        "decision": word,
+        "reason": decision.reason,
+        "duration_ms": round(outcome.seconds * 1000, 3),
+    }
     if request is not None:
-        line.patch_ops = len(decision.operations)
-        line.uid = request.uid[:_SHOWN]
-        line.operation = request.operation
-        line.kind = request.kind.kind[:_SHOWN]
-        line.namespace = request.namespace[:_SHOWN]
+        line["patch_ops"] = len(decision.operations)
+        line["uid"] = request.uid[:_SHOWN]
+        line["operation"] = request.operation
+        line["kind"] = request.kind.kind[:_SHOWN]
+        line["namespace"] = request.namespace[:_SHOWN]
         name, generate_name = request.names
-        if generate_name:
-            line.generate_name = generate_name[:_SHOWN]
-        else:
-            line.name = name[:_SHOWN]
-        line.dry_run = bool(request.dry_run)
+        line["generate_name" if generate_name else "name"] = (generate_name or name)[:_SHOWN]
+        line["dry_run"] = bool(request.dry_run)
     elif outcome.uid:
-        line.uid = outcome.uid[:_SHOWN]
+        line["uid"] = outcome.uid[:_SHOWN]
     if word != "allowed":
-        line.message = decision.message[:512]
+        line["message"] = decision.message[:512]
     if level == "error" and outcome.error is not None:
-        line.error, line.traceback = _fault(outcome.error)
+        line |= _fault(outcome.error)
     return line
 
 
@@ -141,18 +136,54 @@ def _level(word: str, outcome: Outcome) -> str:
     return "error" if outcome.decision.reason == "InternalError" else "warning"
 
 
-def _fault(error: BaseException) -> tuple[str, list[str]]:
+def _fault(error: BaseException) -> dict[str, object]:
     """What an unexpected error is, and where it came from. Its text is left out: it may quote the object."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return type(error).__name__, [f"{f.filename}:{f.lineno} {f.name}" for f in frames[-12:]]
+    frames = traceback.extract_tb(error.__traceback__)[-12:]
+    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
-async def measure_lag(*, interval: float = 0.1) -> None:
-    """Keep the gauge of event-loop lag: the worst lateness of a second's worth of wake-ups."""
-    while True:
-        worst = 0.0
-        for _ in range(10):
-            due = time.monotonic() + interval
-            await asyncio.sleep(interval)
-            worst = max(worst, time.monotonic() - due)
-        EVENT_LOOP_LAG.set(worst)
+class _Owner(msgspec.Struct, rename="camel"):
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+_decode_owners = msgspec.json.Decoder(list[_Owner] | None).decode
+
+
+class Denials:
+    """Records an Event on the owner of a Pod that was denied: the author of a Deployment sees no answer.
+
+    A dry run leaves no trace.
+    """
+
+    def __init__(self, events: EventRecorder) -> None:
+        self._events = events
+
+    def __call__(self, outcome: Outcome) -> None:
+        request = outcome.request
+        if request is None or request.dry_run or not request.namespace or request.operation != "CREATE":
+            return
+        if request.kind.kind != "Pod" or request.kind.group or request.sub_resource:
+            return
+        try:
+            owners = _decode_owners(request.metadata.owner_references) or []
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        owner = next((one for one in owners if one.controller), owners[0] if owners else None)
+        if owner is None or not _is_sound(owner):
+            return
+        regarding = Regarding(owner.api_version, owner.kind, owner.name, request.namespace, owner.uid)
+        decision = outcome.decision
+        self._events.record(regarding, "Warning", reason=decision.reason, message=decision.message)
+
+
+def _is_sound(owner: _Owner) -> bool:
+    """Whether there can be such an object: nothing has checked yet what a Pod says of its owners."""
+    try:
+        check_dns_subdomain(owner.name)
+    except ValueError:
+        return False
+    return all(0 < len(text) <= _SHOWN for text in (owner.api_version, owner.kind, owner.uid))

@@ -1,7 +1,7 @@
-"""One webhook process: health, then reviews, then caches; stopped in the reverse order, after draining.
+"""The reviews of one webhook process, and its caches.
 
-Draining: on the first signal readiness turns false and every answer asks its client to close, while reviews go
-on being answered; after `drain_seconds` (the time in which a cluster stops sending) the listeners close.
+Draining: every answer asks its client to close, while reviews go on being answered; after `drain_seconds` (the time in
+which a cluster stops sending) the listener closes.
 """
 
 from __future__ import annotations
@@ -10,29 +10,25 @@ import asyncio
 import gc
 import math
 import socket
-import ssl
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import structlog
-import uvicorn
 
-from app.admission.endpoint import ReviewEndpoint
-from app.admission.metrics import create_series
-from app.admission.parts import WEBHOOKS, Caches, Context, chains
-from app.admission.server import ReviewApp, health_app, make_server
+from app.admission.parts import Caches, Context, chains
+from app.admission.server import make_server, review_app
 from app.certs.metrics import refresh
-from app.errors import BerthError
+from app.errors import UsageError
+from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
-from app.metrics import describe, exposition, publish
+from app.kube.reflector import Reflector
+from app.kube.transport import connect
 from app.registry import parts_of
-from app.runtime.events import Denials, finish, recorder
-from app.runtime.failures import first_of
-from app.runtime.review_log import ReviewLog, measure_lag
-from app.runtime.sources import Sources
+from app.runtime.composing import FLUSH_SECONDS, recorder
+from app.runtime.review_log import Denials, ReviewLog
 from app.serving.tls import ServingCertificate
-from app.serving.tls_options import server_context
 from app.settings.webhook import WebhookSettings
 
 if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
@@ -46,22 +42,23 @@ _LOOK_SECONDS = 0.05
 
 
 class Serving:
-    """Builds everything in the constructor (which raises UsageError), runs it in `run()`."""
+    """Builds everything in the constructor (which raises UsageError), runs it in `run()`.
+
+    A worker inherits the connections that its predecessor had queued: it accepts them when its caches are loaded.
+    """
 
     def __init__(
-        self,
-        settings: WebhookSettings,
-        *,
-        listener: socket.socket,
-        health: socket.socket | None,
-        report: Callable[[list[str]], None] = lambda _waiting: None,
-        spans: Spans | None = None,
+        self, settings: WebhookSettings, *, listener: socket.socket, spans: Spans | None = None, worker: bool = False
     ) -> None:
-        self._settings = settings
-        self._listener, self._health = listener, health
-        self._report = report
+        self._settings, self._listener = settings, listener
+        self._patience = _QUEUE_SECONDS if worker else 0.0
         self._stopping = False
-        self._certificate = serving_certificate(settings)
+        self._certificate = ServingCertificate(
+            settings.tls_cert_file,
+            settings.tls_private_key_file,
+            new_context=lambda: settings.server_context()[0],
+            client_cas=() if settings.insecure else settings.client_ca,
+        )
         self._caches = Caches()
         self._sources = Sources(settings, self._caches)
         # With manifests there is no cluster, so Events cannot be written.
@@ -72,12 +69,15 @@ class Serving:
             denied=Denials(self._events) if self._events is not None else None,
             spans=spans,
         )
-        create_series(WEBHOOKS)
-        describe("webhook")
-        endpoints = self._endpoints()
+        parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
         create_watch_series(tuple(one.resource.kind for one in self._caches.all))
         self._reviews = make_server(
-            ReviewApp(endpoints),
+            review_app(
+                chains(parts, namespace=settings.namespace),
+                finished=self._log.finished,
+                deadline=settings.deadline_seconds,
+                draining=lambda: self._stopping,
+            ),
             context=self._certificate.context,
             # A review that began must be able to use up its deadline.
             grace_seconds=math.ceil(settings.deadline_seconds) + 2,
@@ -85,122 +85,92 @@ class Serving:
 
     def waiting(self) -> list[str]:
         """What readiness waits for; empty when reviews can be answered well."""
-        if self._stopping:
-            return ["stopping"]
         problem = self._certificate.problem()
         listening = [] if self._reviews.started else ["TLS listener: not started"]
         return listening + ([problem] if problem else []) + self._sources.waiting()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set, then drain. Raises what a part died of."""
-        health = self._health_server()
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(self._sources.run()),
                     tasks.create_task(self._certificate.watch(poll_seconds=self._settings.certificate_poll_seconds)),
-                    tasks.create_task(self._report_readiness()),
-                    tasks.create_task(measure_lag()),
+                    tasks.create_task(self._look()),
                 ]
                 events = self._events
-                writing = tasks.create_task(events.run()) if events is not None else None
-                if health is not None and self._health is not None:
-                    tasks.create_task(health.serve(sockets=[self._health]))
+                if events is not None:
+                    background.append(tasks.create_task(events.run()))
                 reviews = tasks.create_task(self._serve_reviews())
                 await stop.wait()
                 await self._drain(reviews)
-                if events is not None and writing is not None:
-                    await finish(events, writing)
+                if events is not None:
+                    await events.flush(FLUSH_SECONDS)
                 for task in background:
                     task.cancel()
-                if health is not None:
-                    health.should_exit = True
-        except* BerthError as group:
-            raise first_of(group) from None
         finally:
             self._log.flush()
 
     async def _serve_reviews(self) -> None:
-        """Accept connections. A worker first waits a while for its caches: its predecessor's connections are queued."""
-        end = time.monotonic() + (_QUEUE_SECONDS if self._health is None else 0.0)
+        end = time.monotonic() + self._patience
         while self._sources.waiting() and not self._stopping and time.monotonic() < end:  # noqa: ASYNC110  caches have no event
             await asyncio.sleep(_LOOK_SECONDS)
         await self._reviews.serve(sockets=[self._listener])
 
     async def _drain(self, reviews: asyncio.Task[None]) -> None:
         self._stopping = True
-        self._report(self.waiting())
         _log.info("draining", seconds=self._settings.drain_seconds)
         await asyncio.sleep(self._settings.drain_seconds)
         self._reviews.should_exit = True
         await reviews
         _log.info("drained")
 
-    async def _report_readiness(self) -> None:
-        """Log each change of readiness, tell the parent, and keep the gauges that are ages and dates."""
-        known: list[str] | None = None
+    async def _look(self) -> None:
+        """Keep the gauge of the certificate's end, and the garbage collector out of what has been loaded."""
+        ready = False
         while True:
-            waiting = self.waiting()
-            if waiting != known:
-                if not waiting:
-                    _leave_out_of_collections()
-                _log.info("ready" if not waiting else "not ready", waiting_for=waiting)
-                known = waiting
-            self._report(waiting)
-            self._log.flush()
-            publish()
+            before, ready = ready, not self.waiting()
+            if ready and not before:
+                # Modules and caches stay; collections would walk through them again and again. What a review leaves
+                # behind is freed by reference counts, so that collections are for the rare cycle.
+                gc.collect()
+                gc.freeze()
+                gc.set_threshold(20_000, 20, 20)
             refresh(self._certificate.not_after)
             await asyncio.sleep(0.25)
 
-    def _health_server(self) -> uvicorn.Server | None:
-        if self._health is None:
-            return None
-        app = health_app(readiness=self.waiting, metrics=self._exposition)
-        return make_server(app, grace_seconds=1)
 
-    def _exposition(self) -> tuple[bytes, str]:
-        self._log.flush()
-        return exposition()
+class Sources:
+    """Fills the caches from a cluster, or from a directory of manifests; `waiting` says what is not ready."""
 
-    def _endpoints(self) -> dict[str, ReviewEndpoint]:
-        settings = self._settings
-        parts = parts_of(Context(settings, settings.namespace, self._caches, logs=True))
-        return {
-            f"/{name}": ReviewEndpoint(
-                name,
-                chain,
-                finished=self._log.finished,
-                deadline=settings.deadline_seconds,
-                draining=lambda: self._stopping,
-            )
-            for name, chain in chains(parts, namespace=settings.namespace).items()
-        }
+    def __init__(self, settings: WebhookSettings, caches: Caches) -> None:
+        if settings.manifests is not None and not Path(settings.manifests).is_dir():
+            raise UsageError(f"--manifests {settings.manifests}: no such directory")
+        self._settings, self._caches = settings, caches
+        self._problems: Callable[[], list[str]] = lambda: ["not started"]
 
+    def waiting(self) -> list[str]:
+        return self._problems()
 
-def serving_certificate(settings: WebhookSettings) -> ServingCertificate:
-    """The certificate of these settings; raises UsageError where it cannot be served."""
-
-    def new_context() -> ssl.SSLContext:
-        return server_context(
-            min_version=settings.tls_min_version,
-            ciphers=settings.tls_cipher_suites,
-            curves=settings.tls_curve_preferences,
-            require_client_certificate=not settings.insecure,
-        )[0]
-
-    return ServingCertificate(
-        settings.tls_cert_file,
-        settings.tls_private_key_file,
-        new_context=new_context,
-        client_cas=() if settings.insecure else settings.client_ca,
-    )
-
-
-def _leave_out_of_collections() -> None:
-    """Tell the garbage collector what will stay: modules and caches, which it would walk through again and again.
-
-    What a review leaves behind is freed by reference counts; collections are for the rare cycle.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
+    async def run(self) -> None:
+        """Fill the caches and follow every change until cancelled."""
+        settings, caches = self._settings, self._caches
+        if settings.manifests is not None:
+            source = ManifestSource(Path(settings.manifests), {one.resource.kind: one.store for one in caches.all})
+            self._problems = lambda: [] if source.healthy else [source.reason]
+            await source.run()
+            return
+        async with await connect(kubeconfig=settings.kubeconfig, context=settings.context) as client:
+            caches.client = client
+            reflectors = [
+                Reflector(client, resource, store, namespace=only[0] if only else None, name=only[1] if only else "")
+                for resource, store, only in caches.all
+            ]
+            # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
+            # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.
+            self._problems = lambda: [
+                f"{one.resource.plural}: {one.reason}" for one in reflectors if not (one.healthy or one.missing)
+            ]
+            async with asyncio.TaskGroup() as tasks:
+                for reflector in reflectors:
+                    tasks.create_task(reflector.run())

@@ -1,74 +1,47 @@
-"""Starts the webhook role: one process, or a parent with workers."""
+"""Builds the webhook role: reviews in this process, or in several worker processes behind one port."""
 
 from __future__ import annotations
 
-import asyncio
 import socket
-import sys
+from typing import TYPE_CHECKING
 
 import structlog
-import uvloop
 
-from app import logs
-from app.runtime.descriptors import raise_limit
-from app.runtime.stopping import until_signal
-from app.serving.listening import address, listen
-from app.serving.tls_options import server_context
+from app.runtime.workers import Workers
+from app.serving.draining import Drained
+from app.serving.listener import address, listen
+from app.settings.reconciling import RoleContext, Runnable
+from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
-from app.tracing.opening import opened_spans
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 _log = structlog.get_logger(__name__)
 
 
-def run_webhook(settings: WebhookSettings) -> int:
-    """Serve until a signal and return the exit status. Raises UsageError for a mistake of the user."""
-    logs.configure(settings.level)
-    raise_limit()
-    _warn(settings)
-    health = listen("--health-check-port", settings.bind_address, settings.health_check_port)
-    listeners = [listen("--port", settings.bind_address, settings.port, shared=settings.workers > 1)]
-    for _ in range(settings.workers - 1):
-        port = listeners[0].getsockname()[1]
-        listeners.append(listen("--port", settings.bind_address, port, shared=True))
-    _log.info(
-        "listening",
-        reviews=address(listeners[0], "https"),
-        health=address(health, "http"),
-        workers=settings.workers,
-    )
-    try:
-        if settings.workers == 1:
-            _serve(settings, listener=listeners[0], health=health)
-        else:
-            from app.runtime.workers import supervise  # noqa: PLC0415
-
-            if not uvloop.run(supervise(settings, listeners=listeners, health=health)):
-                _log.warning("stopped before everything was drained")
-                return 1
-    except asyncio.CancelledError:
-        _log.warning("stopped before everything was drained")
-        return 1
-    finally:
-        sys.stderr.flush()
-    return 0
-
-
-def _serve(settings: WebhookSettings, *, listener: socket.socket, health: socket.socket) -> None:
-    """Serve in this process."""
-    from app.runtime.serving import Serving  # noqa: PLC0415
-
-    with opened_spans("webhook") as spans:
-        uvloop.run(until_signal(Serving(settings, listener=listener, health=health, spans=spans).run))
-
-
-def _warn(settings: WebhookSettings) -> None:
-    """Say what of the settings is accepted and has no effect; raises UsageError for TLS choices that are wrong."""
-    _, warnings = server_context(
-        min_version=settings.tls_min_version,
-        ciphers=settings.tls_cipher_suites,
-        curves=settings.tls_curve_preferences,
-    )
+def build(context: RoleContext) -> Runnable:
+    settings = settings_as(context.settings, WebhookSettings)
+    _, warnings = settings.server_context()
     if settings.enable_http2:
         warnings.append("--enable-http2: Berth speaks HTTP/1.1 only")
     for warning in warnings:
         _log.warning(warning)
+    first = listen("--port", settings.bind_address, settings.port, shared=settings.workers > 1)
+    context.listening |= {"reviews": address(first, "https"), "workers": settings.workers}
+    if settings.workers == 1:
+        return _serving(settings, first, context.spans(), worker=False)
+    port = first.getsockname()[1]
+    others = [listen("--port", settings.bind_address, port, shared=True) for _ in range(settings.workers - 1)]
+    workers = Workers(settings, [first, *others], _serving)
+    context.metrics = workers.exposition
+    return Drained(workers)
+
+
+def _serving(
+    settings: WebhookSettings, listener: socket.socket, spans: Spans | None, *, worker: bool = True
+) -> Drained:
+    # Imported late: the parent of workers needs none of it, and metrics are kept where the environment says by then.
+    from app.runtime.serving import Serving  # noqa: PLC0415
+
+    return Drained(Serving(settings, listener=listener, spans=spans, worker=worker))

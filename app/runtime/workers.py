@@ -1,7 +1,7 @@
-"""Several worker processes behind one port: started, watched, restarted and drained by a parent that serves health.
+"""The worker processes of the webhook role and their parent: started, watched, restarted, drained and counted.
 
-Each worker has its own listening socket on the shared port (SO_REUSEPORT), so the kernel spreads the connections;
-the parent keeps the sockets open, so what queues at a dead worker waits for its successor. Readiness is that of all
+Each worker has its own listening socket on the shared port (SO_REUSEPORT), so the kernel spreads the connections; the
+parent keeps the sockets open, so what queues at a dead worker waits for its successor. Readiness is that of all
 workers.
 """
 
@@ -11,37 +11,61 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import resource
 import signal
 import socket
 import tempfile
+from collections.abc import Callable, Iterable
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
+from typing import TYPE_CHECKING
 
 import structlog
 import uvloop
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest, multiprocess
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, ProcessCollector, generate_latest, multiprocess
+from prometheus_client.core import CounterMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from app import logs
-from app.admission.server import health_app, make_server
 from app.errors import BerthError, UsageError
-from app.runtime.stopping import on_stop, until_signal
-from app.runtime.worker_metrics import WorkerTotals
+from app.metrics import publish
+from app.runtime.manager import Manager
+from app.runtime.process import until_signal
+from app.settings.reconciling import Runnable
 from app.settings.webhook import WebhookSettings
 from app.tracing.opening import opened_spans
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 _log = structlog.get_logger(__name__)
 _SPAWN = multiprocessing.get_context("spawn")
 SHARED_MEMORY = "/dev/shm"  # noqa: S108  the directory made in it is ours alone
 _RESTART_SECONDS = (0.2, 1.0, 5.0, 15.0)
+_CPU = "process_cpu_seconds"
+_COMBINE: dict[str, Callable[[list[float]], float]] = {
+    "process_virtual_memory_bytes": sum,
+    "process_resident_memory_bytes": sum,
+    "process_start_time_seconds": lambda values: values[0],
+    _CPU: sum,
+    # A limit is each process's own: the worst of them is what counts.
+    "process_open_fds": max,
+    "process_max_fds": min,
+}
+"""The parent's value comes first."""
+
+Serve = Callable[[WebhookSettings, socket.socket, "Spans | None"], Runnable]
+"""Makes the work of a worker, in its process."""
 
 
 class Worker:
     """One worker process and what it last said of its readiness."""
 
-    def __init__(self, number: int, settings: WebhookSettings, listener: socket.socket) -> None:
+    def __init__(self, number: int, settings: WebhookSettings, listener: socket.socket, serve: Serve) -> None:
         self.number = number
-        self._settings, self._listener = settings, listener
+        self._serving = (serve, settings, listener)
         self.waiting = [f"worker {number}: not started"]
         self.process: SpawnProcess | None = None
         self.restarts = 0
@@ -56,15 +80,15 @@ class Worker:
         failures = 0
         while not stop.is_set():
             receiver, sender = _SPAWN.Pipe(duplex=False)
-            self.process = _SPAWN.Process(
-                target=_worker, args=(self._settings, self._listener, sender), name=f"berth-worker-{self.number}"
+            self.process = process = _SPAWN.Process(
+                target=_worker, args=(*self._serving, sender), name=f"berth-worker-{self.number}"
             )
-            _start_deaf_to_interrupts(self.process)
+            _start_without_interrupts(process)
             sender.close()
             was_ready = await self._follow(receiver)
-            status = await asyncio.to_thread(_join, self.process)
-            _mark_dead(self.process.pid)
-            self.process = None
+            await asyncio.to_thread(process.join)
+            multiprocess.mark_process_dead(process.pid)  # type: ignore[no-untyped-call]  # the library has no types here
+            self.process, status = None, process.exitcode
             if stop.is_set():
                 return
             if self._mistake and not self._served:
@@ -80,6 +104,11 @@ class Worker:
     def terminate(self) -> None:
         if self.process is not None and self.process.is_alive():
             self.process.terminate()
+
+    async def ended(self) -> None:
+        """Return when there is no process."""
+        if self.process is not None:
+            await asyncio.to_thread(self.process.join)
 
     async def _follow(self, receiver: Connection) -> bool:
         """Take the worker's reports until it ends; True if it was ready at some time."""
@@ -109,49 +138,48 @@ class Worker:
         return was_ready
 
 
-async def supervise(settings: WebhookSettings, *, listeners: list[socket.socket], health: socket.socket) -> bool:
-    """Run one worker a listener until SIGTERM or SIGINT, then wait until all have drained; a second signal ends that.
+class Workers:
+    """Runs one worker for each listener. Raises UsageError where the settings are wrong."""
 
-    False where it was ended. Raises UsageError where the settings are wrong.
-    """
-    workers = [Worker(number, settings, listener) for number, listener in enumerate(listeners, 1)]
-    hurried = False
+    def __init__(self, settings: WebhookSettings, listeners: list[socket.socket], serve: Serve) -> None:
+        self._listeners = listeners
+        self._workers = [Worker(number, settings, listener, serve) for number, listener in enumerate(listeners, 1)]
+        self._last: tuple[bytes, str] | None = None  # what is scraped after the directory is gone
 
-    def hurry() -> None:
-        nonlocal hurried
-        hurried = True
-        for worker in workers:
-            worker.terminate()
+    def waiting(self) -> list[str]:
+        return [item for worker in self._workers for item in worker.waiting]
 
-    stop = on_stop(hurry)
-
-    def waiting() -> list[str]:
-        return ["stopping"] if stop.is_set() else [item for worker in workers for item in worker.waiting]
-
-    totals = WorkerTotals(
-        lambda: [worker.process for worker in workers if worker.process is not None],
-        lambda: sum(worker.restarts for worker in workers),
-    )
-    server = make_server(health_app(readiness=waiting, metrics=lambda: exposition(totals)), grace_seconds=1)
-    with metrics_directory() as directory:
-        os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(server.serve(sockets=[health]))
-                running = [tasks.create_task(worker.keep_running(stop)) for worker in workers]
-                await stop.wait()
-                for worker, listener in zip(workers, listeners, strict=True):
-                    # From now on the worker alone holds its socket: when it stops listening, nothing queues unheard.
-                    listener.close()
+    async def run(self, stop: asyncio.Event) -> None:
+        """Keep all workers running until `stop` is set, then wait until they have drained."""
+        with metrics_directory() as directory:
+            os.environ["PROMETHEUS_MULTIPROC_DIR"] = directory
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    for worker in self._workers:
+                        tasks.create_task(worker.keep_running(stop))
+                    await stop.wait()
+                    for worker, listener in zip(self._workers, self._listeners, strict=True):
+                        # From now on the worker alone holds its socket: when it stops listening, nothing queues there.
+                        listener.close()
+                        worker.terminate()
+            finally:
+                # A worker that is terminated again ends its drain.
+                for worker in self._workers:
                     worker.terminate()
-                await asyncio.wait(running)
-                server.should_exit = True
-        except* UsageError as group:
-            raise UsageError(str(group.exceptions[0])) from None
-        finally:
-            for worker in workers:
-                worker.terminate()
-    return not hurried
+                await asyncio.gather(*(worker.ended() for worker in self._workers))
+                self._last = self.exposition()
+
+    def exposition(self) -> tuple[bytes, str]:
+        """The text exposition over all workers, the dead ones' counters included, and its content type.
+
+        Series of the parent are not in it: the parent keeps them in memory, in another registry.
+        """
+        if self._last is not None:
+            return self._last
+        registry = CollectorRegistry()
+        registry.register(_Totals(self._workers))
+        multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
+        return generate_latest(registry), CONTENT_TYPE_LATEST
 
 
 def metrics_directory() -> tempfile.TemporaryDirectory[str]:
@@ -167,19 +195,8 @@ def metrics_directory() -> tempfile.TemporaryDirectory[str]:
     raise UsageError("--workers: no directory for temporary files can be written; mount one at /tmp or set TMPDIR")
 
 
-def exposition(totals: WorkerTotals) -> tuple[bytes, str]:
-    """The text exposition over all workers, the dead ones' counters included, and its content type.
-
-    Series of the parent are not in it: the parent keeps them in memory, in another registry.
-    """
-    registry = CollectorRegistry()
-    registry.register(totals)
-    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]  # the library has no types here
-    return generate_latest(registry), CONTENT_TYPE_LATEST
-
-
-def _start_deaf_to_interrupts(process: SpawnProcess) -> None:
-    """Start a process that Ctrl-C does not reach: a terminal sends it to all of us, and the parent passes it on."""
+def _start_without_interrupts(process: SpawnProcess) -> None:
+    """Start a process that Ctrl-C does not reach: a terminal sends it to all processes, and the parent passes it on."""
     # The first start would start this one too, which ends by letting SIGINT through again, for the worker as well.
     resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
@@ -189,25 +206,13 @@ def _start_deaf_to_interrupts(process: SpawnProcess) -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
-def _join(process: SpawnProcess) -> int | None:
-    process.join()
-    return process.exitcode
-
-
-def _mark_dead(pid: int | None) -> None:
-    if pid is not None:
-        multiprocess.mark_process_dead(pid)  # type: ignore[no-untyped-call]  # the library has no types here
-
-
-def _worker(settings: WebhookSettings, listener: socket.socket, reports: Connection) -> None:
+def _worker(serve: Serve, settings: WebhookSettings, listener: socket.socket, reports: Connection) -> None:
     """The body of a worker process."""
-    from app.runtime.serving import Serving  # noqa: PLC0415  after PROMETHEUS_MULTIPROC_DIR is set
-
     logs.configure(settings.level)
     try:
         with opened_spans("webhook") as spans:
-            serving = Serving(settings, listener=listener, health=None, report=_Reports(reports), spans=spans)
-            uvloop.run(until_signal(serving.run))
+            work = serve(settings, listener, spans)
+            uvloop.run(until_signal(Manager(work, role="webhook", health=None, report=_Reports(reports)).run))
     except UsageError as error:
         reports.send(str(error))
         raise SystemExit(2) from error
@@ -219,20 +224,60 @@ def _worker(settings: WebhookSettings, listener: socket.socket, reports: Connect
 
 
 class _Reports:
-    """Tells the parent each change of readiness; a worker whose parent is gone drains and ends."""
+    """Reports each change of readiness to the parent; a worker whose parent is gone drains and ends."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe = pipe
         self._parent = os.getppid()
-        self._told: list[str] | None = None
+        self._reported: list[str] | None = None
         self._orphaned = False
 
     def __call__(self, waiting: list[str]) -> None:
+        publish()  # a worker is not scraped: the parent reads what it has published
         if os.getppid() != self._parent and not self._orphaned:
             self._orphaned = True
             _log.error("the parent process is gone; stopping")
             os.kill(os.getpid(), signal.SIGTERM)
-        if waiting != self._told:
-            self._told = waiting
+        if waiting != self._reported:
+            self._reported = waiting
             with contextlib.suppress(OSError):
                 self._pipe.send(waiting)
+
+
+class _Totals(Collector):
+    """Memory, CPU time and open files over the parent and its workers, and how many workers were replaced so far.
+
+    The client library collects such figures for one process only.
+    """
+
+    def __init__(self, workers: list[Worker]) -> None:
+        self._workers = workers
+
+    def collect(self) -> Iterable[Metric]:
+        yield CounterMetricFamily(
+            "worker_restarts",
+            "Worker processes that ended and were replaced (--workers)",
+            value=float(sum(worker.restarts for worker in self._workers)),
+        )
+        processes = (worker.process for worker in self._workers)
+        families: dict[str, list[Metric]] = {}
+        for pid in (os.getpid(), *(process.pid for process in processes if process and process.pid)):
+            for family in _figures(pid):
+                families.setdefault(family.name, []).append(family)
+        for name, found in families.items():
+            if (combine := _COMBINE.get(name)) is None:
+                continue
+            value = combine([family.samples[0].value for family in found])
+            if name == _CPU:  # a total must not shrink when a worker is gone
+                gone = resource.getrusage(resource.RUSAGE_CHILDREN)
+                value += gone.ru_utime + gone.ru_stime
+            total = Metric(name, found[0].documentation, found[0].type)
+            total.add_sample(found[0].samples[0].name, {}, value)
+            yield total
+
+
+def _figures(pid: int) -> Iterable[Metric]:
+    """None of a process that ended meanwhile."""
+    with contextlib.suppress(OSError):
+        return list(ProcessCollector(pid=lambda: pid, registry=None).collect())
+    return []

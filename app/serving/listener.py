@@ -1,4 +1,4 @@
-"""Accepts the connections of one port, and bounds how many are open: TLS that was never begun counts as well.
+"""Binds the sockets of a role, accepts their connections, and bounds how many are open, with TLS begun or not.
 
 Each connection costs memory and a descriptor before it has said anything. Where all slots are taken, the oldest
 connection that carries nothing gives way to the newest: first those that never brought a whole request, then those
@@ -8,16 +8,18 @@ that wait for the next one. A request under way is never cut off; where all slot
 from __future__ import annotations
 
 import asyncio
+import ctypes
+import gc
 import resource
 import socket
 import ssl
-import time
 from collections import OrderedDict
 from collections.abc import Callable
 
 import structlog
 
-from app.serving.tidying import give_back
+from app.errors import UsageError
+from app.logs import LogDedup
 
 CONNECTIONS = 2048
 """On one port of one process. An idle one costs about 50 KiB under TLS, and an API server keeps a few dozen."""
@@ -29,22 +31,56 @@ _RESERVED = 256
 _AT_ONCE = 64
 """Connections accepted between two turns of the loop."""
 _PAUSE_SECONDS = 0.1
-_SAID_AGAIN_SECONDS = 60.0
 
 _log = structlog.get_logger(__name__)
 
 
-def allowed_connections(wanted: int = CONNECTIONS, *, descriptors: int = 2) -> int:
-    """`wanted`, or less where this process may not open so many descriptors.
+def bind(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound TCP socket; port 0 takes a free one. Raises OSError where the address is taken.
 
-    Each connection costs as many `descriptors`, those of the process's other ports included.
+    `shared` sockets may be bound several times to one port; the kernel spreads connections over them.
     """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Named as TCP, so that asyncio turns off Nagle's algorithm on what is accepted, as uvloop always does.
+    sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        sock.bind((host, port))
+    except OSError:
+        sock.close()
+        raise
+    sock.set_inheritable(True)
+    return sock
+
+
+def listen(flag: str, host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A bound socket; UsageError that names the flag where that cannot be."""
+    try:
+        return bind(host, port, shared=shared)
+    except (OSError, TypeError) as error:  # a name that no host can have is a TypeError
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(f"{flag} {port}: cannot listen on {host}: {reason}") from error
+
+
+def address(listener: socket.socket, scheme: str) -> str:
+    """Where the socket listens, as a URL."""
+    host, port = listener.getsockname()[:2]
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+def free_port(host: str) -> int:
+    """A port that was free a moment ago, for a server that cannot be handed a socket."""
+    with bind(host, 0) as found:
+        port: int = found.getsockname()[1]
+        return port
+
+
+def allowed_connections(wanted: int = CONNECTIONS, *, descriptors: int = 2) -> int:
+    """`wanted`, or less where the process may not open so many; `descriptors` is what one costs, on all its ports."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return wanted if limit == resource.RLIM_INFINITY else min(wanted, max(16, (limit - _RESERVED) // descriptors))
-
-
-def _nothing() -> None:
-    """No-op, for a connection that is not open."""
 
 
 class Slot:
@@ -54,24 +90,28 @@ class Slot:
 
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
-        self.close: Callable[[], object] = _nothing
+        self.close: Callable[[], object] = lambda: None
 
     def busy(self) -> None:
-        """The connection carries a request from now on."""
         self._pool.fresh.pop(self, None)
         self._pool.idle.pop(self, None)
 
     def idle(self) -> None:
-        """Its request was answered."""
         if self in self._pool.taken:
             self._pool.idle[self] = None
 
     def release(self) -> None:
         """The connection is closed. A second call has no effect."""
         self.busy()
-        self._pool.released(self)
+        pool = self._pool
+        if self in pool.taken:
+            pool.taken.remove(self)
+            pool.ended += 1
+            if pool.ended >= pool.limit:
+                pool.ended = 0
+                _give_memory_back()
         # Breaks the reference cycle, which would keep the memory of the connection until the next collection.
-        self.close = _nothing
+        self.close = lambda: None
 
 
 class ConnectionPool:
@@ -79,7 +119,7 @@ class ConnectionPool:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._ended = 0
+        self.ended = 0
         self.taken: set[Slot] = set()
         self.fresh: OrderedDict[Slot, None] = OrderedDict()
         self.idle: OrderedDict[Slot, None] = OrderedDict()
@@ -93,32 +133,34 @@ class ConnectionPool:
         self.fresh[slot] = None
         return slot
 
-    def released(self, slot: Slot) -> None:
-        """Count the slot as free; only the first call for a slot counts."""
-        if slot in self.taken:
-            self.taken.remove(slot)
-            self._ended += 1
-            if self._ended >= self.limit:
-                self._ended = 0
-                give_back()
-
     def evict(self) -> bool:
         """Close the oldest connection without a request; False where all of them carry one."""
-        for kind in (self.fresh, self.idle):
-            if kind:
-                slot = next(iter(kind))
-                close = slot.close
-                slot.release()
-                close()
-                return True
-        return False
+        slot = next(iter(self.fresh or self.idle), None)
+        if slot is None:
+            return False
+        close = slot.close
+        slot.release()
+        close()
+        return True
+
+
+def _give_memory_back() -> None:
+    """Collect all cycles and trim the heap: some 30 ms after thousands of connections.
+
+    A connection leaves cycles behind, and pieces of its buffers between those of others. Neither the garbage collector,
+    which counts objects and not bytes, nor the allocator would free them in time: the process would grow in a flood.
+    """
+    gc.collect()
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc alone has it
+    if trim is not None:
+        trim(0)
 
 
 class Listener:
     """Accepts on a bound socket from the moment it is made, until `close`; a server as uvicorn knows them.
 
-    `protocol` makes the protocol of a connection that has a slot, and must see to it that the slot is left. After a
-    `burst` of connections it rests for a tenth of a second, for handshakes shall not take all of the process. 0: never.
+    `protocol` makes the protocol of a connection that has a slot, and has to release the slot. After a `burst` of
+    connections it rests for a tenth of a second, so that handshakes do not take all of the process; 0: never.
     """
 
     def __init__(
@@ -139,7 +181,7 @@ class Listener:
         self._context = context
         self._opening: set[asyncio.Task[None]] = set()
         self._pause: asyncio.TimerHandle | None = None
-        self._said = -_SAID_AGAIN_SECONDS
+        self._lines, self._where = LogDedup(window=60.0), {"port": listener.getsockname()[1]}
         listener.setblocking(False)
         # What is accepted inherits it; uvloop would set it for each connection.
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -147,17 +189,16 @@ class Listener:
         self._loop.add_reader(listener, self._accept)
 
     def close(self) -> None:
-        """Accept no more."""
         if self._pause is not None:
             self._pause.cancel()
         self._loop.remove_reader(self._listener)
 
     async def wait_closed(self) -> None:
         """End the handshakes that are under way still."""
-        for task in tuple(self._opening):
+        opening = tuple(self._opening)
+        for task in opening:
             task.cancel()
-        if self._opening:
-            await asyncio.wait(tuple(self._opening))
+        await asyncio.gather(*opening, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
@@ -171,17 +212,11 @@ class Listener:
                 self._wait_for_descriptors(error)
                 return
             self._take(connection)
-            if self._burst and not self._rested():
+            self._left -= 1
+            if not self._left:
+                self._left = self._burst
+                self._rest()
                 return
-
-    def _rested(self) -> bool:
-        """Whether the burst is not over; else there is a pause, and then another burst."""
-        self._left -= 1
-        if self._left:
-            return True
-        self._left = self._burst
-        self._rest()
-        return False
 
     def _rest(self) -> None:
         self._loop.remove_reader(self._listener)
@@ -189,7 +224,8 @@ class Listener:
 
     def _take(self, connection: socket.socket) -> None:
         if len(self._pool.taken) >= self._pool.limit:
-            self._say("all connections are taken; the oldest without a request are closed", limit=self._pool.limit)
+            what = "all connections are taken; the oldest without a request are closed"
+            self._lines.warning(what, self._where, limit=self._pool.limit)
         slot = self._pool.acquire()
         if slot is None:
             connection.close()
@@ -202,11 +238,9 @@ class Listener:
 
     async def _open(self, connection: socket.socket, slot: Slot) -> None:
         protocol = self._protocol(slot)
+        timeout = self._handshake if self._context is not None else None
         await self._loop.connect_accepted_socket(
-            lambda: protocol,
-            connection,
-            ssl=self._context,
-            ssl_handshake_timeout=self._handshake if self._context is not None else None,
+            lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
         )
 
     def _opened(self, task: asyncio.Task[None], connection: socket.socket, slot: Slot) -> None:
@@ -221,13 +255,7 @@ class Listener:
 
     def _wait_for_descriptors(self, error: OSError) -> None:
         """Out of descriptors or memory: give a quarter back, and try again in a moment, not at once and for ever."""
-        self._say("cannot accept connections", error=error.strerror or str(error))
+        self._lines.warning("cannot accept connections", self._where, error=error.strerror or str(error))
         for _ in range(1 + len(self._pool.taken) // 4):
             self._pool.evict()
         self._rest()
-
-    def _say(self, what: str, **more: object) -> None:
-        """Log a warning at most once a minute, so that a flood of connections does not fill the log."""
-        if time.monotonic() - self._said >= _SAID_AGAIN_SECONDS:
-            self._said = time.monotonic()
-            _log.warning(what, port=self._listener.getsockname()[1], **more)

@@ -1,7 +1,6 @@
 """The serving side of TLS: an `SSLContext` whose certificate follows the files on disk while the server runs.
 
-New handshakes get the new certificate; connections that are open keep theirs. A pair that does not match or cannot
-be read is never loaded: the old one stays in service and `problem()` says why, which makes readiness false.
+A pair that does not match or cannot be read is never loaded: the old one stays in service and `problem()` says why.
 """
 
 from __future__ import annotations
@@ -13,14 +12,17 @@ import ssl
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 import structlog
+from cryptography import x509
+from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from app.errors import UsageError
-from app.serving.pair import Pair
 from app.text import stamp
 
 POLL_SECONDS = 10.0
@@ -31,12 +33,44 @@ _CONTEXT_SECONDS = 1.0
 _log = structlog.get_logger(__name__)
 
 
-class ServingCertificate:
-    """Owns the certificate that is served. `problem()` is "" while it is sound; `watch()` runs until cancelled.
+@dataclass(frozen=True, slots=True)
+class Pair:
+    certificate: bytes
+    key: bytes
+    leaf: x509.Certificate
 
-    `context` is the one to listen with. A reload builds a context anew and gives it to each later connection: a
-    pair is served whole or not at all, nothing of the old one stays (a certificate of another key type would), and a
-    client CA that was removed is trusted no more. With `at_each_handshake` the files are looked at before each one.
+    @classmethod
+    def read(cls, cert_file: Path, key_file: Path) -> Pair:
+        """Raises ValueError or OSError, with the file in the text, where the pair cannot serve."""
+        certificate, key = cert_file.read_bytes(), key_file.read_bytes()
+        leaf = read_certificates(certificate, source=cert_file)[0]
+        try:
+            private = load_pem_private_key(key, password=None)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{key_file}: no PEM private key without a passphrase: {error}") from error
+        if not belongs(private, leaf):
+            raise ValueError(f"{key_file} is not the key of {cert_file}")
+        return cls(certificate, key, leaf)
+
+
+def belongs(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
+    return key.public_key() == certificate.public_key()
+
+
+def read_certificates(pem: bytes, *, source: Path) -> list[x509.Certificate]:
+    """At least one. Raises ValueError, with the source in the text."""
+    try:
+        return x509.load_pem_x509_certificates(pem)
+    except ValueError as error:
+        raise ValueError(f"{source}: no PEM certificate: {error}") from error
+
+
+class ServingCertificate:
+    """The certificate that is served; `context` is the one to listen with.
+
+    New files make a new context, which each later connection gets: a pair is served whole or not at all, nothing of the
+    old one stays (a certificate of another key type would), and a client CA that was removed is trusted no more. With
+    `at_each_handshake` the files are looked at before each one.
     """
 
     def __init__(
@@ -51,9 +85,7 @@ class ServingCertificate:
     ) -> None:
         self._cert_file, self._key_file = Path(cert_file), Path(key_file)
         self._client_cas = [Path(path) for path in client_cas]
-        self._new_context = new_context
-        self._at_each_handshake = at_each_handshake
-        self._now = now
+        self._new_context, self._at_each_handshake, self._now = new_context, at_each_handshake, now
         self._problem = ""
         try:
             self._served, self._trusted = self._read()
@@ -79,15 +111,10 @@ class ServingCertificate:
         return ""
 
     def look(self) -> None:
-        """Look at the files once, and log a new certificate."""
-        if self.reload():
-            _log.info("certificate reloaded", not_after=self.not_after.isoformat())
-
-    def reload(self) -> bool:
-        """Look at the files once; True where a new certificate is served from now on."""
+        """Look at the files once. Serve what is new from now on; `problem()` reports what cannot be served."""
         try:
             found, trusted = self._read(self._served)
-            changed = (found.certificate, found.key) != (self._served.certificate, self._served.key)
+            changed = found is not self._served
             if changed or trusted != self._trusted:
                 self._current = self._build(found, trusted)
                 self._served, self._trusted = found, trusted
@@ -95,20 +122,22 @@ class ServingCertificate:
             if self._problem != fault(error):
                 _log.warning("certificate on disk cannot be served; the old one stays", problem=fault(error))
             self._problem = fault(error)
-            return False
+            return
         self._problem = ""
-        return changed
+        if changed:
+            _log.info("certificate reloaded", not_after=self.not_after.isoformat())
 
     async def watch(self, *, poll_seconds: float = POLL_SECONDS) -> None:
-        """Follow the files until cancelled."""
         while True:
             await asyncio.sleep(poll_seconds)
             self.look()
 
     def _read(self, held: Pair | None = None) -> tuple[Pair, list[bytes]]:
         """What is on disk now: the pair, which may be the one that is `held`, and the client CAs."""
-        if held is None or not held.equals(self._cert_file, self._key_file):
-            held = Pair.read(self._cert_file, self._key_file)
+        files = self._cert_file, self._key_file
+        # To read a key takes far longer than to compare bytes.
+        if held is None or [held.certificate, held.key] != [path.read_bytes() for path in files]:
+            held = Pair.read(*files)
         return held, [path.read_bytes() for path in self._client_cas]
 
     def _build(self, pair: Pair, trusted: list[bytes]) -> ssl.SSLContext:
@@ -120,7 +149,9 @@ class ServingCertificate:
             except (ssl.SSLError, UnicodeDecodeError) as error:
                 raise ValueError(f"client CA {path}: no PEM certificate: {error}") from error
         try:
-            _load(context, pair)
+            # The bytes that were checked: the files may change between the check and the load.
+            with _readable(pair.certificate) as certificate, _readable(pair.key) as key:
+                context.load_cert_chain(certificate, key)
         except ssl.SSLError as error:
             raise ValueError(f"{self._cert_file} cannot be served: {error}") from error
         return context
@@ -157,12 +188,6 @@ class _Listening(ssl.SSLContext):
 def fault(error: Exception) -> str:
     """What is wrong with a file, which the text names."""
     return f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else str(error)
-
-
-def _load(context: ssl.SSLContext, pair: Pair) -> None:
-    """Load exactly the bytes that were checked: the files may change between the check and the load."""
-    with _readable(pair.certificate) as certificate, _readable(pair.key) as key:
-        context.load_cert_chain(certificate, key)
 
 
 @contextlib.contextmanager

@@ -115,16 +115,13 @@ def server_context(
 
 
 def _set_curves(context: ssl.SSLContext, numbers: list[int]) -> list[str]:
+    flag = "--tls-curve-preferences"
     known = [_CURVES[number] for number in numbers if number in _CURVES]
-    warnings = [
-        f"--tls-curve-preferences: curve {n} is not available here and is skipped" for n in numbers if n not in _CURVES
-    ]
-    if not known:
-        return warnings
-    if hasattr(context, "set_groups"):  # Python 3.15
+    warnings = [f"{flag}: curve {n} is not available here and is skipped" for n in numbers if n not in _CURVES]
+    if known and hasattr(context, "set_groups"):  # Python 3.15
         context.set_groups(":".join(known))
-        return warnings
-    context.set_ecdh_curve(known[0])
-    if len(known) > 1:
-        warnings.append(f"--tls-curve-preferences: this Python offers one curve; {known[0]} is used")
+    elif known:
+        context.set_ecdh_curve(known[0])
+        if len(known) > 1:
+            warnings.append(f"{flag}: this Python offers one curve; {known[0]} is used")
     return warnings

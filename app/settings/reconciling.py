@@ -1,14 +1,16 @@
-"""The settings of a role that reconciles objects of a cluster."""
+"""What roles and controllers are made with, and the settings of a role that reconciles objects of a cluster."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 from pydantic import AliasChoices, Field
 
 from app.kube.client import KubeClient
-from app.kube.events import Events
+from app.kube.events import EventRecorder
+from app.metrics import exposition
 from app.settings.flags import CLUSTER, RECONCILING, Flag
 from app.settings.source import DnsLabel, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
@@ -33,4 +35,42 @@ class ControllerContext:
 
     client: KubeClient
     settings: ReconcilingSettings
-    events: Events
+    events: EventRecorder
+
+
+class Runnable(Protocol):
+    """Something that runs until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each; empty when all is well."""
+        ...
+
+
+@runtime_checkable
+class ElectedSettings(Protocol):
+    """The settings of a role that has a Lease: whether it is used, and where it is."""
+
+    leader_elect: bool
+    namespace: str
+
+
+@dataclass(slots=True)
+class RoleContext:
+    """What a role is built with.
+
+    `connected` makes a runnable of a client as soon as there is one. `elected` makes it of a client and of the role's
+    Events, while this process holds the Lease of the role. `alone` is a role in a process of its own; `spans` opens
+    what makes the spans of this process, None where there are none.
+
+    A role enters where it listens in `listening`, which is logged, and may replace the `metrics` of its process.
+    """
+
+    settings: RoleSettings
+    connected: Callable[[Callable[[KubeClient], Runnable]], Runnable]
+    elected: Callable[[Callable[[KubeClient, EventRecorder], Runnable]], Runnable]
+    alone: bool = False
+    spans: Callable[[], Any] = lambda: None
+    listening: dict[str, object] = field(default_factory=dict)
+    metrics: Callable[[], tuple[bytes, str]] = exposition

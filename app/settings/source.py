@@ -1,4 +1,4 @@
-"""The one reader of flags, environment and defaults, whatever the role.
+"""The reader of flags, environment and defaults for all roles.
 
 A flag beats its environment variable (`BERTH_` and the field's name; lists with commas; empty counts as unset), which
 beats the default. A mistake becomes one line that names the flag or the variable by which it was given.
@@ -7,16 +7,10 @@ beats the default. A mistake becomes one line that names the flag or the variabl
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BeforeValidator, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    EnvSettingsSource,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
@@ -45,30 +39,19 @@ Port = Annotated[int, AfterValidator(_port)]
 DnsLabel = Annotated[str, AfterValidator(check_dns_label)]
 DnsSubdomain = Annotated[str, AfterValidator(check_dns_subdomain)]
 NotEmpty = Annotated[str, AfterValidator(_not_empty)]
-Items = Annotated[tuple[str, ...], NoDecode, BeforeValidator(comma_list)]
+Items = Annotated[tuple[str, ...], BeforeValidator(comma_list)]
 """A list: one element for each time that the flag is given, or a text with commas."""
 
-
-class _Environment(EnvSettingsSource):
-    """The environment without what Kubernetes puts there by itself.
-
-    For a Service named `berth`, every Pod beside it gets BERTH_PORT=tcp://10.0.0.1:443, which is no port of ours.
-    """
-
-    def __call__(self) -> dict[str, Any]:
-        found = super().__call__()
-        return {name: value for name, value in found.items() if not _is_service_link(value)}
+_SERVICE_LINKS = ("tcp://", "udp://", "sctp://")
+"""How values begin that Kubernetes sets by itself: for a Service named `berth`, every Pod beside it gets
+BERTH_PORT=tcp://10.0.0.1:443, which is not a port of ours."""
 
 
-def _is_service_link(value: object) -> bool:
-    return isinstance(value, str) and value.startswith(("tcp://", "udp://", "sctp://"))
-
-
-class RoleSettings(BaseSettings):
+class RoleSettings(BaseModel):
     """The settings of every role. Times are in seconds; port 0 takes a free port, which the log names."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="BERTH_", extra="forbid", frozen=True, populate_by_name=True, env_ignore_empty=True
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, validate_default=True, loc_by_alias=False
     )
 
     bind_address: Annotated[NotEmpty, Flag("Address of every server of the role", SERVING)] = "0.0.0.0"  # noqa: S104  a role serves the cluster's network
@@ -79,29 +62,29 @@ class RoleSettings(BaseSettings):
         "info"
     )
 
+    @property
+    def level(self) -> str:
+        """The lowest level that is logged."""
+        return self.log_level
+
     @classmethod
     def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:
         """The settings from the flags that were given, the environment (unless that is left out) and the defaults.
 
         Raises UsageError with one line that names each flag that is wrong.
         """
-        chosen = cls if environment else _flags_alone(cls)
+        found = _environment(cls) if environment else {}
         try:
-            return chosen(**given)  # type: ignore[arg-type]  # pydantic checks what Typer parsed
+            said = {name: value for name, (_, value) in found.items() if not value.startswith(_SERVICE_LINKS)}
+            return cls.model_validate(said | given)
         except ValidationError as error:
-            lines = [_line(cls, item["loc"], item["msg"], given) for item in error.errors(include_url=False)]
+            names = {name: flag_names(name, flag)[0] for name, flag in flags_of(cls).items()}
+            names |= {name: variable for name, (variable, _) in found.items() if name not in given}
+            lines = []
+            for item in error.errors(include_url=False):
+                text = item["msg"].removeprefix("Value error, ")
+                lines.append(f"{names[str(item['loc'][0])]}: {text}" if item["loc"] else text)
             raise UsageError("; ".join(lines)) from error
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003  the signature is the library's
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return init_settings, _Environment(settings_cls)
 
 
 S = TypeVar("S", bound=RoleSettings)
@@ -114,34 +97,18 @@ def settings_as(settings: RoleSettings, kind: type[S]) -> S:
     return settings
 
 
-def _flags_alone(settings: type[S]) -> type[S]:
-    """The settings of a role from flags alone: the environment of this process does not apply to that role."""
-
-    def flags(
-        _cls: type[BaseSettings],
-        _settings: type[BaseSettings],
-        /,
-        *,
-        init_settings: PydanticBaseSettingsSource,
-        **_others: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        return (init_settings,)
-
-    methods = {"settings_customise_sources": classmethod(flags)}
-    return type(settings.__name__, (settings,), methods)
+def variables(name: str, field: FieldInfo) -> list[str]:
+    """The environment variables of a field of the settings, the one that wins first."""
+    aliases: list[str] = getattr(field.validation_alias, "choices", [])
+    return aliases or [f"BERTH_{name.upper()}"]
 
 
-def _line(settings: type[RoleSettings], location: tuple[int | str, ...], message: str, given: dict[str, object]) -> str:
-    """One mistake, under the name by which the user gave the value: the environment variable, or the flag.
-
-    What was not given at all is asked for by its flag.
-    """
-    text = message.removeprefix("Value error, ")
-    if not location:
-        return text
-    name = str(location[0]).lower().removeprefix("berth_")
-    present = {key.upper() for key, value in os.environ.items() if value}
-    variables = (f"BERTH_{name.upper()}", *(("NAMESPACE",) if name == "namespace" else ()))
-    variable = next((known for known in variables if known in present), "")
-    flag, *_ = flag_names(name, flags_of(settings)[name])
-    return f"{flag if name in given or not variable else variable}: {text}"
+def _environment(settings: type[RoleSettings]) -> dict[str, tuple[str, str]]:
+    """What the environment holds, by field: the variable and its value."""
+    given = {name.upper(): value for name, value in os.environ.items() if value}
+    found = {}
+    for name, field in settings.model_fields.items():
+        variable = next((one for one in variables(name, field) if one in given), None)
+        if variable is not None:
+            found[name] = variable, given[variable]
+    return found

@@ -6,10 +6,12 @@ used is accepted and ignored.
 
 from __future__ import annotations
 
+import ssl
 from typing import Annotated, Self
 
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
+from app.serving.tls_options import server_context
 from app.settings.flags import LOGS, SERVING, TLS, Flag
 from app.settings.source import DnsLabel, Items, NotEmpty, Port, RoleSettings
 
@@ -67,8 +69,16 @@ class WebhookSettings(RoleSettings):
 
     @property
     def level(self) -> str:
-        """The lowest level that is logged."""
         return "debug" if self.verbosity >= _DEBUG and "log_level" not in self.model_fields_set else self.log_level
+
+    def server_context(self) -> tuple[ssl.SSLContext, list[str]]:
+        """A context with the TLS choices, and what of them has no effect; UsageError for those that are wrong."""
+        return server_context(
+            min_version=self.tls_min_version,
+            ciphers=self.tls_cipher_suites,
+            curves=self.tls_curve_preferences,
+            require_client_certificate=not self.insecure,
+        )
 
     @field_validator("client_ca")
     @classmethod

@@ -1,7 +1,6 @@
-"""Between the messages of the gRPC services and the JSON of Kubernetes objects: rules, their status, workloads.
+"""Translates between the messages of the gRPC services and the JSON of Kubernetes objects: rules, workloads, Pods.
 
-Pure, and used by the gateway and the agent alike. It translates and says what it cannot translate; whether a rule
-is a good one is for app.workloads to judge.
+Pure; used by the gateway and the agent. Whether a rule is a good one is checked in app.workloads.
 """
 
 from __future__ import annotations
@@ -13,10 +12,22 @@ import msgspec
 from google.protobuf import struct_pb2
 
 from app.errors import Terminal
-from app.tenancy.proto import admin_pb, rule_pb, workload_pb
+from app.kube.conditions import condition
+from app.kube.names import domain_above
+from app.tenancy.proto import admin_pb, resource_pb, rule_pb, workload_pb
 from app.wire import JSON, decode_json
-from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, RULE_GENERATION, RULE_OWNER
+from app.workloads.model import (
+    COMPANION,
+    ORCHESTRATOR,
+    RESERVED_DOMAINS,
+    RESOURCE_TYPE,
+    RULE_GENERATION,
+    RULE_NAME,
+    RULE_OWNER,
+    WORKLOAD,
+)
 
+_KUBERNETES = workload_pb.ORCHESTRATOR_TYPE_KUBERNETES
 _OPERATORS: dict[str, rule_pb.MatchOperation] = {
     "In": rule_pb.MATCH_OPERATION_IN,
     "NotIn": rule_pb.MATCH_OPERATION_NOT_IN,
@@ -52,24 +63,22 @@ def canonical(value: Any) -> bytes:
 
 
 def spec_of_data(data: rule_pb.WorkloadRuleData, *, path: str = "rule.data") -> JSON:
-    """The spec of a stored rule. Raises `MessageError` for a template that is no JSON object, or another orchestrator.
+    """The spec of a stored rule.
+
+    Raises `MessageError` for a template that is not a JSON object, and for another orchestrator.
 
     An empty policy is "Any". An operation without a name stands as its number, for the check of rules to refuse.
     """
     problems = []
-    if data.orchestrator_type not in (
-        workload_pb.ORCHESTRATOR_TYPE_UNSPECIFIED,
-        workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
-    ):
+    if data.orchestrator_type not in (workload_pb.ORCHESTRATOR_TYPE_UNSPECIFIED, _KUBERNETES):
         problems.append(f"{path}.orchestrator_type: {data.orchestrator_type} is unknown: use 1 (Kubernetes)")
-    template: Any = None
+    template: Any = {}
     try:
         template = decode_json(data.rule_template)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         problems.append(f"{path}.rule_template: want a Pod manifest in JSON")
-    else:
-        if not isinstance(template, dict):
-            problems.append(f"{path}.rule_template: want a JSON object, a Pod manifest")
+    if not isinstance(template, dict):
+        problems.append(f"{path}.rule_template: want a JSON object, a Pod manifest")
     if problems:
         raise MessageError(problems)
     spec: JSON = {
@@ -90,19 +99,15 @@ def spec_of_data(data: rule_pb.WorkloadRuleData, *, path: str = "rule.data") -> 
 
 
 def _expression_json(expression: rule_pb.MatchExpression) -> JSON:
-    made: JSON = {
-        "key": expression.key,
-        "operator": _OPERATIONS.get(expression.operation, str(int(expression.operation))),
-    }
-    if expression.values:
-        made["values"] = list(expression.values)
-    return made
+    operator = _OPERATIONS.get(expression.operation, str(int(expression.operation)))
+    values = {"values": list(expression.values)} if expression.values else {}
+    return {"key": expression.key, "operator": operator, **values}
 
 
 def data_of_spec(spec: Mapping[str, Any]) -> rule_pb.WorkloadRuleData:
     """The message of a rule's spec, of any of the three kinds. What has the wrong type is left out, never guessed."""
     return rule_pb.WorkloadRuleData(
-        orchestrator_type=workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
+        orchestrator_type=_KUBERNETES,
         resource_type=_text(spec.get("resourceType")),
         dpu_selection_policy=_text(spec.get("dpuSelectionPolicy")) or "Any",
         workload_terms=[
@@ -123,16 +128,14 @@ def data_of_spec(spec: Mapping[str, Any]) -> rule_pb.WorkloadRuleData:
 
 
 def _expression_message(entry: Mapping[str, Any]) -> rule_pb.MatchExpression:
-    values = entry.get("values")
     return rule_pb.MatchExpression(
         key=_text(entry.get("key")),
         operation=_OPERATORS.get(_text(entry.get("operator")), rule_pb.MATCH_OPERATION_UNSPECIFIED),
-        values=[value for value in values if isinstance(value, str)] if isinstance(values, list) else [],
+        values=_texts(entry.get("values")),
     )
 
 
 def status_message(status: Mapping[str, Any], *, observed_generation: int) -> rule_pb.RuleStatus:
-    """The message of the status of a stored rule."""
     return rule_pb.RuleStatus(
         result=_text(status.get("result")),
         message=_text(status.get("message")),
@@ -140,8 +143,8 @@ def status_message(status: Mapping[str, Any], *, observed_generation: int) -> ru
         matched=_number(status.get("matched")) & 0x7FFFFFFF,
         created=_number(status.get("created")) & 0x7FFFFFFF,
         conditions=[
-            rule_pb.RuleCondition(**{field: _text(condition.get(name)) for name, field in _CONDITION.items()})
-            for condition in _objects(status.get("conditions"))
+            rule_pb.RuleCondition(**{field: _text(entry.get(name)) for name, field in _CONDITION.items()})
+            for entry in _objects(status.get("conditions"))
         ],
     )
 
@@ -156,8 +159,8 @@ def status_json(status: rule_pb.RuleStatus) -> JSON:
         "matched": status.matched,
         "created": status.created,
         "conditions": [
-            {name: getattr(condition, field) for name, field in _CONDITION.items()} | {"observedGeneration": observed}
-            for condition in status.conditions
+            {name: getattr(entry, field) for name, field in _CONDITION.items()} | {"observedGeneration": observed}
+            for entry in status.conditions
         ],
     }
 
@@ -168,27 +171,25 @@ def rule_message(obj: JSON) -> rule_pb.WorkloadRule:
     While the status is about an older spec `observed_generation` is 0: nothing is known of the one that stands.
     """
     metadata, status = _object(obj.get("metadata")), _object(obj.get("status"))
-    annotation = _object(metadata.get("annotations")).get(RULE_GENERATION)
-    generation = int(annotation) if isinstance(annotation, str) and annotation.isdecimal() else 0
+    annotation = _text(_object(metadata.get("annotations")).get(RULE_GENERATION))
+    generation = int(annotation) if annotation.isdecimal() else 0
     observed = _number(status.get("observedGeneration"))
-    current = observed == _number(metadata.get("generation"))
-    shown = observed if not generation else generation if current else 0
+    if generation:
+        observed = generation if observed == _number(metadata.get("generation")) else 0
     return rule_pb.WorkloadRule(
         id=_text(metadata.get("name")),
         data=data_of_spec(_object(obj.get("spec"))),
         owner=_text(_object(metadata.get("labels")).get(RULE_OWNER)),
         generation=generation,
-        status=status_message(status, observed_generation=shown),
+        status=status_message(status, observed_generation=observed),
     )
 
 
 def admin_rule_message(obj: JSON) -> admin_pb.AdminWorkloadRule:
-    """The message of a stored admin rule."""
     metadata, spec, status = (_object(obj.get(part)) for part in ("metadata", "spec", "status"))
-    tenants = spec.get("tenantMatch")
     return admin_pb.AdminWorkloadRule(
         id=_text(metadata.get("name")),
-        tenant_match=[name for name in tenants if isinstance(name, str)] if isinstance(tenants, list) else [],
+        tenant_match=_texts(spec.get("tenantMatch")),
         data=data_of_spec(spec),
         status=status_message(status, observed_generation=_number(status.get("observedGeneration"))),
     )
@@ -201,16 +202,12 @@ def workload_spec(message: workload_pb.Workload) -> JSON:
     """
     metadata, state = message.metadata, message.state
     problems = []
-    if metadata.orchestrator != workload_pb.ORCHESTRATOR_TYPE_KUBERNETES:
+    if metadata.orchestrator != _KUBERNETES:
         problems.append(f"metadata.orchestrator: {metadata.orchestrator} is unknown: use 1 (Kubernetes)")
     if metadata.resource_type != RESOURCE_TYPE:
         problems.append(f"metadata.resource_type: use {RESOURCE_TYPE}")
-    extra: JSON = {}
-    for part in ("labels", "annotations"):
-        try:
-            extra[part] = _strings(state.extra, part)
-        except ValueError as error:
-            problems.append(f"state.extra.{part}: {error}")
+    extra = {part: _strings(state.extra, part) for part in ("labels", "annotations")}
+    problems += [f"state.extra.{part}: want an object of strings" for part, found in extra.items() if found is None]
     if problems:
         raise MessageError(problems)
     return {
@@ -231,15 +228,12 @@ def workload_message(spec: Mapping[str, Any]) -> workload_pb.Workload:
     extra = _object(state.get("extra"))
     kept = struct_pb2.Struct()
     for part in ("labels", "annotations"):
-        fields = kept.fields[part].struct_value.fields
-        kept.fields[part].struct_value.SetInParent()  # {} is not null
-        for key, value in _object(extra.get(part)).items():
-            if isinstance(value, str):
-                fields[key].string_value = value
+        entries = _object(extra.get(part)).items()
+        kept[part] = {key: value for key, value in entries if isinstance(value, str)}
     return workload_pb.Workload(
         metadata=workload_pb.WorkloadMetadata(
             id=_text(metadata.get("id")),
-            orchestrator=workload_pb.ORCHESTRATOR_TYPE_KUBERNETES,
+            orchestrator=_KUBERNETES,
             resource_type=_text(metadata.get("resourceType")) or RESOURCE_TYPE,
             resource_namespace=_text(metadata.get("resourceNamespace")),
             resource_name=_text(metadata.get("resourceName")),
@@ -250,21 +244,48 @@ def workload_message(spec: Mapping[str, Any]) -> workload_pb.Workload:
     )
 
 
-def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str]:
-    if part not in struct.fields:
+def pod_summary(pod: JSON) -> resource_pb.PodSummary:
+    """The message of a Pod that its tenant may see; a companion, which has our mark, is shown with its manifest."""
+    metadata, status, spec = (pod.get(part) or {} for part in ("metadata", "status", "spec"))
+    companion = COMPANION in (metadata.get("labels") or {})
+    summary = resource_pb.PodSummary(
+        name=metadata["name"],
+        uid=metadata.get("uid", ""),
+        origin=resource_pb.ORIGIN_RULE if companion else resource_pb.ORIGIN_RESOURCE,
+        phase=status.get("phase", ""),
+        node_name=spec.get("nodeName", ""),
+        ready=condition(status, "Ready").get("status") == "True",
+    )
+    if companion:
+        annotations = metadata.get("annotations") or {}
+        shown = {"name": metadata["name"], **public_marks(metadata)}
+        summary.rule = annotations.get(RULE_NAME, "")
+        summary.workload_id = annotations.get(WORKLOAD, "").partition("/")[2]
+        summary.manifest = canonical({"apiVersion": "v1", "kind": "Pod", "metadata": shown, "spec": spec})
+    return summary
+
+
+def public_marks(metadata: JSON) -> JSON:
+    """Labels and annotations, where there are any, without Berth's own, but with the name of the rule."""
+    found = {
+        part: {
+            key: value
+            for key, value in _object(metadata.get(part)).items()
+            if key == RULE_NAME or not domain_above(key, RESERVED_DOMAINS)
+        }
+        for part in ("labels", "annotations")
+    }
+    return {part: entries for part, entries in found.items() if entries}
+
+
+def _strings(struct: struct_pb2.Struct, part: str) -> dict[str, str] | None:
+    """The strings of an object, {} where there is none; None for anything else."""
+    if part not in struct.fields or (kind := struct.fields[part].WhichOneof("kind")) == "null_value":
         return {}
-    value = struct.fields[part]
-    kind = value.WhichOneof("kind")
-    if kind == "null_value":
-        return {}
-    if kind != "struct_value":
-        raise ValueError("want an object of strings")
-    found = {}
-    for key, member in value.struct_value.fields.items():
-        if member.WhichOneof("kind") != "string_value":
-            raise ValueError("want an object of strings")
-        found[key] = member.string_value
-    return found
+    members = struct.fields[part].struct_value.fields
+    if kind != "struct_value" or any(member.WhichOneof("kind") != "string_value" for member in members.values()):
+        return None
+    return {key: member.string_value for key, member in members.items()}
 
 
 def _object(value: Any) -> JSON:
@@ -273,6 +294,10 @@ def _object(value: Any) -> JSON:
 
 def _objects(value: Any) -> list[JSON]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def _texts(value: Any) -> list[str]:
+    return [entry for entry in value if isinstance(entry, str)] if isinstance(value, list) else []
 
 
 def _text(value: Any) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from app.wire import JSON
+
 ADMIN_NAME = "cloud-admin.local"
 """The common name (or DNS name) of the cloud admin's certificate, as in Universe's deployment."""
 GATEWAY_NAME = "api-gateway.local"
@@ -49,3 +51,10 @@ class Tenant:
 def tenant_certificate_name(tenant: str) -> str:
     """The common name of the certificates that `berth tenant add` issues."""
     return f"{tenant}.tenant.local"
+
+
+def cluster_of(obj: JSON) -> str:
+    """The cluster that is noted on a Tenant object; "" where none is."""
+    annotations = obj["metadata"].get("annotations")
+    found = annotations.get(CLUSTER) if isinstance(annotations, dict) else None
+    return found if isinstance(found, str) else ""

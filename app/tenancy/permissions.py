@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.tenancy.agent.options import CONFIG_MAP_NAME
+from app.tenancy.agent.settings import CONFIG_MAP_NAME
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET
-from app.tenancy.controller.bounds import ISOLATION, OBJECTS
+from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.wing import AGENT_LEASE
 from app.wiring import READ, Permission, Permissions, ReviewRule
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, TENANTS, UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
@@ -19,8 +19,8 @@ _UVS = tuple(resource.plural for resource in UVS_RESOURCES)
 INFRA = (TENANTS,)
 TENANT = UVS_RESOURCES
 REVIEWS = (
-    ReviewRule("validate", UVS_PODS.group, UVS_PODS.version, _UVS),
-    ReviewRule("validate", _GROUP, WORKLOADS.version, (TENANT_RULES.plural, ADMIN_RULES.plural, TENANTS.plural)),
+    ReviewRule("objects", UVS_PODS.group, UVS_PODS.version, _UVS),
+    ReviewRule("objects", _GROUP, WORKLOADS.version, (TENANT_RULES.plural, ADMIN_RULES.plural, TENANTS.plural)),
 )
 _RULE_CALLS = ("get", "list", "create", "update", "delete")
 _OBJECT_CALLS = ("get", "list", "create", "patch", "delete")

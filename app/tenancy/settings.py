@@ -8,7 +8,7 @@ from pydantic import field_validator
 
 from app.settings.flags import PLACEMENT, RECONCILING, Flag
 from app.settings.source import Items, RoleSettings
-from app.tenancy.controller.grants import NamespaceGrant, parse_grant
+from app.tenancy.controller.namespace_objects import NamespaceObject, parse_grant
 from app.tenancy.model import ADMIN_NAME
 from app.workloads.settings import QuotaSettings
 
@@ -17,8 +17,7 @@ class AdminSettings(RoleSettings):
     """`admin_names` are the names of the cloud admin's certificates. All roles of a cluster need the same."""
 
     admin_names: Annotated[
-        Items,
-        Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT),
+        Items, Flag("Comma list of the names in the cloud admin's certificates, which no Tenant may claim", PLACEMENT)
     ] = (ADMIN_NAME,)
 
     @field_validator("admin_names")
@@ -42,14 +41,14 @@ class TenantsSettings(AdminSettings, QuotaSettings):
     ] = ()
 
     @property
-    def grants(self) -> tuple[NamespaceGrant, ...]:
+    def grants(self) -> tuple[NamespaceObject, ...]:
         """The same, read."""
         return tuple(map(parse_grant, self.namespace_grant))
 
     @field_validator("namespace_grant")
     @classmethod
     def _grants(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        roles = [parse_grant(text).cluster_role for text in value]
+        roles = [parse_grant(text).name for text in value]
         if len(set(roles)) < len(roles):
             raise ValueError("one ClusterRole is given to two ServiceAccounts: a RoleBinding is called like its role")
         return value

@@ -6,11 +6,10 @@ may cross.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from app.admission.chain import Plan
-from app.admission.review import Request
-from app.admission.written import written_object
+from app.admission.review import Request, written_object
 from app.errors import Denied
 from app.tenancy.model import ADMIN_NAME
 from app.tenancy.tenants.objects import tenant_problems
@@ -24,8 +23,6 @@ class TenantCheck:
     deleted is left alone, so that finalizers can be removed.
     """
 
-    name = "tenants"
-
     def __init__(self, admin_names: Sequence[str] = (ADMIN_NAME,)) -> None:
         self._admin_names = frozenset(name.lower() for name in admin_names)
 
@@ -37,14 +34,13 @@ class TenantCheck:
         obj = written_object(request, reason="UnreadableTenant")
         if obj is None:
             return
-        problems = [*tenant_problems(obj), *self._admin_problems(obj.get("spec"))]
-        if problems:
-            raise Denied("; ".join(problems), reason="BrokenTenant")
-
-    def _admin_problems(self, spec: object) -> Iterator[str]:
+        problems = tenant_problems(obj)
+        spec = obj.get("spec")
         identity = spec.get("identity") if isinstance(spec, dict) else None
         names = identity.get("names") if isinstance(identity, dict) else None
         for index, name in enumerate(names if isinstance(names, list) else ()):
             # Verifiers compare DNS names without regard to case, so must this.
             if isinstance(name, str) and name.lower() in self._admin_names:
-                yield f"spec.identity.names[{index}]: {name!r} is the cloud admin's name"
+                problems.append(f"spec.identity.names[{index}]: {name!r} is the cloud admin's name")
+        if problems:
+            raise Denied("; ".join(problems), reason="BrokenTenant")

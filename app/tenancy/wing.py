@@ -6,12 +6,19 @@ from app.placement.wing import ARGUMENTS as PLACEMENT_ARGUMENTS
 from app.wiring import TLS_FILES, Argument, Chart, Controller, Port, Role, Wing
 
 AGENT_LEASE = "berth-agent"
+TENANTS_NEXT = (
+    (
+        "berth tenant add tenant1 --namespace {{ .Release.Namespace }} --host HOST --out tenant1"
+        "   # HOST: a node of the tenant's cluster"
+    ),
+    "kubectl get tenants.workload.infra.universe.nvidia.com",
+)
 
 GATEWAY = Role(
     name="gateway",
     command=("gateway",),
     settings="app.tenancy.gateway.settings:GatewaySettings",
-    run="app.runtime.gateway:run_gateway",
+    build="app.tenancy.gateway.role:build",
     summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
     examples=(
         "berth gateway --tls-cert-file tls.crt --tls-private-key-file tls.key --client-ca ca.crt",
@@ -35,6 +42,7 @@ GATEWAY = Role(
         ),
         tls="berth.gatewaySecret",
         grace=("drain_seconds",),
+        next=TENANTS_NEXT,
     ),
     when_down="tenants' agents are cut off: neither their workloads nor their rules arrive",
     when_expired="agents refuse the gateway: no workload and no rule arrives",
@@ -48,7 +56,7 @@ AGENT = Role(
     name="agent",
     command=("agent",),
     settings="app.tenancy.agent.settings:AgentSettings",
-    run="app.runtime.agent:run_agent",
+    build="app.tenancy.agent.role:build",
     summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",
     examples=(
         "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
@@ -69,6 +77,14 @@ AGENT = Role(
         ),
         tls="agent.secretName",
         egress=("agent.gateway",),
+        notes=(
+            (
+                "Its Pods wait for Secret {{ .Values.agent.secretName }}. `berth tenant add --agent-namespace "
+                "{{ .Release.Namespace }}` in the infra cluster writes it into secret.yaml."
+            ),
+        ),
+        first=("kubectl -n {{ .Release.Namespace }} apply -f tenant1/secret.yaml",),
+        next=('kubectl -n {{ include "berth.systemNamespace" . }} get workloadrules,uvspods',),
     ),
     when_down="this tenant's Pods get no companions, and its mirrors grow stale",
     when_idle="workloads and mirrors stand still",
@@ -100,7 +116,7 @@ WING = Wing(
         "controller": "app.tenancy.settings:TenantsSettings",
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
-    checks=("app.doctor.tenants:Tenants",),
+    checks=("app.doctor.tenants:CHECK",),
     metrics={"app.tenancy.agent.metrics": ("agent",), "app.tenancy.gateway.metrics": ("gateway",)},
     roles=(GATEWAY, AGENT),
 )

@@ -1,7 +1,6 @@
-"""W3C trace context as it travels: `traceparent` and `tracestate`, of HTTP headers and gRPC metadata. Pure.
+"""W3C trace context in HTTP headers and gRPC metadata: `traceparent` and `tracestate`. Pure.
 
-Read strictly (https://www.w3.org/TR/trace-context/): what is malformed, or given twice, counts as not given. Needs
-nothing that is not always installed.
+Read strictly (https://www.w3.org/TR/trace-context/): what is malformed, or given twice, counts as not given.
 """
 
 from __future__ import annotations
@@ -12,15 +11,13 @@ from typing import NamedTuple
 
 PARENT, STATE = "traceparent", "tracestate"
 _PARENT = PARENT.encode()
-_STATE = STATE.encode()
-_PARENT_LIMIT = 512
-_STATE_LIMIT = 512
-"""Characters that everybody has to pass on; a longer state is left out, as the specification allows."""
+_LIMIT = 512
+"""Characters; a longer state is left out, as the specification allows."""
 _SHAPE = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-[^\x00-\x1f]*)?", re.ASCII)
 
 
 class TraceContext(NamedTuple):
-    """A span that something belongs to: ids in lower-case hexadecimal digits, 32 and 16 of them."""
+    """A span: ids in lower-case hexadecimal digits, 32 and 16 of them."""
 
     trace_id: str
     span_id: str
@@ -30,7 +27,7 @@ class TraceContext(NamedTuple):
 
 def parse(traceparent: str, tracestate: str = "") -> TraceContext | None:
     """The context of a header's value; None where it is none. A version above 00 may say more, which is not read."""
-    found = _SHAPE.fullmatch(traceparent.strip(" \t")) if len(traceparent) <= _PARENT_LIMIT else None
+    found = _SHAPE.fullmatch(traceparent.strip(" \t")) if len(traceparent) <= _LIMIT else None
     if found is None:
         return None
     version, trace_id, span_id, flags, more = found.groups()
@@ -38,24 +35,19 @@ def parse(traceparent: str, tracestate: str = "") -> TraceContext | None:
         return None
     if trace_id.strip("0") == "" or span_id.strip("0") == "":
         return None
-    return TraceContext(trace_id, span_id, int(flags, 16), tracestate if len(tracestate) <= _STATE_LIMIT else "")
+    return TraceContext(trace_id, span_id, int(flags, 16), tracestate if len(tracestate) <= _LIMIT else "")
 
 
 def of_headers(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
     """The context of a request; its headers have names in lower case."""
+    # Most requests have none: nothing is decoded before there is one.
     for name, _ in headers:
-        # Most requests have none: no list is made before there is one.
         if name == _PARENT:
-            return _of_headers(headers)
+            return of_metadata((key.decode("latin-1"), value.decode("latin-1")) for key, value in headers)
     return None
 
 
 def of_metadata(metadata: Iterable[tuple[str, str | bytes]]) -> TraceContext | None:
-    """The context of a gRPC call."""
     pairs = [(key, value) for key, value in metadata if key in (PARENT, STATE) and isinstance(value, str)]
     parents = [value for key, value in pairs if key == PARENT]
     return parse(parents[0], ",".join(value for key, value in pairs if key == STATE)) if len(parents) == 1 else None
-
-
-def _of_headers(headers: Iterable[tuple[bytes, bytes]]) -> TraceContext | None:
-    return of_metadata((name.decode("latin-1"), value.decode("latin-1")) for name, value in headers)

@@ -1,7 +1,6 @@
-"""Whether this process makes spans: only where the environment says where they go, and OpenTelemetry is installed.
+"""Opens the spans of a process, where OpenTelemetry is installed and its variables ask for them.
 
-Everything else is said in the variables that OpenTelemetry defines (endpoint, headers, sampler, service name). A
-mistake there costs the spans, never the reviews.
+A mistake in these variables costs the spans, never the reviews.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ _PROTOCOL = "http/protobuf"
 
 
 def wanted(environment: Mapping[str, str]) -> bool:
-    """Whether the environment asks for spans."""
     exporter = environment.get(EXPORTER, "")
     if exporter == "none" or environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
@@ -42,41 +40,31 @@ def problem(environment: Mapping[str, str]) -> str:
     if protocol != _PROTOCOL:
         return f"{_PROTOCOLS[1]}: want {_PROTOCOL}, got {protocol[:80]!r}"
     try:
-        found = importlib.util.find_spec("opentelemetry.sdk") and importlib.util.find_spec(
-            "opentelemetry.exporter.otlp.proto.http"
-        )
+        found = all(map(importlib.util.find_spec, ("opentelemetry.sdk", "opentelemetry.exporter.otlp.proto.http")))
     except ModuleNotFoundError:
-        found = None
+        found = False
     return "" if found else "OpenTelemetry is not installed: install berth[otel]"
 
 
 @contextlib.contextmanager
 def opened_spans(role: str) -> Iterator[Spans | None]:
-    """What makes the spans of this process, `role` of Berth; None where none are asked for or can be made.
+    """What makes the spans of this role, None where none are wanted or possible; the end sends the last of them."""
+    spans = None
+    if wanted(os.environ):
+        fault = problem(os.environ)
+        if not fault:
+            from app.tracing.spans import Spans  # noqa: PLC0415
 
-    Once a process; the end of the block sends the last of them.
-    """
-    spans = _open(role)
+            try:
+                spans = Spans(role)
+            except Exception as error:  # noqa: BLE001  the library says in many ways that a variable is wrong
+                fault = f"{type(error).__name__}: {error}"
+        if fault:
+            _log.warning("no spans", problem=fault)
+        else:
+            _log.info("spans are sent", role=role)
     try:
         yield spans
     finally:
         if spans is not None:
             spans.close()
-
-
-def _open(role: str) -> Spans | None:
-    if not wanted(os.environ):
-        return None
-    trouble = problem(os.environ)
-    if not trouble:
-        from app.tracing.spans import Spans  # noqa: PLC0415
-
-        try:
-            spans = Spans(role)
-        except Exception as error:  # noqa: BLE001  the library says in many ways that a variable is wrong
-            trouble = f"{type(error).__name__}: {error}"
-        else:
-            _log.info("spans are sent", role=role)
-            return spans
-    _log.warning("no spans", problem=trouble)
-    return None

@@ -1,7 +1,7 @@
 """Spans by OpenTelemetry: of reviews and of calls, each a child of the span that the caller names.
 
-Imported only where spans are wanted. A span is made after the fact, from when it began and how long it took, so that
-what it is about never waits for it; a thread sends them, and drops what it cannot get rid of.
+Imported only where spans are wanted. Most are made after the fact; a thread sends them, and drops those that it cannot
+send.
 """
 
 from __future__ import annotations
@@ -13,22 +13,12 @@ import time
 from collections.abc import Mapping
 from importlib.metadata import version
 
+from opentelemetry import trace
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_INSTANCE_ID, SERVICE_NAME, SERVICE_VERSION, Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.trace import (
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    TraceFlags,
-    TraceState,
-    set_span_in_context,
-)
 from opentelemetry.util.types import AttributeValue
 
 from app.admission.endpoint import Outcome
@@ -78,36 +68,22 @@ class Spans:
         if word != "allowed":
             # One text without a form in UTF-8 would cost all that are sent together with it.
             attributes["berth.message"] = decision.message[:_MESSAGE].encode(errors="replace").decode()
-        parent = of_headers(outcome.headers)
-        return self._past(
-            f"review {outcome.webhook}",
-            parent,
-            attributes,
-            begun=ended - outcome.seconds,
-            ended=ended,
-            failure=decision.reason if word == "error" else "",
-        )
+        parent, failure = of_headers(outcome.headers), decision.reason if word == "error" else ""
+        return self._past(f"review {outcome.webhook}", parent, attributes, ended, outcome.seconds, failure)
 
     def served(self, service: str, method: str, code: str, *, seconds: float, metadata: Metadata) -> None:
-        """The span of a gRPC call that has just ended with `code`, a status in capitals."""
-        now = time.time()
-        attributes = _call_attributes(service, method) | {"rpc.response.status_code": code}
-        failure = code if code in _FAULTS else ""
-        self._past(
-            f"{service}/{method}",
-            of_metadata(metadata),
-            attributes,
-            begun=now - seconds,
-            ended=now,
-            failure=failure,
-        )
+        """The span of a gRPC call that has just ended with `code`, a status in capitals.
+
+        Streams, which stay open for days, have no span, nor have services for anyone, such as health.
+        """
+        name, failure = f"{service}/{method}", code if code in _FAULTS else ""
+        attributes = _call_attributes(name) | {"rpc.response.status_code": code}
+        self._past(name, of_metadata(metadata), attributes, time.time(), seconds, failure)
 
     def calling(self, service: str, method: str) -> Calling:
-        """The span of a gRPC call that begins now, of ours."""
-        span = self._tracer.start_span(
-            f"{service}/{method}".lstrip("/"), Context(), SpanKind.CLIENT, _call_attributes(service, method)
-        )
-        return Calling(span)
+        """The span of a gRPC call of ours that begins now."""
+        name = f"{service}/{method}".lstrip("/")
+        return Calling(self._tracer.start_span(name, Context(), trace.SpanKind.CLIENT, _call_attributes(name)))
 
     def close(self) -> None:
         """Send what is left; gives up after `CLOSE_SECONDS`."""
@@ -121,24 +97,22 @@ class Spans:
         name: str,
         parent: TraceContext | None,
         attributes: Attributes,
-        *,
-        begun: float,
         ended: float,
+        seconds: float,
         failure: str,
     ) -> TraceContext:
-        span = self._tracer.start_span(
-            name, _remote(parent), SpanKind.SERVER, attributes, start_time=int(begun * 1_000_000_000)
-        )
+        begun = int((ended - seconds) * 1e9)
+        span = self._tracer.start_span(name, _remote(parent), trace.SpanKind.SERVER, attributes, start_time=begun)
         if failure:
-            span.set_status(Status(StatusCode.ERROR, failure))
-        span.end(int(ended * 1_000_000_000))
+            span.set_status(trace.Status(trace.StatusCode.ERROR, failure))
+        span.end(int(ended * 1e9))
         return _context_of(span)
 
 
 class Calling:
-    """A call that is under way; `metadata` tells the other side of its span."""
+    """The span of a call that is under way; `metadata` is to be sent with the call."""
 
-    def __init__(self, span: Span) -> None:
+    def __init__(self, span: trace.Span) -> None:
         self._span = span
         context = _context_of(span)
         self.metadata = ((PARENT, f"00-{context.trace_id}-{context.span_id}-{context.flags:02x}"),)
@@ -147,7 +121,7 @@ class Calling:
         """It ended with `code`, a gRPC status in capitals."""
         self._span.set_attribute("rpc.response.status_code", code)
         if code != "OK":
-            self._span.set_status(Status(StatusCode.ERROR, code))
+            self._span.set_status(trace.Status(trace.StatusCode.ERROR, code))
         self._span.end()
 
 
@@ -155,8 +129,8 @@ _FAULTS = frozenset({"UNKNOWN", "DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL"
 """Ends of calls that are the server's fault and not the caller's."""
 
 
-def _call_attributes(service: str, method: str) -> dict[str, AttributeValue]:
-    return {"rpc.system.name": "grpc", "rpc.method": f"{service}/{method}".lstrip("/")}
+def _call_attributes(name: str) -> dict[str, AttributeValue]:
+    return {"rpc.system.name": "grpc", "rpc.method": name.lstrip("/")}
 
 
 def _resource(role: str) -> Resource:
@@ -174,16 +148,16 @@ def _remote(parent: TraceContext | None) -> Context:
     """Where the span hangs; without a parent it begins a trace of its own."""
     if parent is None:
         return Context()
-    remote = SpanContext(
+    remote = trace.SpanContext(
         int(parent.trace_id, 16),
         int(parent.span_id, 16),
         is_remote=True,
-        trace_flags=TraceFlags(parent.flags),
-        trace_state=TraceState.from_header([parent.state]) if parent.state else None,
+        trace_flags=trace.TraceFlags(parent.flags),
+        trace_state=trace.TraceState.from_header([parent.state]) if parent.state else None,
     )
-    return set_span_in_context(NonRecordingSpan(remote), Context())
+    return trace.set_span_in_context(trace.NonRecordingSpan(remote), Context())
 
 
-def _context_of(span: Span) -> TraceContext:
+def _context_of(span: trace.Span) -> TraceContext:
     context = span.get_span_context()
     return TraceContext(f"{context.trace_id:032x}", f"{context.span_id:016x}", context.trace_flags)

@@ -8,26 +8,21 @@ from app.placement.settings import PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
-from app.workloads.quota import companion_bounds_of, places_of
 from app.workloads.settings import QuotaSettings
 from app.workloads.tenant_pods import TenantPodCheck
 from app.workloads.webhook import RuleCheck
 
 
 def controller(context: ControllerContext) -> WorkloadsController:
-    """The controller of companions and of the statuses of rules."""
-    quota = settings_as(context.settings, QuotaSettings).quota
     options = ControllerOptions(
         placement=settings_as(context.settings, PlacementSettings).placement,
         workers=context.settings.max_concurrent_reconciles,
         resync=context.settings.resync_seconds,
-        places=places_of(quota),
-        companion_bounds=companion_bounds_of(quota),
+        quota=settings_as(context.settings, QuotaSettings).quota,
     )
     return WorkloadsController(context.client, options=options, events=context.events)
 
 
 def review(context: Context) -> Parts:
-    """The checks of rules and tenants' objects, and of what is written in tenants' namespaces."""
     policy = settings_as(context.settings, PlacementSettings).placement.policy
     return Parts(checks=(RuleCheck(policy), TenantPodCheck(context.once(tenants), policy)))

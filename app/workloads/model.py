@@ -49,7 +49,7 @@ RULE_NAME = "workloadrule.workload.universe.nvidia.com/name"
 COMPANION = "berth.dev/companion"
 """Label on a companion, by the controller: our mark; "tenant" or "admin", the kind of its rule."""
 WORKLOAD_ID = "berth.dev/workload-id"
-"""Label on a companion, by the controller: the id of its workload (shortened where it is no label value)."""
+"""Label on a companion, by the controller: the id of its workload (shortened where it is not a label value)."""
 WORKLOAD = "berth.dev/workload"
 """Annotation on a companion, by the controller: `<namespace>/<id>` of its workload in the infra cluster."""
 RULE = "berth.dev/rule"
@@ -88,11 +88,8 @@ class Expression:
     values: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
-    """All of its expressions must hold; there is at least one."""
-
-    expressions: tuple[Expression, ...]
+Term = tuple[Expression, ...]
+"""All of its expressions must hold; there is at least one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from app.wiring import Permission, Permissions, ReviewRule
+from dataclasses import replace
+
+from app.placement.model import TENANT_LABEL
+from app.placement.permissions import OF_TENANT_BY_NAME
+from app.wiring import (
+    CONDITIONS,
+    CONFINED,
+    NEVER_ASKED,
+    Condition,
+    Permission,
+    Permissions,
+    Requirement,
+    ReviewRule,
+    Webhook,
+)
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOAD_RULES, WORKLOADS
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 
@@ -24,8 +38,32 @@ def _isolated() -> dict[str, tuple[str, ...]]:
 
 
 REVIEWS = (
-    ReviewRule("validate", WORKLOAD_RULES.group, WORKLOAD_RULES.version, (WORKLOAD_RULES.plural,)),
+    ReviewRule("objects", WORKLOAD_RULES.group, WORKLOAD_RULES.version, (WORKLOAD_RULES.plural,)),
     *(ReviewRule("tenants", group, _VERSIONS.get(group, "v1"), resources) for group, resources in _isolated().items()),
+)
+_ISOLATED = Webhook(
+    "tenant-isolation",
+    "tenants",
+    values="tenantIsolation",
+    namespaces=(Requirement(TENANT_LABEL, "Exists"), NEVER_ASKED),
+    when=CONFINED,
+)
+WEBHOOKS = (
+    # Of all wings. No namespace is exempt: no Pod of Berth or of the cluster waits for these objects, and a wrong one
+    # would run with the rights of the controller. Kinds that the cluster does not have do no harm here.
+    Webhook("rules", "objects", values="rules", scope="*"),
+    # No opt-out, no selector of objects, no exempt namespaces: what a Pod may do to Pods of others does not depend on
+    # its author.
+    _ISOLATED,
+    # For a tenant's namespace that has lost its label. Selectors cannot match a prefix of a name. Without the condition
+    # every Pod of the cluster would wait for Berth: without conditions there is no such webhook.
+    replace(
+        _ISOLATED,
+        name="tenant-isolation-by-name",
+        namespaces=(Requirement(TENANT_LABEL, "DoesNotExist"), NEVER_ASKED),
+        conditions=(Condition("is-named-as-of-a-tenant", (OF_TENANT_BY_NAME,)),),
+        when=f"{CONFINED},{CONDITIONS}",
+    ),
 )
 
 PERMISSIONS: Permissions = {

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from app.kube.quantity import parse_integer
 from app.workloads.controller.places import COMPANIONS, DEFAULT_PLACES
 from app.workloads.controller.storing import DEFAULT_BOUNDS
-from app.workloads.model import TENANT_RULES, WORKLOADS, Policy
+from app.workloads.model import TENANT_RULES, WORKLOADS
 
-__all__ = ["COMPANIONS", "DEFAULT_QUOTA", "companion_bounds_of", "parse_quota", "places_of"]
+__all__ = ["COMPANIONS", "DEFAULT_QUOTA", "parse_quota"]
 
 DEFAULT_QUOTA: Mapping[str, int] = {
     # Pods that have ended too: each is an object until it is deleted.
@@ -27,7 +27,7 @@ DEFAULT_QUOTA: Mapping[str, int] = {
     "count/daemonsets.apps": 64,
     # One for each template that a DaemonSet has had, as many as it says.
     "count/controllerrevisions.apps": 640,
-    **{f"{COMPANIONS}{policy}": places for policy, places in DEFAULT_PLACES.items()},
+    **DEFAULT_PLACES,
     **DEFAULT_BOUNDS,
 }
 _OF_COMPANIONS = [name for name in DEFAULT_QUOTA if name.startswith(COMPANIONS)]
@@ -56,13 +56,3 @@ def parse_quota(items: Iterable[str]) -> dict[str, int]:
         except ValueError as error:
             raise ValueError(f"{_FORM}: {name}: {error}") from error
     return bounds
-
-
-def places_of(quota: Mapping[str, int]) -> dict[Policy, int]:
-    """How many companions of admin rules there may be for one tenant, by policy; without those that have no bound."""
-    return {policy: quota[name] for policy in DEFAULT_PLACES if (name := f"{COMPANIONS}{policy}") in quota}
-
-
-def companion_bounds_of(quota: Mapping[str, int]) -> dict[str, int]:
-    """The bounds of all companions of one tenant; without those that were removed."""
-    return {name: quota[name] for name in DEFAULT_BOUNDS if name in quota}

@@ -8,18 +8,15 @@ controllers of the cluster write them.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from app.admission.chain import Plan
-from app.admission.review import Request, check_namespace
-from app.admission.written import decode_object, old_object
-from app.errors import Denied
+from app.admission.review import Request, check_namespace, decode_object, old_object
+from app.placement.namespaces import Namespaces
 from app.placement.policy import TenantPolicy
-from app.placement.webhook import TenantLookup, is_static
-from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.isolation import claim_problems, priority_fields
-from app.workloads.templates.marks import at, joined, member
+from app.placement.webhook import is_static
+from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
+from app.workloads.templates.marks import at, refuse
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "spec",
@@ -41,16 +38,6 @@ _SUBRESOURCES = ("", "ephemeralcontainers")
 _POD = ("", "Pod")
 
 
-@dataclass(frozen=True, slots=True)
-class _Write:
-    """What is written: the part at `path`, and what stood there before an update."""
-
-    kind: tuple[str, str]
-    path: str
-    part: Any
-    before: Any
-
-
 class TenantPodCheck:
     """Neutral outside tenants' namespaces, to static Pods, and to updates that leave the part as it was.
 
@@ -58,9 +45,7 @@ class TenantPodCheck:
     give its devices for an extended resource of any name (`extendedResourceName`), and only the claim says which class.
     """
 
-    name = "tenant-pods"
-
-    def __init__(self, lookup: TenantLookup | None, policy: TenantPolicy) -> None:
+    def __init__(self, lookup: Namespaces | None, policy: TenantPolicy) -> None:
         self._lookup = lookup
         self._policy = policy
 
@@ -69,7 +54,9 @@ class TenantPodCheck:
 
         Returns None when that is done, and something to await where the cache does not know the namespace.
         """
-        if self._lookup is None or not _applies(request):
+        kind = (request.kind.group, request.kind.kind)
+        writes = request.operation in ("CREATE", "UPDATE") and request.sub_resource in _SUBRESOURCES
+        if self._lookup is None or not writes or not request.has_object or not (kind in TEMPLATES or kind in CLAIMS):
             return None
         tenant = self._lookup.cached(request.namespace)
         if tenant is None:
@@ -79,46 +66,31 @@ class TenantPodCheck:
             self._judge(request)
         return None
 
-    async def _find_and_check(self, lookup: TenantLookup, request: Request) -> None:
+    async def _find_and_check(self, lookup: Namespaces, request: Request) -> None:
         if await lookup.find(request.namespace):
             self._judge(request)
 
     def _judge(self, request: Request) -> None:
-        write = _written(request)
-        if write is None or write.part == write.before:
+        kind = (request.kind.group, request.kind.kind)
+        obj = decode_object(request.object, reason="UnreadableObject")
+        if at(obj, "metadata.deletionTimestamp"):
+            return  # its finalizers can be removed
+        annotations = at(obj, "metadata.annotations")
+        if is_static(request, annotations if isinstance(annotations, dict) else None):
             return
-        problems = list(self._problems(write))
-        if problems:
-            raise Denied(f"not allowed in the namespace of a tenant: {joined(problems)}", reason="TenantIsolation")
+        path = CLAIMS.get(kind) or TEMPLATES[kind]
+        part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)
+        if part != before:
+            what = "not allowed in the namespace of a tenant: "
+            refuse(list(self._problems(kind, path, part, before)), reason="TenantIsolation", what=what)
 
-    def _problems(self, write: _Write) -> Iterator[str]:
-        if write.kind in CLAIMS:
-            yield from claim_problems(write.part, write.path, self._policy)
+    def _problems(self, kind: tuple[str, str], path: str, part: Any, before: Any) -> Iterator[str]:
+        if kind in CLAIMS:
+            yield from findings(part, CLAIM, path, self._policy)
             return
-        spec = write.part
-        if write.kind == _POD and write.before is not None and isinstance(spec, dict):
+        if kind == _POD and before is not None and isinstance(part, dict):
             # The scheduler has written where a Pod runs before any update.
-            spec = {field: value for field, value in spec.items() if field != "nodeName"}
-        yield from forbidden_fields(spec, write.path, self._policy, admitted=True)
-        if write.kind != _POD:
-            yield from priority_fields(spec, write.path)
-
-
-def _applies(request: Request) -> bool:
-    kind = (request.kind.group, request.kind.kind)
-    writes = request.operation in ("CREATE", "UPDATE") and request.has_object
-    return writes and request.sub_resource in _SUBRESOURCES and (kind in TEMPLATES or kind in CLAIMS)
-
-
-def _written(request: Request) -> _Write | None:
-    """None for a static Pod, and for what is being deleted: its finalizers can be removed."""
-    kind = (request.kind.group, request.kind.kind)
-    obj = decode_object(request.object, reason="UnreadableObject")
-    metadata = obj.get("metadata")
-    if member(metadata, "deletionTimestamp"):
-        return None
-    annotations = member(metadata, "annotations")
-    if is_static(request, annotations if isinstance(annotations, dict) else None):
-        return None
-    path = CLAIMS.get(kind) or TEMPLATES[kind]
-    return _Write(kind, path, at(obj, path), at(old_object(request, reason="UnreadableObject"), path))
+            part = {field: value for field, value in part.items() if field != "nodeName"}
+        yield from forbidden_fields(part, path, self._policy, admitted=True)
+        if kind != _POD:
+            yield from findings(part, PRIORITY, path, self._policy)

@@ -1,6 +1,6 @@
 """Checks rules and the tenants' objects when they are written, so that what could only fail later is refused at once.
 
-Owns when a check applies (creation, and changes of what is asked for) and how its findings are told; what is wrong is
+Owns when a check applies (creation, and changes of what is asked for) and how findings are reported; what is wrong is
 found by `rules`, `templates` and the guards. Runs in the tenant cluster (WorkloadRule, UVS*) and in the infra cluster
 (TenantWorkloadRule, AdminWorkloadRule) alike.
 """
@@ -12,9 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from app.admission.chain import Plan
-from app.admission.review import Request
-from app.admission.written import old_object, written_object
-from app.errors import Denied
+from app.admission.review import Request, old_object, written_object
 from app.placement.policy import TenantPolicy
 from app.text import cut
 from app.wire import JSON
@@ -30,8 +28,7 @@ from app.workloads.model import (
     RuleKind,
 )
 from app.workloads.rules.problems import rule_problems
-from app.workloads.templates.marks import joined, member, shown
-from app.workloads.templates.problems import manifest_problems, name_problems, template_problems, unknown_fields
+from app.workloads.templates import marks, problems
 
 _RULES: dict[tuple[str, str], RuleKind] = {
     (WORKLOAD_RULES.group, WORKLOAD_RULES.kind): "tenant",
@@ -53,8 +50,6 @@ class RuleCheck:
     and changes that leave the spec as it was, so that an object from before a check can still be labeled or released.
     """
 
-    name = "workload-rules"
-
     def __init__(self, policy: TenantPolicy | None = None) -> None:
         self._policy = policy or TenantPolicy()
 
@@ -72,14 +67,15 @@ class RuleCheck:
             return
         if kind == (UVS_PODS.group, UVS_PODS.kind):
             if _is_mirror(obj):
-                plan.warnings += _mirror_warnings(obj)
+                if not _names_rule(obj):
+                    text = "marks what Berth shows of the infra cluster; nothing is created for it there"
+                    plan.warnings.append(f"metadata.labels[{MIRROR}]: {text}")
                 return
-            if old is not None and _was_mirror(old):
+            # What Berth has made to show a companion; a mark by hand names no rule.
+            if old is not None and _is_mirror(old) and _names_rule(old):
                 message = f"metadata.labels: this is a mirror of a companion: leave the label {MIRROR}"
-                raise Denied(message, reason=reason)
-        problems = self._problems(obj, kind)
-        if problems:
-            raise Denied(joined(problems), reason=reason)
+                marks.refuse([message], reason=reason)
+        marks.refuse(self._problems(obj, kind), reason=reason)
         plan.warnings += _rule_warnings(obj) if kind in _RULES else _object_warnings(obj, _OBJECTS[kind])
         if kind in _OF_AGENTS and request.operation == "CREATE" and request.namespace not in ("", SYSTEM_NAMESPACE):
             plan.warnings.append(
@@ -90,74 +86,66 @@ class RuleCheck:
     def _problems(self, obj: JSON, kind: tuple[str, str]) -> list[str]:
         spec = obj.get("spec")
         if kind in _OBJECTS:
-            return manifest_problems(member(spec, "object"), kind=_OBJECTS[kind], policy=self._policy)
+            return problems.manifest_problems(marks.member(spec, "object"), kind=_OBJECTS[kind], policy=self._policy)
         rule_kind = _RULES[kind]
-        problems = [*_name(obj), *rule_problems(spec, kind=rule_kind)]
+        found = [*_name(obj), *rule_problems(spec, kind=rule_kind)]
         if isinstance(spec, dict):
-            problems += template_problems(spec.get("template"), trusted=rule_kind == "admin", policy=self._policy)
-        return problems
+            found += problems.template_problems(spec.get("template"), trusted=rule_kind == "admin", policy=self._policy)
+        return found
 
 
 def _name(obj: JSON) -> list[str]:
     """The name of a rule; where the API server is to make it, what it begins with."""
-    metadata = obj.get("metadata")
-    name, beginning = member(metadata, "name"), member(metadata, "generateName")
+    name, beginning = marks.at(obj, "metadata.name"), marks.at(obj, "metadata.generateName")
     if name or not isinstance(beginning, str) or not beginning:
-        return name_problems(name)
-    return name_problems(f"{beginning}x", "metadata.generateName")
+        return problems.name_problems(name)
+    return problems.name_problems(f"{beginning}x", "metadata.generateName")
 
 
 def _unchanged(obj: JSON, old: JSON) -> bool:
-    """Whether an update asks for nothing new. Who takes the mark from a mirror asks for its Pod."""
+    """Whether an update asks for nothing new. An update that removes the mark from a mirror asks for its Pod."""
     return bool(old.get("spec") == obj.get("spec")) and _is_mirror(obj) >= _is_mirror(old)
 
 
 def _is_mirror(obj: JSON) -> bool:
-    labels = member(obj.get("metadata"), "labels")
+    labels = marks.at(obj, "metadata.labels")
     return isinstance(labels, dict) and MIRROR in labels
 
 
-def _was_mirror(old: JSON) -> bool:
-    """Whether an update is of what Berth has made to show a companion; a mark by hand names no rule."""
-    return _is_mirror(old) and bool(member(member(old.get("metadata"), "annotations"), RULE_NAME))
-
-
-def _mirror_warnings(obj: JSON) -> Iterator[str]:
-    if not member(member(obj.get("metadata"), "annotations"), RULE_NAME):
-        yield f"metadata.labels[{MIRROR}]: marks what Berth shows of the infra cluster; nothing is created for it there"
+def _names_rule(obj: JSON) -> bool:
+    return bool(marks.member(marks.at(obj, "metadata.annotations"), RULE_NAME))
 
 
 def _rule_warnings(obj: JSON) -> Iterator[str]:
-    name = member(obj.get("metadata"), "name")
+    name = marks.at(obj, "metadata.name")
     if isinstance(name, str) and len(name) > _WHOLE_NAME:
         yield f"metadata.name: has more than {_WHOLE_NAME} characters and is shortened in the names of Pods"
     spec = obj.get("spec")
-    template = member(spec, "template")
-    metadata = member(template, "metadata")
+    template = marks.member(spec, "template")
+    metadata = marks.member(template, "metadata")
     for field in ("name", "generateName", "namespace", "ownerReferences", "finalizers"):
-        if member(metadata, field):
+        if marks.member(metadata, field):
             yield f"spec.template.metadata.{field}: not used; the rule gives the Pods theirs"
-    written = {member(member(one, "asAnnotation"), "name") for one in member(spec, "workloadInfoInject") or []}
-    written |= set(member(metadata, "annotations") or {})
-    for path, annotation in _read_annotations(member(template, "spec")):
+    written = {marks.at(one, "asAnnotation.name") for one in marks.member(spec, "workloadInfoInject") or []}
+    written |= set(marks.member(metadata, "annotations") or {})
+    for path, annotation in _read_annotations(marks.member(template, "spec")):
         if annotation not in written:
-            yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
-    yield from unknown_fields(template, kind="Pod", path="spec.template")
+            yield f"{path}: neither workloadInfoInject nor the template writes the annotation {marks.shown(annotation)}"
+    yield from problems.unknown_fields(template, kind="Pod", path="spec.template")
 
 
 def _object_warnings(obj: JSON, kind: str) -> Iterator[str]:
-    manifest = member(obj.get("spec"), "object")
-    yield from unknown_fields(manifest, kind=kind, path="spec.object")
-    namespace = member(member(manifest, "metadata"), "namespace")
-    if namespace and namespace != member(obj.get("metadata"), "namespace"):
+    manifest = marks.member(obj.get("spec"), "object")
+    yield from problems.unknown_fields(manifest, kind=kind, path="spec.object")
+    namespace = marks.at(manifest, "metadata.namespace")
+    if namespace and namespace != marks.at(obj, "metadata.namespace"):
         yield f"spec.object.metadata.namespace: {cut(str(namespace))} is not used; the tenant's namespace is"
 
 
 def _read_annotations(spec: Any) -> Iterator[tuple[str, str]]:
     """The annotations that downward API volumes of a valid Pod read, with the path of each."""
-    for at, volume in enumerate(member(spec, "volumes") or []):
-        for index, item in enumerate(member(member(volume, "downwardAPI"), "items") or []):
-            found = _FROM_ANNOTATION.fullmatch(member(member(item, "fieldRef"), "fieldPath") or "")
-            if found is not None:
+    for at, volume in enumerate(marks.member(spec, "volumes") or []):
+        for index, item in enumerate(marks.at(volume, "downwardAPI.items") or []):
+            if found := _FROM_ANNOTATION.fullmatch(marks.at(item, "fieldRef.fieldPath") or ""):
                 path = f"spec.template.spec.volumes[{at}].downwardAPI.items[{index}].fieldRef.fieldPath"
                 yield path, found[1]

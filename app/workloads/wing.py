@@ -8,6 +8,7 @@ WING = Wing(
     "workloads",
     kinds={"infra": "app.workloads.permissions:INFRA", "tenant": "app.workloads.permissions:TENANT"},
     reviews="app.workloads.permissions:REVIEWS",
+    webhooks="app.workloads.permissions:WEBHOOKS",
     controllers=(
         Controller(
             "workloads",
@@ -18,5 +19,5 @@ WING = Wing(
     ),
     parts="app.workloads.build:review",
     permissions="app.workloads.permissions:PERMISSIONS",
-    checks=("app.doctor.rules:Rules", "app.doctor.companions:Companions"),
+    checks=("app.doctor.rules:CHECK", "app.doctor.companions:CHECK"),
 )

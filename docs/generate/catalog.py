@@ -48,7 +48,7 @@ class Described(NamedTuple):
 WORKER_RESTARTS = Described(
     "worker_restarts_total", "counter", (), "Worker processes that ended and were replaced (--workers)", ("webhook",)
 )
-"""Counted by the parent of workers, in a registry of its own: `app.runtime.worker_metrics`."""
+"""Counted by the parent of workers, in a registry of its own: `app.runtime.workers`."""
 
 
 def catalog() -> list[Described]:

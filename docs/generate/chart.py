@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
 from app.certs.permissions import unregistering
-from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.permissions import declared
-from app.placement.model import DPU_OF_HOST
 from app.placement.policy import OWN_VOLUMES, volume_types
-from app.registration.isolation import isolation_webhooks
 from app.registration.objects import rules_of
-from app.registry import ROLES, arguments_of, settings_of
+from app.registry import ROLES, arguments_of, asked_of_pods, settings_of, webhooks_of
 from app.settings.flags import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
-from app.wiring import Argument, Permission, Role, Scope
+from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
 from docs.generate.crds import GROUPS
 from docs.generate.texts import Page
 
@@ -52,7 +50,7 @@ def roles_file(roles: Iterable[Role]) -> JSON:
     (unregister,) = unregistering()
     return {
         "roles": [_role(role) for role in roles],
-        "reviews": _reviews(),
+        "webhooks": [_webhook(one) for one in webhooks_of()],
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
         "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
@@ -101,6 +99,9 @@ def _role(role: Role) -> JSON:
             "volumes": chart.volumes,
             "grace": [str(one) if isinstance(one, int) else _source(role, one) for one in chart.grace],
             "egress": chart.egress,
+            "notes": chart.notes,
+            "first": chart.first,
+            "next": chart.next,
             "definitions": [name for _, name, _ in GROUPS if name == role.needs],
             "rules": _without_empty(rules),
             "tenantsRole": tenants_role(role.name) if rules["tenants"] else "",
@@ -163,21 +164,33 @@ def _name(role: Role, name: str) -> JSON:
     return {"source": _source(role, name.strip("{}"))} if name.startswith("{") else {"text": name}
 
 
-def _reviews() -> JSON:
-    """What an API server sends to the webhook: rules by the names that the values have, and what conditions look at."""
-    created = [rule | {"scope": "Namespaced"} for rule in rules_of("mutate")]
-    attachments, *others = rules_of("validate")
-    isolation, by_name = isolation_webhooks({}, exempt=())
-    (condition,) = by_name["matchConditions"]
-    return {
-        "pods": created,
-        "tenantPods": created,
-        "attachments": [attachments | {"scope": "Namespaced"}],
-        "rules": [rule | {"scope": "*"} for rule in others],
-        "tenantIsolation": isolation["rules"],
-        "asking": [NETWORKS, DEFAULT_NETWORK, DPU_OF_HOST],
-        "ofTenantByName": condition,
-    }
+def _webhook(one: Webhook) -> JSON:
+    """A webhook as the templates take it: where and for what it is called, and by which sources it is on."""
+    return _without_empty(
+        {
+            "name": one.name,
+            "configuration": "Mutating" if one.kind == "pods" else "Validating",
+            "path": "/mutate" if one.kind == "pods" else "/validate",
+            "values": one.values,
+            "when": one.when,
+            "rules": [rule | {"scope": one.scope} for rule in rules_of(one.kind)],
+            "namespaces": [_without_empty(asdict(requirement)) for requirement in one.namespaces],
+            "objects": [_without_empty(asdict(requirement)) for requirement in one.objects],
+            "conditions": [
+                _without_empty({"name": condition.name, "when": condition.when, "terms": _terms(condition)})
+                for condition in one.conditions
+            ],
+        }
+    )
+
+
+def _terms(condition: Condition) -> list[JSON]:
+    if condition.terms:
+        return [_without_empty(asdict(term)) for term in condition.terms]
+    asked = asked_of_pods()
+    keys = ", ".join(f"'{one}'" for one in asked if isinstance(one, str))
+    annotated = f"has(object.metadata.annotations) && [{keys}].exists(key, key in object.metadata.annotations)"
+    return [_without_empty(asdict(term)) for term in (Term(annotated), *asked) if isinstance(term, Term)]
 
 
 def camel(field: str) -> str:

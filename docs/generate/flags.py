@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 from app.cli.main import cli
 from app.cli.roles import RoleCommand
 from app.registry import settings_of
-from app.settings.source import RoleSettings
+from app.settings.source import RoleSettings, variables
 from docs.generate.texts import MissingTextError, Page, code, codes, help_text, page, prose, table
 
 _DEFAULT = re.compile(r"\s*\(default: ((?:[^()]|\([^()]*\))+)\)")
@@ -53,12 +53,6 @@ def settings_fields(command: Any) -> dict[str, FieldInfo]:
         known = settings_of("webhook").model_fields
         return {name: field for name, field in known.items() if name in names} | {"own_namespace": known["namespace"]}
     return {}
-
-
-def variables(name: str, field: FieldInfo) -> list[str]:
-    """The environment variables of a field of the settings, the one that wins first."""
-    aliases: list[str] = getattr(field.validation_alias, "choices", [])
-    return aliases or [f"BERTH_{name.upper()}"]
 
 
 def said_default(help_line: str) -> str:

@@ -18,8 +18,8 @@ _OPEN = {"*": "*"}
 _KNOWN: dict[str, Any] = {
     "Quantity": "q",
     "IntOrString": "x",
-    "Time": "s",
-    "MicroTime": "s",
+    "Time": "t",
+    "MicroTime": "u",
     "JSONSchemaProps": _OPEN,  # recursive; the sandbox reads schemas itself
 }
 _SCALARS = {"string": "s", "boolean": "b"}

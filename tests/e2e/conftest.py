@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.apiserver import real_api_servers
-from tests.e2e.processes import Background
 from tests.e2e.users import Kubectl, PythonClient, User
+from tests.support.processes import Background
+from tests.support.real_apiserver import real_api_servers
 
 JSON = dict[str, Any]
 CLUSTERS = ("icp", "tenant1", "tenant2")

@@ -9,9 +9,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.patience import PATIENCE
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
 
-ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(r"^```(sh|yaml)(?: *\{?([a-z0-9-]*)\}?)?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
 
@@ -42,7 +42,7 @@ class Shell:
     def at(cls, directory: Path) -> Shell:
         programs = directory / "bin"
         programs.mkdir(parents=True)
-        here = Path(__file__).parent / "programs"
+        here = ROOT / "tests" / "support" / "programs"
         _script(programs / "helm", f'exec "{sys.executable}" "{here / "helm.py"}" "$@"')
         _script(programs / "berth", f'exec "{sys.executable}" -m app "$@"')
         for name in ("charts", "examples"):

@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e.builders import attachment, pod
 from tests.e2e.users import PythonClient, User
-from tests.e2e.waiting import Refused, eventually
+from tests.support.waiting import Refused, wait_until
 
 JSON = dict[str, Any]
 Create = Callable[[JSON], JSON]
@@ -175,7 +175,7 @@ def test_the_control_switches_are_followed(user: User, created: Create, python: 
     body["spec"]["containers"][0]["resources"] = {
         side: {"hugepages-2Mi": "4Mi", "memory": "64Mi", "cpu": "1"} for side in ("requests", "limits")
     }
-    eventually(lambda: resources(python.create(body, dry_run=True))["limits"].get("example.com/foo") == "1")
+    wait_until(lambda: resources(python.create(body, dry_run=True))["limits"].get("example.com/foo") == "1")
     created(body)
     stored = user.get("pod", "labeled")
     assert stored["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] == "foo-network"

@@ -22,12 +22,12 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.e2e.apiserver import real_api_servers
 from tests.e2e.conftest import CLUSTERS
 from tests.e2e.pages import ROOT, Shell, commands_of
-from tests.e2e.processes import Background
 from tests.e2e.users import PythonClient
-from tests.e2e.waiting import Refused, eventually
+from tests.support.processes import Background
+from tests.support.real_apiserver import real_api_servers
+from tests.support.waiting import Refused, wait_until
 
 pytestmark = pytest.mark.e2e
 PAGE = "docs/install.md"
@@ -163,7 +163,7 @@ def test_upgrade_rollback_and_new_certificates_stop_nobody(reader: Reader) -> No
         assert "--log-level=debug" in webhook(reader)  # it is kept, though the chart's default is another
         before = bundle(reader)
         reader.follow("Renew certificates", "tenant2", page=UPGRADE)
-        eventually(lambda: len(bundle(reader)) > len(before))
+        wait_until(lambda: len(bundle(reader)) > len(before))
         trusted = bundle(reader)
         # To the first revision: the one before is what is there.
         (history, rollback) = commands_of(UPGRADE, "Roll back")[0].strip().splitlines()
@@ -173,7 +173,7 @@ def test_upgrade_rollback_and_new_certificates_stop_nobody(reader: Reader) -> No
         assert "--log-level=info" in webhook(reader)
         assert_trusted(reader, since=trusted)
         done = load.injected
-        eventually(lambda: load.injected > done + 100 or load.failed)
+        wait_until(lambda: load.injected > done + 100 or load.failed)
     assert not load.failed
     assert load.injected > 100
 
@@ -229,15 +229,15 @@ def test_the_peer_can_be_put_aside_and_taken_back(reader: Reader) -> None:
     asking = pod("asking", annotations={"k8s.v1.cni.cncf.io/networks": "foo-network"})
     python.create(peer)
     try:
-        eventually(lambda: is_refused(python, asking))
+        wait_until(lambda: is_refused(python, asking))
         reader.follow("Have the peer called for nothing", "tenant2", page=PEER)
-        found = eventually(lambda: python.create(asking, dry_run=True))
+        found = wait_until(lambda: python.create(asking, dry_run=True))
         assert "example.com/foo" in str(found["spec"]["containers"][0]["resources"])
         doctor = "berth doctor --only registrations --namespace berth-system || true"
         assert f"kubectl delete mutatingwebhookconfigurations {name}" in reader.type(doctor, "tenant2")
         reader.follow("Look first", "tenant2", page=PEER)
         reader.follow("Back to the peer", "tenant2", page=PEER)
-        eventually(lambda: is_refused(python, asking))
+        wait_until(lambda: is_refused(python, asking))
     finally:
         reader.type(f"kubectl delete mutatingwebhookconfigurations {name}", "tenant2")
 
@@ -264,6 +264,6 @@ def test_companions_across_clusters(reader: Reader) -> None:
     assert "condition met" in reader.follow("An infra cluster", "icp")
     reader.follow("A tenant's cluster", "tenant1")
     companions = "kubectl get pods --namespace tenant-tenant1 -o name"
-    eventually(lambda: "tenant1-rule1-" in reader.type(companions, "icp"))
+    wait_until(lambda: "tenant1-rule1-" in reader.type(companions, "icp"))
     mirrors = "kubectl get uvspods --namespace universe -o name"
-    eventually(lambda: "tenant1-rule1-" in reader.type(mirrors, "tenant1"))
+    wait_until(lambda: "tenant1-rule1-" in reader.type(mirrors, "tenant1"))

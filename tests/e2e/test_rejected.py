@@ -13,7 +13,7 @@ from app.errors import ApiError
 from app.kube.resources import NAMESPACES, PODS
 from app.kube.transport import connect
 from app.tenancy.gateway.failures import code_of
-from tests.e2e.apiserver import real_api_servers
+from tests.support.real_apiserver import real_api_servers
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 pytestmark = [pytest.mark.e2e, pytest.mark.skipif(not ASSETS, reason="needs a real API server: KUBEBUILDER_ASSETS")]

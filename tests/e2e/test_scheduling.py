@@ -18,13 +18,14 @@ import pytest_asyncio
 from app.devtools.sandbox.server import Cluster
 from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.errors import ApiError
+from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.store import Store
-from app.kube.transport import AioKubeClient, connect
-from tests.e2e.apiserver import real_api_servers
-from tests.e2e.processes import Background
-from tests.patience import PATIENCE
+from app.kube.transport import connect
+from tests.support.processes import Background
+from tests.support.real_apiserver import real_api_servers
+from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
 ASSETS = Path(os.environ.get("KUBEBUILDER_ASSETS", "/nowhere"))
@@ -40,7 +41,7 @@ AMOUNTS = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 @contextlib.asynccontextmanager
-async def sandbox(directory: Path) -> AsyncIterator[AioKubeClient]:
+async def sandbox(directory: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = directory / "kubeconfig"
         path.write_text(cluster.kubeconfig())
@@ -56,7 +57,7 @@ async def sandbox(directory: Path) -> AsyncIterator[AioKubeClient]:
 
 
 @contextlib.asynccontextmanager
-async def real(directory: Path) -> AsyncIterator[AioKubeClient]:
+async def real(directory: Path) -> AsyncIterator[KubeClient]:
     with real_api_servers(ASSETS, directory, ["one"]) as kubeconfigs:
         path = str(kubeconfigs["one"])
         arguments = ["--kubeconfig", path, "--leader-elect=false", "--secure-port=0"]
@@ -69,7 +70,7 @@ async def real(directory: Path) -> AsyncIterator[AioKubeClient]:
 
 
 @pytest_asyncio.fixture(params=SCHEDULERS)
-async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AioKubeClient]:
+async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """An API server with a scheduler: a DPU of each of two tenants, and one of nobody; their namespaces."""
     async with (sandbox if request.param == "sandbox" else real)(tmp_path) as client:
         for name in ("dpu-1", "dpu-2", "dpu-3"):
@@ -87,7 +88,7 @@ async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
 
 
 async def create(
-    client: AioKubeClient, namespace: str, name: str, *, node: str = "", labels: Any = None, **spec: Any
+    client: KubeClient, namespace: str, name: str, *, node: str = "", labels: Any = None, **spec: Any
 ) -> JSON:
     """The Pod when the scheduler has said something of it: a node, or why there is none."""
     selector = {"nodeSelector": {HOSTNAME: node}} if node else {}
@@ -120,9 +121,7 @@ def keeping_off(**term: Any) -> JSON:
 
 
 @pytest.mark.parametrize("among", [{"namespaceSelector": {}}, {"namespaces": [T1, DEFAULT]}], ids=["selector", "names"])
-async def test_anti_affinity_over_namespaces_keeps_everybody_off_every_node(
-    cluster: AioKubeClient, among: JSON
-) -> None:
+async def test_anti_affinity_over_namespaces_keeps_everybody_off_every_node(cluster: KubeClient, among: JSON) -> None:
     """This is why such terms are refused in tenants' namespaces: nothing else stops this Pod."""
     evil = keeping_off(topologyKey=SYSTEM, **among)
     assert (await create(cluster, T2, "evil", node="dpu-2", labels={"evil": "1"}, affinity=evil))["spec"]["nodeName"]
@@ -132,7 +131,7 @@ async def test_anti_affinity_over_namespaces_keeps_everybody_off_every_node(
 
 
 @pytest.mark.parametrize("keys", [{}, {"matchLabelKeys": ["k"]}, {"mismatchLabelKeys": ["k"]}], ids=str)
-async def test_anti_affinity_in_its_own_namespace_keeps_no_others_off(cluster: AioKubeClient, keys: JSON) -> None:
+async def test_anti_affinity_in_its_own_namespace_keeps_no_others_off(cluster: KubeClient, keys: JSON) -> None:
     labels = {"evil": "1", "k": "v"}
     await create(cluster, T2, "alone", node="dpu-2", labels=labels, affinity=keeping_off(**keys))
     for namespace in (DEFAULT, T1):
@@ -143,7 +142,7 @@ async def test_anti_affinity_in_its_own_namespace_keeps_no_others_off(cluster: A
 
 
 @pytest.mark.parametrize("policy", ["Honor", "Ignore"])
-async def test_spreading_makes_only_the_pod_itself_wait(cluster: AioKubeClient, policy: str) -> None:
+async def test_spreading_makes_only_the_pod_itself_wait(cluster: KubeClient, policy: str) -> None:
     """DoNotSchedule counts Pods of the Pod's own namespace, and says nothing of other Pods."""
     spread = {
         "maxSkew": 1,
@@ -167,7 +166,7 @@ async def test_spreading_makes_only_the_pod_itself_wait(cluster: AioKubeClient, 
         ] == "dpu-2"
 
 
-async def test_affinity_brings_pods_together_in_the_namespace_of_the_pod(cluster: AioKubeClient) -> None:
+async def test_affinity_brings_pods_together_in_the_namespace_of_the_pod(cluster: KubeClient) -> None:
     together = {"podAffinity": {REQUIRED: [{"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "x"}}}]}}
     await create(cluster, T1, "elsewhere", node="dpu-1", labels={"app": "x"})
     waiting = await create(cluster, T2, "waiting", labels={"app": "y"}, affinity=together)

@@ -16,6 +16,7 @@ from app.devtools.sandbox.server import Cluster
 from app.devtools.sandbox.standins.nodes import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
+from app.kube.client import KubeClient
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
@@ -25,15 +26,16 @@ from app.kube.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
-from app.kube.transport import AioKubeClient, connect
-from app.tenancy.controller.bounds import ISOLATION, OBJECTS, bounds_of
+from app.kube.transport import connect
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, bounds_of
 from app.workloads.model import TENANTS, WORKLOADS
 from app.workloads.quota import parse_quota
-from tests.e2e.apiserver import real_api_servers
-from tests.tenancy.conftest import definitions, until
-from tests.tenancy.tenants.conftest import tenant
-from tests.tenancy.tenants.test_bounds import EVIL
+from tests.integration.tenancy.tenants.test_bounds import EVIL
+from tests.support.real_apiserver import real_api_servers
+from tests.support.tenancy import definitions
+from tests.support.tenants import tenant
+from tests.support.waiting import eventually
 
 ASSETS = os.environ.get("KUBEBUILDER_ASSETS", "")
 NAMESPACE = "tenant-tenant1"
@@ -42,7 +44,7 @@ SERVERS = ["sandbox", *(["real"] if ASSETS else [])]
 
 
 @pytest_asyncio.fixture(params=SERVERS)
-async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[AioKubeClient]:
+async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[KubeClient]:
     """An infra cluster with stand-ins for its controllers, and the tenants' controller; a tenant is ready there."""
     async with AsyncExitStack() as stack:
         if request.param == "real":
@@ -62,8 +64,8 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             TenantsController(made, options=TenantsOptions(quota=QUOTA, resync=0.5)),
         ]
         running = [asyncio.create_task(part.run()) for part in parts]
-        await until(lambda: created(made))
-        await until(lambda: ready(made), seconds=60)
+        await eventually(lambda: created(made))
+        await eventually(lambda: ready(made), seconds=60)
         yield made
         for task in running:
             assert not task.done(), "a part has ended by itself"
@@ -71,7 +73,7 @@ async def client(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
         await asyncio.gather(*running, return_exceptions=True)
 
 
-async def created(client: AioKubeClient) -> bool:
+async def created(client: KubeClient) -> bool:
     """Definitions are served a moment after they are stored."""
     try:
         await client.create(TENANTS, tenant("tenant1"))
@@ -80,19 +82,19 @@ async def created(client: AioKubeClient) -> bool:
     return True
 
 
-async def ready(client: AioKubeClient) -> bool:
+async def ready(client: KubeClient) -> bool:
     conditions = (await client.get(TENANTS, "tenant1")).get("status", {}).get("conditions") or []
     return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
 
 
-async def refusal(client: AioKubeClient, resource: Resource, body: Any) -> str:
+async def refusal(client: KubeClient, resource: Resource, body: Any) -> str:
     with pytest.raises(ApiError) as refused:
         await client.create(resource, body, namespace=NAMESPACE)
     assert (refused.value.status, refused.value.reason) == (403, "Forbidden")
     return str(refused.value).partition("HTTP 403: ")[2]
 
 
-async def find(client: AioKubeClient, resource: Resource, name: str, namespace: str | None = NAMESPACE) -> Any:
+async def find(client: KubeClient, resource: Resource, name: str, namespace: str | None = NAMESPACE) -> Any:
     try:
         return await client.get(resource, name, namespace=namespace)
     except ApiError as error:
@@ -114,14 +116,14 @@ def workload(name: str) -> Any:
     return {**kind, "metadata": {"name": f"workload-{name}"}, "spec": {"metadata": {"id": name}}}
 
 
-async def test_the_pod_that_stops_the_scheduler_is_refused(client: AioKubeClient) -> None:
+async def test_the_pod_that_stops_the_scheduler_is_refused(client: KubeClient) -> None:
     assert await refusal(client, PODS, EVIL) == (
         'pods "evil" is forbidden: exceeded quota: berth-isolation, requested: pods=1, used: pods=0, limited: pods=0'
     )
     await client.create(PODS, pod("good"), namespace=NAMESPACE)
 
 
-async def test_objects_are_bounded(client: AioKubeClient) -> None:
+async def test_objects_are_bounded(client: KubeClient) -> None:
     for name in ("a", "b"):
         await client.create(SECRETS, body(name), namespace=NAMESPACE)
     text = "exceeded quota: berth-objects, requested: secrets=1, used: secrets=2, limited: secrets=2"
@@ -132,7 +134,7 @@ async def test_objects_are_bounded(client: AioKubeClient) -> None:
     assert await refusal(client, WORKLOADS, workload("w2")) == f'{kind} "workload-w2" is forbidden: {text}'
 
 
-async def test_what_is_removed_comes_back_and_holds(client: AioKubeClient) -> None:
+async def test_what_is_removed_comes_back_and_holds(client: KubeClient) -> None:
     before = {name: await client.get(RESOURCE_QUOTAS, name, namespace=NAMESPACE) for name in (ISOLATION, OBJECTS)}
     for name in before:
         await client.delete(RESOURCE_QUOTAS, name, namespace=NAMESPACE)
@@ -150,11 +152,11 @@ async def test_what_is_removed_comes_back_and_holds(client: AioKubeClient) -> No
                     return False
         return True
 
-    await until(back, seconds=60)
+    await eventually(back, seconds=60)
     assert "exceeded quota: berth-isolation" in await refusal(client, PODS, EVIL)
 
 
-async def test_a_namespace_that_is_deleted_in_use_is_made_anew_with_its_walls(client: AioKubeClient) -> None:
+async def test_a_namespace_that_is_deleted_in_use_is_made_anew_with_its_walls(client: KubeClient) -> None:
     await client.create(PODS, pod("good"), namespace=NAMESPACE)
     await client.create(SECRETS, body("a"), namespace=NAMESPACE)
     old = await client.get(NAMESPACES, NAMESPACE)
@@ -164,7 +166,7 @@ async def test_a_namespace_that_is_deleted_in_use_is_made_anew_with_its_walls(cl
         present = await find(client, NAMESPACES, NAMESPACE, namespace=None)
         return present is not None and present["metadata"]["uid"] != old["metadata"]["uid"] and await ready(client)
 
-    await until(anew, seconds=60)
+    await eventually(anew, seconds=60)
     assert await find(client, PODS, "good") is None
     assert "exceeded quota: berth-isolation" in await refusal(client, PODS, EVIL)
     account = await client.get(SERVICE_ACCOUNTS, "default", namespace=NAMESPACE)

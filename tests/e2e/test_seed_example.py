@@ -13,11 +13,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.processes import Background
 from tests.e2e.users import Kubectl, PythonClient
-from tests.e2e.waiting import eventually
-from tests.patience import PATIENCE
-from tests.ports import lasting_port
+from tests.support.ports import lasting_port
+from tests.support.processes import Background
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.e2e
 NODE = "host-a"
@@ -132,7 +131,7 @@ def test_without_the_resource_the_pod_waits(python: PythonClient) -> None:
     python.create(yaml.safe_load(ATTACHMENT))
     python.create(yaml.safe_load(POD))
     try:
-        found = eventually(lambda: (python.get("pod", "webhook-demo").get("status") or {}).get("conditions"))
+        found = wait_until(lambda: (python.get("pod", "webhook-demo").get("status") or {}).get("conditions"))
         assert found[0]["reason"] == "Unschedulable"
         assert "Insufficient example.com/foo" in found[0]["message"]
     finally:

@@ -18,12 +18,11 @@ import yaml
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2_grpc as services
 from tests.e2e.users import Kubectl, PythonClient
-from tests.e2e.waiting import Refused, eventually
-from tests.patience import PATIENCE
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE, Refused, wait_until
 
 pytestmark = pytest.mark.e2e
 JSON = dict[str, Any]
-ROOT = Path(__file__).parents[2]
 NAMESPACE = "tenant-tenant2"
 EVIL: JSON = yaml.safe_load(
     """
@@ -88,7 +87,7 @@ def test_a_pod_without_it_passes_and_stays_changeable(infra: PythonClient) -> No
             body["metadata"]["labels"]["seen"] = "yes"
             return infra.update(body)["metadata"]["labels"]["seen"] == "yes"
 
-        eventually(relabeled)
+        wait_until(relabeled)
     finally:
         infra.delete("pod", "harmless", NAMESPACE)
 

@@ -18,11 +18,11 @@ from google.protobuf import json_format
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2 as pb
 from app.tenancy.proto.universe.admin.workload.v1 import admin_workload_rule_pb2_grpc as services
 from tests.e2e.users import Kubectl
-from tests.e2e.waiting import eventually
-from tests.patience import PATIENCE
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE, wait_until
 
 pytestmark = pytest.mark.e2e
-EXAMPLES = Path(__file__).parents[2] / "examples" / "workload-api"
+EXAMPLES = ROOT / "examples" / "workload-api"
 RULES = "workloadrules.workload.universe.nvidia.com"
 UVS_PODS = "uvspods.resource.universe.nvidia.com"
 WORKLOADS = "workloads.workload.infra.universe.nvidia.com"
@@ -56,7 +56,7 @@ class Walk:
 
     def run_alone(self, namespace: str, *names: str) -> None:
         """Exactly these Pods, all of them running, with READY 1/1."""
-        eventually(lambda: self.pods(namespace) == dict.fromkeys(names, ("Running", "1/1")))
+        wait_until(lambda: self.pods(namespace) == dict.fromkeys(names, ("Running", "1/1")))
 
     def companion(self, name: str, namespace: str = "tenant-tenant1") -> Any:
         return self.icp.get("pod", name, namespace)
@@ -83,7 +83,7 @@ if shutil.which("kubectl"):
             walk.run_alone("tenant-tenant1")
             walk.tenant1.run("delete", "pod", "tenant1-pod1")
             walk.tenant2.run("delete", "pod", "tenant2-pod1")
-            eventually(lambda: not walk.icp.run("get", WORKLOADS, "-A", "-o", "name"))
+            wait_until(lambda: not walk.icp.run("get", WORKLOADS, "-A", "-o", "name"))
 
 
 def the_infrastructure(walk: Walk) -> None:
@@ -102,7 +102,7 @@ def a_uvs_pod(walk: Walk) -> None:
         text = walk.tenant1.run("get", UVS_PODS, "-n", "universe", "tenant1-uvspod1")
         return [line.split() for line in text.splitlines()]
 
-    eventually(lambda: shown() == [["NAME", "RESULT", "MESSAGE"], ["tenant1-uvspod1", "success"]])
+    wait_until(lambda: shown() == [["NAME", "RESULT", "MESSAGE"], ["tenant1-uvspod1", "success"]])
     walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
 
 
@@ -125,16 +125,16 @@ def a_rule_for_one_of_them(walk: Walk, pod1: str) -> Any:
     by_rule = walk.icp.run("get", "pods", "-n", "tenant-tenant1", f"-o=jsonpath={PODS_BY_RULE}")
     assert by_rule.splitlines() == [f"{name}\ttenant1-rule1", "tenant1-uvspod1\t"]
     command = ("get", "-n", "tenant-tenant1", WORKLOADS, f"workload-{pod1}", "-o", "jsonpath={.status}")
-    status = eventually(lambda: json.loads(walk.icp.run(*command) or "{}"))
+    status = wait_until(lambda: json.loads(walk.icp.run(*command) or "{}"))
     (rule,) = status["rules"]["tenant"]
     assert rule["id"] == "tenant-tenant1/tenant1-rule1"
     reference = {"apiVersion": "v1", "kind": "Pod", "name": name, "namespace": "tenant-tenant1"}
-    eventually(lambda: json.loads(walk.icp.run(*command))["rules"]["tenant"][0]["status"]["objRef"] == reference)
+    wait_until(lambda: json.loads(walk.icp.run(*command))["rules"]["tenant"][0]["status"]["objRef"] == reference)
 
     def shown() -> list[str]:
         return walk.tenant1.run("get", RULES, "-n", "universe").splitlines()
 
-    eventually(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
+    wait_until(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
     walk.tenant1.run(
         "wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"
     )
@@ -147,7 +147,7 @@ def another_template(walk: Walk, pod1: str, before: Any) -> Any:
     name = f"tenant1-rule1-{pod1}"
     wanted = [f"{name}\tupdated", "tenant1-uvspod1\tnginx"]
     command = ("get", "pods", "-n", "tenant-tenant1", f"-o=jsonpath={PODS_BY_CONTAINER}")
-    eventually(lambda: walk.icp.run(*command).splitlines() == wanted)
+    wait_until(lambda: walk.icp.run(*command).splitlines() == wanted)
     walk.run_alone("tenant-tenant1", name, "tenant1-uvspod1")
     after = walk.companion(name)
     assert after["metadata"]["uid"] != before["metadata"]["uid"]
@@ -156,7 +156,7 @@ def another_template(walk: Walk, pod1: str, before: Any) -> Any:
     (item,) = mount["downwardAPI"]["items"]
     assert (item["path"], item["fieldRef"]["fieldPath"]) == ("labels", "metadata.annotations['tenant-workload-labels']")
     node = walk.tenant1.run("get", "pod", "tenant1-pod1", "-o", "jsonpath={.spec.nodeName}")
-    eventually(lambda: walk.companion(name)["metadata"]["annotations"]["tenant-node-name"] == node)
+    wait_until(lambda: walk.companion(name)["metadata"]["annotations"]["tenant-node-name"] == node)
     return after
 
 
@@ -164,7 +164,7 @@ def a_label_on_the_workload(walk: Walk, pod1: str, companion: Any) -> None:
     assert walk.tenant1.run("label", "pod", "tenant1-pod1", "foo=bar") == "pod/tenant1-pod1 labeled\n"
     name = f"tenant1-rule1-{pod1}"
     annotations = "-o=jsonpath={.metadata.annotations.tenant-workload-labels}"
-    eventually(lambda: walk.icp.run("get", "pod", "-n", "tenant-tenant1", name, annotations) == '{"foo":"bar"}')
+    wait_until(lambda: walk.icp.run("get", "pod", "-n", "tenant-tenant1", name, annotations) == '{"foo":"bar"}')
     assert walk.companion(name)["metadata"]["uid"] == companion["metadata"]["uid"]
 
 
@@ -181,9 +181,9 @@ def the_mirrors(walk: Walk, pod1: str, pod2: str) -> None:
 
     names = sorted([f"tenant1-rule1-{pod1}", f"tenant1-rule1-{pod2}"])
     wanted = [["NAME", "RESULT", "MESSAGE"], *([name, "success"] for name in [*names, "tenant1-uvspod1"])]
-    eventually(lambda: shown() == wanted)
+    wait_until(lambda: shown() == wanted)
     walk.tenant1.run("delete", UVS_PODS, "-n", "universe", names[0])
-    eventually(lambda: shown() == wanted)
+    wait_until(lambda: shown() == wanted)
 
 
 def a_workload_less(walk: Walk, pod1: str, pod2: str) -> None:
@@ -191,7 +191,7 @@ def a_workload_less(walk: Walk, pod1: str, pod2: str) -> None:
     walk.run_alone("tenant-tenant1", f"tenant1-rule1-{pod1}", "tenant1-uvspod1")
     mirror = f"tenant1-rule1-{pod2}"
     command = ("get", UVS_PODS, "-n", "universe", "-o", "name", "--ignore-not-found", mirror)
-    eventually(lambda: walk.tenant1.run(*command) == "")
+    wait_until(lambda: walk.tenant1.run(*command) == "")
 
 
 def the_rule_is_gone(walk: Walk) -> None:
@@ -199,7 +199,7 @@ def the_rule_is_gone(walk: Walk) -> None:
     assert told.startswith('workloadrule.workload.universe.nvidia.com "tenant1-rule1" deleted')
     walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
     command = ("get", UVS_PODS, "-n", "universe", "-o", "name")
-    eventually(lambda: walk.tenant1.run(*command) == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1\n")
+    wait_until(lambda: walk.tenant1.run(*command) == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1\n")
 
 
 def the_admin_rule(walk: Walk, pod1: str) -> None:

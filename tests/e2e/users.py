@@ -11,8 +11,7 @@ from typing import Any
 
 import kubernetes
 
-from tests.e2e.waiting import Refused, eventually
-from tests.patience import PATIENCE
+from tests.support.waiting import PATIENCE, Refused, wait_until
 
 JSON = dict[str, Any]
 
@@ -87,7 +86,7 @@ class PythonClient:
         resource = self._resource(kind)
         with contextlib.suppress(Refused):
             self._call(lambda: resource.delete(name=name, namespace=namespace if resource.namespaced else None))
-            eventually(lambda: not self._exists(kind, name, namespace))
+            wait_until(lambda: not self._exists(kind, name, namespace))
 
     def update(self, body: JSON) -> JSON:
         resource = self._resource(body["kind"], body["apiVersion"])

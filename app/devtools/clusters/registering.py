@@ -14,11 +14,12 @@ from app.certs.issuing import serving_names
 from app.errors import BerthError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from app.registration.isolation import isolation_webhooks
-from app.registration.objects import Terms, objects_to, pods_to
+from app.registration.objects import Terms, isolation_webhooks, objects_to, pods_to
 from app.registry import settings_of
+from app.runtime.manager import Manager
 from app.runtime.serving import Serving
-from app.serving.listening import bind
+from app.serving.draining import Drained
+from app.serving.listener import bind
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 from app.wire import JSON
@@ -54,9 +55,10 @@ class Webhooks:
             },
             environment=False,
         )
-        serving = Serving(settings_as(settings, WebhookSettings), listener=listener, health=health)
-        tasks.create_task(serving.run(stop))
-        await until_ready(serving.waiting, f"{cluster}: the webhook")
+        serving = Drained(Serving(settings_as(settings, WebhookSettings), listener=listener))
+        manager = Manager(serving, role="webhook", health=health)
+        tasks.create_task(manager.run(stop))
+        await until_ready(manager.waiting, f"{cluster}: the webhook")
         return listener.getsockname()[1], health.getsockname()[1]
 
     async def register(self, client: KubeClient, *, port: int, infra: bool) -> None:

@@ -26,7 +26,7 @@ from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.transport import connect
-from app.runtime.failures import first_of
+from app.runtime.manager import first_of
 
 
 @dataclass(frozen=True, slots=True)

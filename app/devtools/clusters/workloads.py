@@ -17,19 +17,18 @@ from app.devtools.clusters.registering import until_ready
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES
-from app.registry import settings_of
-from app.runtime.agent import agent_part
-from app.runtime.controller import controller_part
-from app.runtime.controller_settings import ControllerSettings
-from app.runtime.gateway import gateway_part
-from app.runtime.manager import Runnable
-from app.serving.listening import free_port
-from app.settings.source import settings_as
+from app.registry import CONTROLLER, settings_of
+from app.runtime.composing import compose
+from app.serving.listener import free_port
+from app.settings.reconciling import Runnable
 from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.gateway.settings import GatewaySettings
-from app.tenancy.model import GATEWAY_NAME
-from app.tenancy.tenants.enrolling import Adding, Issuing, add
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
+from app.tenancy.tenants.bundles import Issuing
+from app.tenancy.tenants.changes import Adding
+from app.tenancy.tenants.enrolling import add
+from app.tenancy.wing import AGENT, GATEWAY
 from app.workloads.model import SYSTEM_NAMESPACE
 
 _DAYS = 30
@@ -67,7 +66,8 @@ class WorkloadApi:
     async def _serve(self, run: Callable[[Runnable], None]) -> str:
         """The gateway and the controller of the infra cluster."""
         folder, port = self._directory / "gateway", free_port(_HOST)
-        serving = gateway_part(
+        serving = compose(
+            GATEWAY,
             GatewaySettings.load(
                 self._cluster(INFRA)
                 | {
@@ -79,13 +79,11 @@ class WorkloadApi:
                     "drain_seconds": 0.0,
                 },
                 environment=False,
-            )
+            ),
         )
-        reconciling = controller_part(
-            settings_as(
-                settings_of("controller").load(self._cluster(INFRA) | {"leader_elect": False}, environment=False),
-                ControllerSettings,
-            )
+        reconciling = compose(
+            CONTROLLER,
+            settings_of("controller").load(self._cluster(INFRA) | {"leader_elect": False}, environment=False),
         )
         for part, what in ((serving, "the gateway"), (reconciling, "the controller")):
             run(part)
@@ -99,10 +97,13 @@ class WorkloadApi:
         bundle = self._directory / "tenants" / name
         # What an earlier sandbox left is of no use: its certificates may have been revoked.
         shutil.rmtree(bundle, ignore_errors=True)
-        adding = Adding(name=name, hosts=hosts, names=(), force=True)
-        issuing = Issuing(directory=bundle, days=_DAYS, gateway=GATEWAY_NAME, authority_files=None)
+        adding = Adding(name=name, hosts=hosts, names=(), force=True, admin_names=(ADMIN_NAME,))
+        issuing = Issuing(
+            bundle, days=_DAYS, gateway=GATEWAY_NAME, authority_files=None, agent_namespace=SYSTEM_NAMESPACE
+        )
         await add(self._clients[INFRA], adding, issuing, now=datetime.now(UTC))
-        return agent_part(
+        return compose(
+            AGENT,
             AgentSettings.load(
                 self._cluster(name)
                 | {
@@ -114,7 +115,7 @@ class WorkloadApi:
                     "leader_elect": False,
                 },
                 environment=False,
-            )
+            ),
         )
 
     def _cluster(self, name: str) -> dict[str, object]:

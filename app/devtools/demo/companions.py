@@ -7,11 +7,11 @@ import json
 from collections.abc import Awaitable, Callable
 from importlib import resources
 
+from app.devtools.demo.calling import Caller
 from app.devtools.demo.stage import Stage, get_or_nothing, read_manifest
 from app.kube.client import KubeClient
 from app.kube.resources import NODES, PODS, Resource
 from app.placement.model import HOST_LABEL
-from app.tenancy.calling import Caller
 from app.wire import JSON
 from app.workloads.model import RULE_NAME, SYSTEM_NAMESPACE, UVS_PODS, WORKLOAD_RULES, WORKLOADS
 

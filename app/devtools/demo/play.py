@@ -10,11 +10,11 @@ from rich.console import Console
 
 from app import logs
 from app.devtools.clusters.sandbox import Sandbox
+from app.devtools.demo.calling import Caller
 from app.devtools.demo.companions import Companions
 from app.devtools.demo.injection import Injection
 from app.devtools.demo.stage import Stage
 from app.kube.transport import connect
-from app.tenancy.calling import Caller
 
 
 async def run_demo(console: Console, *, log_level: str = "error") -> int:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from app.devtools.sandbox.history import Body, CompactedError, Event, EventType, Removed, Table, pair_of, versioned
+from app.text import stamp
 from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Storage:
 
     def now(self) -> str:
         """The time in the form and precision (seconds) of object metadata."""
-        return f"{self._clock().isoformat()[:19]}Z"
+        return stamp(self._clock())
 
     def table(self, key: Key) -> Table:
         table = self._tables.get(key)

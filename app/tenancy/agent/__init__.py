@@ -1,1 +1,1 @@
-"""The agent of a tenant cluster: tells the gateway what runs and what is wanted there, and writes back the results."""
+"""The agent of a tenant cluster: reports what runs and what is wanted there, and writes back the results."""

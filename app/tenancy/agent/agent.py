@@ -1,87 +1,83 @@
 """Puts the agent together: caches of the tenant cluster, the connection to the gateway, and what goes between them.
 
-Owns the order of things and what readiness says. Each part waits for what it needs, so a missing definition of rules
-leaves the Pods' part at work.
+Each part waits for what it needs, so that without the definition of rules the Pods' part still works.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from app.kube.client import KubeClient
-from app.kube.events import Events
+from app.kube.events import EventRecorder
 from app.kube.reflector import Reflector
-from app.kube.resources import CONFIG_MAPS, PODS
+from app.kube.resources import CONFIG_MAPS, PODS, Resource
 from app.kube.store import Store
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
 from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
-from app.tenancy.agent.options import AgentOptions
-from app.tenancy.agent.pods import PodView, project_pod
-from app.tenancy.agent.resource_sync import ResourceSync
+from app.tenancy.agent.remote import Pods, Rules
+from app.tenancy.agent.resources import ResourceSync
 from app.tenancy.agent.rules import RuleSync
+from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.syncing import Context, Syncer
-from app.tenancy.agent.targets import TARGETS
-from app.tenancy.agent.views import ObjectView, project_object
-from app.tenancy.agent.watches import pod_watch, rule_watch
+from app.tenancy.agent.views import Objects, PodView, project_object, project_pod
 from app.tenancy.agent.workloads import WorkloadSender
-from app.tenancy.callspans import CallSpans
-from app.workloads.model import UVS_PODS, WORKLOAD_RULES
+from app.workloads.model import UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
+
+CONTROLLERS = ("agent-rules", "agent-mirrors", *(f"agent-{resource.plural}" for resource in UVS_RESOURCES))
+_OBJECTS = (WORKLOAD_RULES, *UVS_RESOURCES)
+WATCHED = (PODS, CONFIG_MAPS, *_OBJECTS)
 
 
 class Agent:
     """`run()` works until cancelled, once: no cache is older than its agent. `waiting()` says what readiness waits for.
 
     `client` speaks to the tenant cluster: it may get namespace kube-system, list and watch Pods everywhere and the one
-    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in `options.namespace`. `events` is
-    told when one of these meets an error or is well again, `calls` of each call of the gateway.
+    ConfigMap, read and write WorkloadRules, UVS objects and their statuses in the namespace of the settings.
     """
 
     def __init__(
         self,
         client: KubeClient,
+        events: EventRecorder | None = None,
         *,
         options: AgentOptions,
-        events: Events | None = None,
-        calls: CallSpans | None = None,
+        calls: Spans | None = None,
     ) -> None:
-        namespace = options.namespace
+        settings = options.settings
         self._runs = False
         self._cluster = ClusterIdentity(client, base=options.backoff_base, cap=options.backoff_cap)
         self._connection = connection = Connection(options, cluster=self._cluster, calls=calls)
-        self._namespaces = Namespaces(options)
-        pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=options.keep_finished))
-        rules: Store[ObjectView] = Store(project_object)
-        uvs: dict[str, Store[ObjectView]] = {target.resource.plural: Store(project_object) for target in TARGETS}
+        self._namespaces = Namespaces(settings)
+        pods: Store[PodView] = Store(lambda obj: project_pod(obj, keep_finished=settings.keep_finished))
+        objects: dict[Resource, Objects] = {resource: Store(project_object) for resource in _OBJECTS}
         self._reflectors = [
             Reflector(client, PODS, pods),
             Reflector(
                 client,
                 CONFIG_MAPS,
                 self._namespaces.store,
-                namespace=options.config_map_namespace,
-                field_selector=f"metadata.name={options.config_map}",
+                namespace=settings.configmap_namespace,
+                field_selector=f"metadata.name={settings.configmap_name}",
             ),
-            Reflector(client, WORKLOAD_RULES, rules, namespace=namespace),
-            *(
-                Reflector(client, target.resource, uvs[target.resource.plural], namespace=namespace)
-                for target in TARGETS
-            ),
+            *(Reflector(client, resource, store, namespace=settings.namespace) for resource, store in objects.items()),
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options)
-        self._rule_watch, self._pod_watch = rule_watch(), pod_watch()
+        self._watches = rules, companions = Rules(), Pods()
         context = Context(client, connection, options, events)
-        remote = self._pod_watch.remote
         # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
-        mirrors = MirrorSync(context, uvs[UVS_PODS.plural], remote)
+        mirrors = MirrorSync(context, objects[UVS_PODS], companions)
         self._syncers: list[Syncer[Any]] = [
-            RuleSync(context, rules, self._rule_watch.remote),
+            RuleSync(context, objects[WORKLOAD_RULES], rules),
             mirrors,
             *(
-                ResourceSync(context, target, uvs[target.resource.plural], remote, is_mirror=mirrors.is_mirror)
-                for target in TARGETS
+                ResourceSync(context, resource, objects[resource], companions, is_mirror=mirrors.is_mirror)
+                for resource in UVS_RESOURCES
             ),
         ]
 
@@ -95,21 +91,15 @@ class Agent:
         return problems + self._connection.waiting()
 
     async def run(self) -> None:
-        self._runs = True
+        connection, self._runs = self._connection, True
         try:
-            await self._run()
+            async with asyncio.TaskGroup() as tasks:
+                for run in (self._cluster.run, connection.run, *(one.run for one in self._reflectors)):
+                    tasks.create_task(run())
+                tasks.create_task(connection.keep("workloads", self._sender.session))
+                for watch in self._watches:
+                    tasks.create_task(connection.keep(watch.stream, watch.session))
+                for syncer in self._syncers:
+                    tasks.create_task(syncer.run())
         finally:
             self._runs = False
-
-    async def _run(self) -> None:
-        connection = self._connection
-        async with asyncio.TaskGroup() as tasks:
-            for reflector in self._reflectors:
-                tasks.create_task(reflector.run())
-            tasks.create_task(self._cluster.learn())
-            tasks.create_task(connection.run())
-            tasks.create_task(connection.keep("workloads", self._sender.session))
-            tasks.create_task(connection.keep("rules", self._rule_watch.session))
-            tasks.create_task(connection.keep("resources", self._pod_watch.session))
-            for syncer in self._syncers:
-                tasks.create_task(syncer.run())

@@ -1,38 +1,42 @@
 """The one channel to the gateway: made anew when the certificate on disk changes, shared by streams and calls.
 
-Owns the channel, the pauses between tries of a stream, and what readiness says of the gateway. It knows no service:
-sessions and stubs are handed in.
+Owns the pauses between tries of a stream, and what readiness says of the gateway. Sessions and stubs are handed in.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 import grpc
 import grpc.aio
 import structlog
 
-from app.kube.backoff import Backoff
-from app.tenancy.agent import metrics
+from app.kube.retry import Backoff
+from app.serving.tls import Pair, read_certificates
+from app.tenancy.agent import answers, metrics
 from app.tenancy.agent.cluster import ClusterIdentity
-from app.tenancy.agent.credentials import Material
-from app.tenancy.agent.faults import GatewayUnavailable, fault, word
-from app.tenancy.agent.options import AgentOptions, Stream
-from app.tenancy.callspans import CallSpans
+from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.model import CLUSTER_KEY
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 log = structlog.get_logger(__name__)
 
+Stream = Literal["workloads", "rules", "resources"]
 StubClass = Callable[[grpc.aio.Channel], Any]
 
 _SETTLED = 30.0
 """Seconds after which a stream counts as sound, so that the next one is tried soon after it."""
+_CALL_SECONDS = 15.0
 _GRACE = 5.0
 """Seconds that calls on a replaced channel get to end."""
-_REFUSED = word(grpc.StatusCode.FAILED_PRECONDITION)
+_REFUSED = answers.word(grpc.StatusCode.FAILED_PRECONDITION)
 _RECEIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of one answer; a list of all Secrets of a tenant comes in one."""
 
@@ -49,34 +53,39 @@ class Link:
 Session = Callable[[Link], Awaitable[None]]
 
 
+def read_files(settings: AgentSettings) -> tuple[bytes, bytes, bytes]:
+    """The trusted CA, the key and the certificate of one moment, in PEM.
+
+    Raises OSError or ValueError, with the file in the text, where they do not fit, as during a rotation.
+    """
+    source = Path(settings.gateway_ca)
+    ca = source.read_bytes()
+    read_certificates(ca, source=source)
+    pair = Pair.read(Path(settings.tls_cert_file), Path(settings.tls_private_key_file))
+    return ca, pair.key, pair.certificate
+
+
 class Connection:
     """`run()` keeps the channel, `keep()` a stream over it; both run until cancelled.
 
     Streams and calls say which `cluster` they come from; until that is known there are none.
     """
 
-    def __init__(
-        self,
-        options: AgentOptions,
-        *,
-        cluster: ClusterIdentity,
-        calls: CallSpans | None = None,
-    ) -> None:
+    def __init__(self, options: AgentOptions, *, cluster: ClusterIdentity, calls: Spans | None = None) -> None:
         self._options = options
         self._cluster = cluster
         self._calls = calls
         self._channel: grpc.aio.Channel | None = None
         self._opened = asyncio.Event()
         self._renewed = asyncio.Event()
-        self._stubs: dict[StubClass, Any] = {}
         self._problems: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._refusals: dict[Stream, str] = {}
-        self._listeners: dict[Stream, list[Callable[[], None]]] = {}
+        self._refusals: defaultdict[Stream, str] = defaultdict(str)
+        self._listeners: defaultdict[Stream, list[Callable[[], None]]] = defaultdict(list)
 
     def subscribe(self, stream: Stream, listener: Callable[[], None]) -> None:
         """Calls `listener` when this stream is lost, when the gateway refuses it, and when the refusal changes."""
-        self._listeners.setdefault(stream, []).append(listener)
+        self._listeners[stream].append(listener)
 
     def waiting(self) -> list[str]:
         """Why the gateway cannot be relied on, one line each; empty while every stream is up."""
@@ -92,16 +101,15 @@ class Connection:
 
     def refusal(self, stream: Stream) -> str:
         """What the gateway answered when it refused this stream (FAILED_PRECONDITION: another cluster's); "" else."""
-        return self._refusals.get(stream, "")
+        return self._refusals[stream]
 
     async def run(self) -> None:
-        """Keep a channel with the certificate that lies on disk."""
-        held: Material | None = None
+        held: tuple[bytes, bytes, bytes] | None = None
         self._problems["certificate"] = "not read yet"
         try:
             while True:
                 try:
-                    found = await asyncio.to_thread(Material.read, self._options)
+                    found = await asyncio.to_thread(read_files, self._options.settings)
                 except (OSError, ValueError) as error:
                     if self._problems.get("certificate") != str(error):
                         log.warning("certificate for the gateway cannot be used", problem=str(error))
@@ -113,21 +121,31 @@ class Connection:
                         held = found
                 await asyncio.sleep(self._options.certificate_poll)
         finally:
-            await self._close()
+            channel, self._channel = self._channel, None
+            self._opened.clear()
+            if channel is not None:
+                await channel.close()
+            await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def keep(self, stream: Stream, session: Session) -> None:
-        """Run `session` again and again; a pause that grows, with jitter, stands behind every one that ended."""
+        """Run `session` again and again, with a growing pause after each that ended."""
         backoff = Backoff(base=self._options.backoff_base, cap=self._options.backoff_cap)
         loop = asyncio.get_running_loop()
         self._problems[stream] = "not connected yet"
         while True:
-            await self._cluster.known()
+            await self._cluster.known.wait()
             await self._opened.wait()
             started = loop.time()
             reason, detail = await self._once(stream, session)
+            refusal = detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else ""
+            refused = refusal not in ("", self._refusals[stream])
             lost = stream not in self._problems and reason != "renewed"
-            self._problems[stream] = detail
-            self._note(stream, detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else "", lost=lost)
+            self._problems[stream], self._refusals[stream] = detail, refusal
+            if refused:
+                log.warning("the gateway refuses this cluster", stream=stream, reason=refusal)
+            if lost or refused:
+                for listener in self._listeners[stream]:
+                    listener()
             metrics.STREAM_UP.labels(stream).set(0)
             metrics.STREAMS_ENDED.labels(stream, reason).inc()
             if reason == "renewed":
@@ -141,28 +159,25 @@ class Connection:
     async def call(self, stub: StubClass, method: str, request: Any) -> Any:
         """One unary call; raises GatewayUnavailable or GatewayRefused."""
         if self._channel is None or not self._cluster.uid:
-            raise GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
-        if stub not in self._stubs:
-            self._stubs[stub] = stub(self._channel)
+            raise answers.GatewayUnavailable("gateway: no channel: " + "; ".join(self.waiting()))
         # A stub is named after its service.
         span = self._calls.calling(stub.__name__.removesuffix("Stub"), method) if self._calls is not None else None
         metadata = self._metadata() + (span.metadata if span is not None else ())
         code = "CANCELLED"
         try:
-            answer = await getattr(self._stubs[stub], method)(
-                request, timeout=self._options.call_timeout, metadata=metadata
-            )
+            send = getattr(stub(self._channel), method)
+            answer = await send(request, timeout=_CALL_SECONDS, metadata=metadata)
             code = "OK"
         except grpc.aio.AioRpcError as error:
             code = error.code().name
-            metrics.CALLS.labels(method, word(error.code())).inc()
-            raise fault(error) from None
+            metrics.CALLS.labels(method, answers.word(error.code())).inc()
+            raise answers.fault(error) from None
         except asyncio.CancelledError:
-            # A channel that is closed cancels its calls, which must not look as if we were told to end.
+            # A channel that is closed cancels its calls, which must not look like the end of this task.
             if (task := asyncio.current_task()) is not None and task.cancelling():
                 raise
             metrics.CALLS.labels(method, "cancelled").inc()
-            raise GatewayUnavailable("gateway: the channel was closed") from None
+            raise answers.GatewayUnavailable("gateway: the channel was closed") from None
         finally:
             if span is not None:
                 span.end(code)
@@ -170,7 +185,6 @@ class Connection:
         return answer
 
     async def _once(self, stream: Stream, session: Session) -> tuple[str, str]:
-        """How one session ended: a word and a line."""
         assert self._channel is not None  # noqa: S101  `_opened` is set with it and it is never taken away
         link = Link(self._channel, self._metadata(), lambda: self._up(stream))
         running = asyncio.ensure_future(session(link))
@@ -181,7 +195,7 @@ class Connection:
                 return "renewed", "the certificate was renewed"
             running.result()
         except grpc.aio.AioRpcError as error:
-            code = word(error.code())
+            code = answers.word(error.code())
             return code, f"{code}: {error.details()}" if error.details() else code
         except asyncio.CancelledError:
             if (task := asyncio.current_task()) is not None and task.cancelling():
@@ -199,16 +213,8 @@ class Connection:
 
     def _metadata(self) -> tuple[tuple[str, str], ...]:
         cluster = (CLUSTER_KEY, self._cluster.uid)
-        return (cluster, ("tenant-id", self._options.tenant)) if self._options.tenant else (cluster,)
-
-    def _note(self, stream: Stream, refusal: str, *, lost: bool) -> None:
-        before, self._refusals[stream] = self._refusals.get(stream, ""), refusal
-        refused = bool(refusal) and refusal != before
-        if refused:
-            log.warning("the gateway refuses this cluster", stream=stream, reason=refusal)
-        if lost or refused:
-            for listener in self._listeners.get(stream, ()):
-                listener()
+        tenant = self._options.settings.tenant
+        return (cluster, ("tenant-id", tenant)) if tenant else (cluster,)
 
     def _up(self, stream: Stream) -> None:
         self._refusals[stream] = ""
@@ -216,13 +222,13 @@ class Connection:
             log.info("stream to the gateway is up", stream=stream)
             metrics.STREAM_UP.labels(stream).set(1)
 
-    def _open(self, material: Material) -> None:
+    def _open(self, files: tuple[bytes, bytes, bytes]) -> None:
         old, options = self._channel, self._options
         self._channel = grpc.aio.secure_channel(
-            options.gateway,
-            material.credentials(),
+            options.settings.gateway,
+            grpc.ssl_channel_credentials(*files),
             options=[
-                ("grpc.ssl_target_name_override", options.server_name),
+                ("grpc.ssl_target_name_override", options.settings.gateway_name),
                 ("grpc.keepalive_time_ms", int(options.keepalive * 1000)),
                 ("grpc.keepalive_timeout_ms", int(options.keepalive * 500)),
                 # A ping that measures bandwidth may be under way; it stands for the one of keepalive, with this limit.
@@ -238,7 +244,6 @@ class Connection:
                 ("grpc.enable_http_proxy", 0),
             ],
         )
-        self._stubs = {}
         self._opened.set()
         self._renewed.set()
         self._renewed = asyncio.Event()
@@ -247,10 +252,3 @@ class Connection:
             closing = asyncio.create_task(old.close(_GRACE))
             self._closing.add(closing)
             closing.add_done_callback(self._closing.discard)
-
-    async def _close(self) -> None:
-        channel, self._channel = self._channel, None
-        self._opened.clear()
-        if channel is not None:
-            await channel.close()
-        await asyncio.gather(*self._closing, return_exceptions=True)

@@ -8,7 +8,7 @@ STREAMS = ("workloads", "rules", "resources")
 EVENTS = ("update", "delete", "synced")
 METHODS = ("List", "Update", "Delete")
 CODES = ("ok", "cancelled", "deadline_exceeded", "failed_precondition", "permission_denied", "unavailable")
-"""Those that are told from each other by alerts or happen every day; others begin when they first happen."""
+"""Those that alerts distinguish or that happen every day; the series of others begin when they first happen."""
 REASONS = ("eof", "renewed", "internal", *(code for code in CODES if code != "ok"), "resource_exhausted")
 
 STREAM_UP = Gauge("agent_stream_up", "1 while the stream carries current state", ("stream",))

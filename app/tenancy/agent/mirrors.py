@@ -1,7 +1,7 @@
 """Shows the tenant what its rules have created: a UVSPod for each companion, marked as ours.
 
 A mirror that is deleted or edited is restored, one whose companion is gone is removed, and a UVSPod without the mark
-is never touched. Nothing is removed before the gateway has told of every companion.
+is never touched. Nothing is removed before the gateway has sent every companion.
 """
 
 from __future__ import annotations
@@ -10,98 +10,76 @@ from dataclasses import replace
 
 import structlog
 
-from app.errors import ApiError, Transient
-from app.kube.controller import Done, Result
-from app.kube.store import EventType, Key, Store
-from app.tenancy.agent.remote import Remote
-from app.tenancy.agent.resource_sync import pod_summary
-from app.tenancy.agent.statuses import Report
+from app.errors import Transient
+from app.kube.retry import if_there
+from app.tenancy.agent.remote import Pod, Pods, is_companion, pod_summary
 from app.tenancy.agent.syncing import Context, Syncer
-from app.tenancy.agent.views import ObjectView
-from app.tenancy.proto import resource_pb
+from app.tenancy.agent.views import Objects, ObjectView
 from app.wire import decode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 
 log = structlog.get_logger(__name__)
 
 
-class MirrorSync(Syncer[resource_pb.PodSummary]):
+class MirrorSync(Syncer[Pod]):
     """`store` holds the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
 
-    def __init__(self, context: Context, store: Store[ObjectView], pods: Remote[resource_pb.PodSummary]) -> None:
+    def __init__(self, context: Context, store: Objects, pods: Pods) -> None:
         # A mirror is not the user's object: no Event is made of its status.
         super().__init__("mirrors", replace(context, events=None), UVS_PODS, store, pods)
         self._marked: set[str] = set()
         self._shadowed: dict[str, str] = {}
-        store.subscribe(self._changed)
+        store.subscribe(lambda _event, _key, old, new: self._remember(old, new))
         pods.subscribe(self._controller.enqueue)
 
     def is_mirror(self, view: ObjectView) -> bool:
         """Whether the agent made the Pod: it has the agent's mark, or had it until the mark was removed."""
         return view.mirror or view.uid in self._marked
 
-    def _changed(self, _event: EventType, _key: Key, old: ObjectView | None, new: ObjectView | None) -> None:
+    def _remember(self, old: ObjectView | None, new: ObjectView | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._marked.discard(old.uid)
         if new is not None and new.mirror:
             self._marked.add(new.uid)
 
-    async def _reconcile(self, name: str) -> Result:
+    async def _reconcile(self, name: str) -> None:
         if not self._remote.synced:
-            return Done()  # everything is looked at again once the gateway has told everything
+            return  # everything is looked at again once the gateway has sent everything
         view, pod = self._store.get(self._namespace, name), self._remote.items.get(name)
-        companion = pod if pod is not None and pod.origin == resource_pb.ORIGIN_RULE else None
-        if companion is None:
+        if pod is None or not is_companion(pod):
             self._shadowed.pop(name, None)
             if view is not None and self.is_mirror(view):
                 await self._remove(view)
         elif view is None:
-            await self._create(companion)
+            metadata = {"name": name, "namespace": self._namespace, **_marks(pod)}
+            body = UVS_PODS.body(metadata, spec={"object": decode_json(pod.manifest)})
+            await self._client.create(UVS_PODS, body, namespace=self._namespace)
+            log.info("mirror created", name=name, rule=pod.rule)
         elif not self.is_mirror(view):
-            self._note_shadowed(view)
-        elif not _as_made(view, companion):
-            await self._restore(view, companion)
+            if self._shadowed.get(name) != view.uid:
+                self._shadowed[name] = view.uid
+                log.warning("no mirror: a UVSPod of that name is not ours", name=name)
+        elif view.mirror and view.rule == pod.rule and view.spec == b'{"object":%b}' % pod.manifest:
+            await self._report(view, "success", "Mirrored", extra=pod_summary(pod))
         else:
-            await self._writer.report(view, Report("success", "Mirrored", extra=pod_summary(companion)))
-        return Done()
+            await self._restore(view, pod)
 
-    async def _create(self, companion: resource_pb.PodSummary) -> None:
-        metadata = {
-            "name": companion.name,
-            "namespace": self._namespace,
-            "labels": {MIRROR: "true"},
-            "annotations": {RULE_NAME: companion.rule},
-        }
-        body = UVS_PODS.body(metadata, spec={"object": decode_json(companion.manifest)})
-        await self._client.create(UVS_PODS, body, namespace=self._namespace)
-        log.info("mirror created", name=companion.name, rule=companion.rule)
-
-    async def _restore(self, view: ObjectView, companion: resource_pb.PodSummary) -> None:
+    async def _restore(self, view: ObjectView, companion: Pod) -> None:
         """Make it what it was made as; labels and annotations of others stay."""
         found = await self._client.get(UVS_PODS, view.name, namespace=self._namespace)
         metadata = found["metadata"]
         if metadata.get("uid") != view.uid:
             raise Transient(f"{view.name}: replaced meanwhile")
-        metadata["labels"] = {**(metadata.get("labels") or {}), MIRROR: "true"}
-        metadata["annotations"] = {**(metadata.get("annotations") or {}), RULE_NAME: companion.rule}
+        for part, marks in _marks(companion).items():
+            metadata[part] = {**(metadata.get(part) or {}), **marks}
         found["spec"] = {"object": decode_json(companion.manifest)}
         await self._client.replace(UVS_PODS, view.name, found, namespace=self._namespace)
         log.info("mirror updated", name=view.name, rule=companion.rule)
 
     async def _remove(self, view: ObjectView) -> None:
-        try:
-            await self._client.delete(UVS_PODS, view.name, namespace=self._namespace, uid=view.uid)
-        except ApiError as error:
-            if not error.not_found:
-                raise
+        await if_there(self._client.delete(UVS_PODS, view.name, namespace=self._namespace, uid=view.uid))
         log.info("mirror removed", name=view.name, rule=view.rule)
 
-    def _note_shadowed(self, view: ObjectView) -> None:
-        if self._shadowed.get(view.name) != view.uid:
-            self._shadowed[view.name] = view.uid
-            log.warning("no mirror: a UVSPod of that name is not ours", name=view.name)
 
-
-def _as_made(view: ObjectView, companion: resource_pb.PodSummary) -> bool:
-    wanted = b'{"object":%b}' % companion.manifest
-    return view.mirror and view.rule == companion.rule and view.spec == wanted
+def _marks(companion: Pod) -> dict[str, dict[str, str]]:
+    return {"labels": {MIRROR: "true"}, "annotations": {RULE_NAME: companion.rule}}

@@ -1,13 +1,24 @@
-"""A local copy of what the gateway holds, fed by one Watch stream: by name, complete after the message "synced".
+"""What the gateway holds: a local copy by name, fed by one Watch stream, and the names in a list of objects.
 
-Belongs to one event loop; does no I/O. The copy stays readable while the stream is down, but is not `synced` then.
+The copy stays readable while the stream is down, but is not `synced` then.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
+
+import msgspec
+import yaml
+
+from app.tenancy.agent.answers import GatewayUnavailable
+from app.tenancy.agent.connection import Link, Stream
+from app.tenancy.messages import canonical
+from app.tenancy.proto import resource_grpc, resource_pb, rule_grpc, rule_pb
+from app.wire import decode_json, load_yaml
 
 T = TypeVar("T")
 
@@ -24,11 +35,10 @@ class Remote(Generic[T]):
         self.synced = False
 
     def subscribe(self, listener: Callable[[str], None]) -> None:
-        """Calls `listener` with each name whose item changed, appeared or went; must not block."""
+        """Calls `listener` with the name of each item that changed, appeared or went; it must not block."""
         self._listeners.append(listener)
 
     async def next_round(self, after: int) -> None:
-        """Returns once `complete` was called more often than `after` times."""
         while self.rounds <= after:
             await self._round.wait()
 
@@ -41,16 +51,16 @@ class Remote(Generic[T]):
             self._next[name] = item
         elif self.items.get(name) != item:
             self.items[name] = item
-            self._tell(name)
+            self._notify(name)
 
     def drop(self, name: str) -> None:
         if self._next is not None:
             self._next.pop(name, None)
         elif self.items.pop(name, None) is not None:
-            self._tell(name)
+            self._notify(name)
 
     def complete(self) -> None:
-        """Everything there was has been put; a second one on the same stream says nothing new."""
+        """Everything has been put once; a second call on the same stream changes nothing."""
         if self._next is None:
             return
         old, self.items, self._next = self.items, self._next, None
@@ -60,12 +70,90 @@ class Remote(Generic[T]):
         self._round = asyncio.Event()
         for name in sorted(old.keys() | self.items.keys()):
             if old.get(name) != self.items.get(name):
-                self._tell(name)
+                self._notify(name)
 
     def lose(self) -> None:
         """The stream is gone; an unfinished whole is forgotten."""
         self.synced, self._next = False, None
 
-    def _tell(self, name: str) -> None:
+    def _notify(self, name: str) -> None:
         for listener in self._listeners:
             listener(name)
+
+
+class Watch(ABC, Remote[T]):
+    """The copy that one stream feeds while `session` runs: the stream is the answer to `request`.
+
+    `event` is the member of the answers' `event` that has an item.
+    """
+
+    stream: ClassVar[Stream]
+    stub: ClassVar[type[Any]]
+    request: ClassVar[Any]
+    event: ClassVar[str]
+
+    @abstractmethod
+    def keep(self, item: T) -> None:
+        """Put the item under the name that `deleted` will give."""
+
+    async def session(self, link: Link) -> None:
+        call = self.stub(link.channel).Watch(self.request, metadata=link.metadata)
+        self.begin()
+        try:
+            async for answer in call:
+                match answer.WhichOneof("event"):
+                    case self.event:
+                        self.keep(getattr(answer, self.event))
+                    case "deleted":
+                        self.drop(answer.deleted)
+                    case "synced":
+                        self.complete()
+                        link.up()
+        finally:
+            self.lose()
+            call.cancel()
+
+
+class Rules(Watch[rule_pb.WorkloadRule]):
+    stream, stub = "rules", rule_grpc.WorkloadRuleServiceStub
+    request, event = rule_pb.WatchWorkloadRulesRequest(), "rule"
+
+    def keep(self, item: rule_pb.WorkloadRule) -> None:
+        self.put(item.id, item)
+
+
+Pod = resource_pb.PodSummary
+
+
+class Pods(Watch[Pod]):
+    """The companions and Pods of the tenant at the gateway, their manifests in canonical form."""
+
+    stream, stub = "resources", resource_grpc.UniverseResourceServiceStub
+    request, event = resource_pb.WatchRequest(), "pod"
+
+    def keep(self, item: Pod) -> None:
+        # Once, when it comes in: a mirror is compared with it each time that it is looked at.
+        with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
+            if item.manifest:
+                item.manifest = canonical(decode_json(item.manifest))
+        self.put(item.name, item)
+
+
+def is_companion(pod: Pod) -> bool:
+    """Whether a rule has created the Pod, not a UVSPod."""
+    return pod.origin == resource_pb.ORIGIN_RULE
+
+
+def pod_summary(pod: Pod) -> dict[str, str]:
+    return {key: value for key, value in (("phase", pod.phase), ("nodeName", pod.node_name)) if value}
+
+
+def names_of(manifests: list[bytes]) -> set[str]:
+    """The names of the objects in an answer, each a document of YAML. Raises GatewayUnavailable for anything else.
+
+    Long answers take their time: call it beside the event loop.
+    """
+    try:
+        return {str(load_yaml(text)["metadata"]["name"]) for text in manifests}
+    except (yaml.YAMLError, KeyError, TypeError, ValueError) as error:
+        raise GatewayUnavailable(f"gateway: an object in its answer cannot be read ({type(error).__name__})") from None

@@ -1,9 +1,9 @@
-"""The settings of `berth agent`."""
+"""The settings of `berth agent`, and the options of an agent."""
 
 from __future__ import annotations
 
 import re
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Annotated
 
 from pydantic import AliasChoices, Field, field_validator
@@ -11,18 +11,19 @@ from pydantic import AliasChoices, Field, field_validator
 from app.kube.names import check_dns_label
 from app.settings.flags import CLUSTER, Flag
 from app.settings.source import DnsLabel, DnsSubdomain, NotEmpty, RoleSettings
-from app.tenancy.agent.options import CONFIG_MAP_NAME, AgentOptions
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
 
+CONFIG_MAP_NAME = "workload-plugin-config"
+"""The ConfigMap whose key `config` names the namespaces to watch, as Universe's workload plugin calls it."""
 _GATEWAY, _WORK = "Gateway", "Work"
 _ADDRESS = re.compile(r"(?:\[[0-9a-fA-F:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
 
 class AgentSettings(RoleSettings):
-    """The settings of `berth agent`. Times are in seconds.
+    """Times are in seconds. Rules, UVS objects and mirrors live in `namespace`.
 
-    `namespace` is where rules, UVS objects and mirrors are, and the Lease.
+    With an empty `tenant` the certificate alone decides which tenant this is.
     """
 
     gateway: Annotated[str, Flag("HOST:PORT of the gateway (required)", _GATEWAY)] = Field("", validate_default=True)
@@ -49,23 +50,6 @@ class AgentSettings(RoleSettings):
     )
     leader_elect: Annotated[bool, Flag("Work only while holding the Lease", _WORK)] = True
 
-    @property
-    def options(self) -> AgentOptions:
-        """What the agent itself is told."""
-        return AgentOptions(
-            gateway=self.gateway,
-            ca_file=Path(self.gateway_ca),
-            cert_file=Path(self.tls_cert_file),
-            key_file=Path(self.tls_private_key_file),
-            server_name=self.gateway_name,
-            tenant=self.tenant,
-            namespace=self.namespace,
-            config_map=self.configmap_name,
-            config_map_namespace=self.configmap_namespace,
-            keep_finished=self.keep_finished,
-            resync=self.resync_seconds,
-        )
-
     @field_validator("gateway")
     @classmethod
     def _address(cls, value: str) -> str:
@@ -78,3 +62,24 @@ class AgentSettings(RoleSettings):
     @classmethod
     def _tenant(cls, value: str) -> str:
         return check_dns_label(value) if value else value
+
+
+@dataclass(frozen=True, slots=True)
+class AgentOptions:
+    """The settings, and how fast the agent works: durations are in seconds, sizes in bytes.
+
+    The three PEM files are looked at every `certificate_poll`. After `patience` a gateway that cannot be reached is
+    shown in the status of what waits for it. What the gateway refuses for how things stand there (FAILED_PRECONDITION)
+    is asked again after `refusal_pause`, then less and less often, down to every `resync_seconds` of the settings.
+    Changes of Pods are gathered for `linger` before they are sent.
+    """
+
+    settings: AgentSettings
+    patience: float = 30.0
+    refusal_pause: float = 5.0
+    linger: float = 0.05
+    backoff_base: float = 0.5
+    backoff_cap: float = 30.0
+    keepalive: float = 30.0
+    certificate_poll: float = 10.0
+    max_message: int = 1024 * 1024

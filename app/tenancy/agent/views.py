@@ -1,19 +1,37 @@
-"""What is kept of a WorkloadRule or a UVS object: enough to compare it with the gateway's side and with its status."""
+"""What the caches keep of objects, and the statuses that are written to them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Literal
 
-from app.tenancy.messages import canonical
+from app.kube.conditions import condition, since
+from app.kube.store import Store
+from app.tenancy.messages import canonical, workload_message
+from app.tenancy.proto import workload_pb
+from app.text import stamp
 from app.wire import JSON, decode_json
 from app.workloads.model import MIRROR, RULE_NAME
+
+Outcome = Literal["success", "error", ""]
+_READY: dict[Outcome, str] = {"success": "True", "error": "False", "": "Unknown"}
+_FINISHED = ("Succeeded", "Failed")
+_MESSAGE_LIMIT = 32768
+_REASON_LIMIT = 1024
+_FIELDS = (
+    ("rule.data.rule_template", "spec.template"),
+    ("rule.data", "spec"),
+    ("rule.id", "metadata.name"),
+    ("obj.obj_spec", "spec.object"),
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ObjectView:
-    """`spec` and `status` are canonical JSON.
+    """A WorkloadRule or a UVS object; `spec` and `status` are canonical JSON.
 
-    `mirror` says whether it bears our mark, `rule` the mirror of whose companion it claims to be.
+    `mirror` says whether it has our label, `rule` is the rule of the companion that it mirrors.
     """
 
     name: str
@@ -29,6 +47,10 @@ class ObjectView:
         """Another object or another spec has another version."""
         return self.uid, self.generation
 
+    def decoded_spec(self) -> JSON:
+        spec: JSON = decode_json(self.spec)
+        return spec
+
     def decoded_status(self) -> JSON:
         status: JSON = decode_json(self.status)
         return status
@@ -39,12 +61,46 @@ class ObjectView:
 
     @property
     def observed(self) -> bool:
-        """Whether the status is about the spec that stands."""
         return self.decoded_status().get("observedGeneration") == self.generation
+
+    def manifest(self) -> bytes:
+        """What a UVS object asks for, under its name. Raises ValueError where the manifest has another name."""
+        manifest = self.decoded_spec().get("object")
+        if not isinstance(manifest, dict):
+            raise ValueError("spec.object: want a manifest")  # noqa: TRY004  a fault of the object
+        metadata = manifest.get("metadata")
+        metadata = metadata if isinstance(metadata, dict) else {}
+        name = metadata.get("name") or self.name
+        if name != self.name:
+            raise ValueError(f"spec.object.metadata.name: {name!r:.80} must be equal to metadata.name, {self.name!r}")
+        return canonical({**manifest, "metadata": {**metadata, "name": name}})
+
+    def status_of(self, result: Outcome, reason: str, message: str, extra: Mapping[str, Any]) -> JSON:
+        """The status that reports an outcome, with `reason` in the condition Ready and `extra` fields beside it."""
+        ready, now = _READY[result], stamp()
+        return {
+            "result": result,
+            "message": message,
+            "observedGeneration": self.generation,
+            **extra,
+            "conditions": [
+                {
+                    "type": "Ready",
+                    "status": ready,
+                    "reason": reason[:_REASON_LIMIT],
+                    "message": message[:_MESSAGE_LIMIT],
+                    "observedGeneration": self.generation,
+                    "lastTransitionTime": since(self.decoded_status(), "Ready", ready, now=now),
+                }
+            ],
+        }
+
+
+Objects = Store[ObjectView]
 
 
 def project_object(obj: JSON) -> ObjectView | None:
-    """None for an object that is being deleted: it is wanted no more. Raises ValueError for one without a UID."""
+    """None for an object that is being deleted. Raises ValueError for one without a UID."""
     metadata = obj["metadata"]
     if metadata.get("deletionTimestamp"):
         return None
@@ -60,3 +116,42 @@ def project_object(obj: JSON) -> ObjectView | None:
         mirror=(metadata.get("labels") or {}).get(MIRROR) == "true",
         rule=(metadata.get("annotations") or {}).get(RULE_NAME) or "",
     )
+
+
+def in_terms_of_the_object(message: str) -> str:
+    """A message of the gateway with the object's fields in place of those of its requests."""
+    for theirs, ours in _FIELDS:
+        message = message.replace(theirs, ours)
+    return message
+
+
+@dataclass(frozen=True, slots=True)
+class PodView:
+    """`id` is the UID of the Pod, `message` the encoded request that updates its Workload."""
+
+    id: str
+    message: bytes
+
+
+def project_pod(obj: JSON, *, keep_finished: bool) -> PodView | None:
+    """None for a Pod that counts as gone: deleting, or finished unless `keep_finished`. ValueError without a UID."""
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    if metadata.get("deletionTimestamp") or (status.get("phase") in _FINISHED and not keep_finished):
+        return None
+    uid = metadata.get("uid")
+    if not isinstance(uid, str) or not uid:
+        raise ValueError("a Pod without metadata.uid")
+    spec = {
+        "metadata": {
+            "id": uid,
+            "resourceName": metadata["name"],
+            "resourceNamespace": metadata.get("namespace"),
+        },
+        "state": {
+            "nodeName": (obj.get("spec") or {}).get("nodeName"),
+            "ready": condition(status, "Ready").get("status") == "True",
+            "extra": {"labels": metadata.get("labels"), "annotations": metadata.get("annotations")},
+        },
+    }
+    request = workload_pb.WorkloadStreamRequest(update=workload_message(spec))
+    return PodView(uid, request.SerializeToString(deterministic=True))

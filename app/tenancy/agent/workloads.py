@@ -1,7 +1,7 @@
-"""Tells the gateway which Pods there are: all of them, then every change, and all of them again now and then.
+"""Reports the Pods to the gateway: all of them, then every change, and all of them again now and then.
 
-Owns one stream of workloads at a time. While no stream is open nothing is kept, for the next one begins with
-everything; on an open one each Pod waits at most once, and what is sent is its state at that moment.
+While no stream is open nothing is kept, for the next one begins with everything. On an open one each Pod waits at most
+once, and what is sent is its state at that moment.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from app.kube.store import EventType, Key, Store
 from app.tenancy.agent import metrics
 from app.tenancy.agent.connection import Link
 from app.tenancy.agent.namespaces import Namespaces
-from app.tenancy.agent.options import AgentOptions
-from app.tenancy.agent.pods import PodView
+from app.tenancy.agent.settings import AgentOptions
+from app.tenancy.agent.views import PodView
 from app.tenancy.proto import workload_pb as pb
 
 log = structlog.get_logger(__name__)
@@ -50,7 +50,6 @@ class Pending:
         self.wake.set()
 
     def renew(self) -> None:
-        """Have everything sent again."""
         self._ids.clear()
         self.full = True
         self.wake.set()
@@ -76,15 +75,13 @@ class WorkloadSender:
     """
 
     def __init__(self, pods: Store[PodView], namespaces: Namespaces, *, options: AgentOptions) -> None:
-        self._pods = pods
-        self._namespaces = namespaces
-        self._options = options
+        self._pods, self._namespaces, self._options = pods, namespaces, options
         self._pending = Pending(lambda: _PENDING_FLOOR + 2 * len(pods))
         self._open = False
-        self._told: set[str] = set()
+        self._sent: set[str] = set()
         self._too_large: dict[str, bytes] = {}
         pods.subscribe(self._changed)
-        namespaces.subscribe(self._pending.renew)
+        namespaces.on_change = self._pending.renew
 
     async def session(self, link: Link) -> None:
         await self._pods.wait_synced()
@@ -93,7 +90,7 @@ class WorkloadSender:
         stream: Any = link.channel.stream_unary(_METHOD, response_deserializer=pb.WorkloadStreamResponse.FromString)
         call = stream(metadata=link.metadata)
         ended = asyncio.ensure_future(call.code())
-        self._open, self._told = True, set()
+        self._open, self._sent = True, set()
         try:
             await _answered(call, ended)
             while not ended.done():
@@ -128,7 +125,7 @@ class WorkloadSender:
         for gone in self._too_large.keys() - known:
             del self._too_large[gone]
         # `synced` covers only ids that were never sent on this stream; the others are deleted one by one.
-        for gone in sorted(self._told - known):
+        for gone in sorted(self._sent - known):
             await self._delete(call, gone)
         # What changed meanwhile goes before the mark, lest it be taken for gone; once, for changes may never cease.
         for _ in range(len(self._pending)):
@@ -139,9 +136,8 @@ class WorkloadSender:
         log.debug("workloads sent", count=len(known))
 
     async def _follow(self, call: Any, ended: asyncio.Future[Any]) -> None:
-        """Sends changes until the stream ends or everything is due again."""
         loop = asyncio.get_running_loop()
-        due = loop.time() + self._options.resync
+        due = loop.time() + self._options.settings.resync_seconds
         while not ended.done() and not self._pending.full and loop.time() < due:
             waiting = self._pending.take()
             if waiting is not None:
@@ -166,21 +162,18 @@ class WorkloadSender:
                 metrics.SKIPPED.labels("too_large").inc()
         else:
             await _write(call, view.message)
-            self._told.add(workload_id)
+            self._sent.add(workload_id)
             metrics.SENT.labels("update").inc()
 
     async def _delete(self, call: Any, workload_id: str) -> None:
         request = pb.WorkloadStreamRequest(delete=pb.WorkloadDelete(id=workload_id))
         await _write(call, request.SerializeToString())
-        self._told.discard(workload_id)
+        self._sent.discard(workload_id)
         metrics.SENT.labels("delete").inc()
 
 
 async def _answered(call: Any, ended: asyncio.Future[Any]) -> None:
-    """Wait until the gateway has taken the stream, or has refused it: what is written into a refusal hides its reason.
-
-    A gateway that says neither at first is waited for no longer than `_ANSWER_SECONDS`.
-    """
+    """Wait until the gateway takes or refuses the stream, `_ANSWER_SECONDS` at most: a write would hide the refusal."""
     taken = asyncio.ensure_future(call.initial_metadata())
     try:
         await asyncio.wait({taken, ended}, timeout=_ANSWER_SECONDS, return_when=asyncio.FIRST_COMPLETED)

@@ -1,8 +1,7 @@
 """The gateway's certificates: its CA, what it serves with, and the cloud admin's, each in a Secret.
 
-Safe for concurrent callers: the first to write a Secret wins, and the others read its contents. Renews what is due. A
-CA that is renewed stays trusted beside its successor until it expires. A Secret without Berth's label is used as it is
-and never written. Keys are in the Secrets and in the values returned here, never in messages.
+Safe for concurrent callers: the first to write a Secret wins, and the others read its contents. A CA that is renewed
+stays trusted beside its successor until it expires. A Secret without Berth's label is used as it is and never written.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from cryptography import x509
 
 from app.certs.bundles import overlap, parse_bundle
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
-from app.certs.issuing import Issued, Names, extension_of, serving_names
+from app.certs.issuing import Issued, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
 from app.certs.secrets import StoredFiles, read_secret, write_secret
 from app.errors import ApiError, UsageError
@@ -37,7 +36,7 @@ _SECRETS = {AUTHORITY: CA_SECRET, SERVING: SERVING_SECRET, _ADMIN: ADMIN_SECRET}
 
 @dataclass(frozen=True, slots=True)
 class GatewayCertificates:
-    """All of it: `serving` has tls.crt, tls.key and ca.crt (whom to trust); `admin` has ca.crt, admin.crt, admin.key.
+    """`serving` has tls.crt, tls.key and ca.crt (the CAs to trust); `admin` has ca.crt, admin.crt, admin.key.
 
     `renewed` names the Secrets that hold a certificate which the call has made.
     """
@@ -49,12 +48,11 @@ class GatewayCertificates:
 
     @property
     def next_due(self) -> datetime:
-        """When `ensure_authority` will next have something to renew."""
         return self.authority.next_due
 
     @property
     def ends(self) -> dict[str, datetime]:
-        """When the certificate in each Secret ends."""
+        """When the certificate ends, by the name of its Secret."""
         return {_SECRETS[stem]: pair.certificate.not_valid_after_utc for stem, pair in self.authority.pairs.items()}
 
 
@@ -81,14 +79,7 @@ async def ensure_authority(
 
     Raises UsageError for a Secret that cannot be used, ApiError where the API server does not let us.
     """
-    names = serving_names(
-        service=options.service,
-        namespace=options.namespace,
-        dns=(GATEWAY_NAME, "localhost", *options.dns),
-        addresses=("127.0.0.1", "::1", *options.addresses),
-    )
-    ensuring = _Ensuring(client, options, now)
-    return await until_no_conflict(lambda: ensuring.all(names), sleep=sleep)
+    return await until_no_conflict(_Ensuring(client, options, now).all, sleep=sleep)
 
 
 async def ensure_signing(
@@ -117,9 +108,14 @@ async def locate_authority(client: KubeClient) -> str:
     return found[0] if found else SYSTEM_NAMESPACE
 
 
-def signing_of_files(certificate: bytes, key: bytes, *, source: str) -> CertificateSet:
-    """A CA from PEM files instead of the cluster's. Raises UsageError where it cannot sign."""
-    return _ca_of({"tls.crt": certificate, "tls.key": key}, place=source)
+def authority_of(files: Files, *, place: str) -> CertificateSet:
+    """The CA in tls.crt and tls.key, and what ca.crt trusts beside it. Raises UsageError where it cannot sign."""
+    authority = _load(files, "tls", place=place)
+    constraints = extension_of(authority.certificate, x509.BasicConstraints)
+    if constraints is None or not constraints.ca:
+        raise UsageError(f"{place}: its certificate is not a CA")
+    bundle = parse_bundle(files.get("ca.crt", b""), source=f"{place}: ca.crt")
+    return CertificateSet({AUTHORITY: authority}, (authority.certificate, *bundle))
 
 
 class _Ensuring:
@@ -127,33 +123,41 @@ class _Ensuring:
 
     def __init__(self, client: KubeClient, options: AuthorityOptions, now: datetime) -> None:
         self._client, self._options, self._now = client, options, now
-        self._renewed: list[str] = []
+        self._renewed: dict[str, None] = {}
 
-    async def all(self, names: Names) -> GatewayCertificates:
-        held, days = await self.authority(), self._options.days
+    async def all(self) -> GatewayCertificates:
+        options, days = self._options, self._options.days
+        names = serving_names(
+            service=options.service,
+            namespace=options.namespace,
+            dns=(GATEWAY_NAME, "localhost", *options.dns),
+            addresses=("127.0.0.1", "::1", *options.addresses),
+        )
+        held = await self.authority()
 
         def serving(old: Issued | None) -> Leaf:
             # Replicas and commands may each know names of their own: they do not take turns in dropping the others'.
             return serving_leaf(names if old is None else names.joined(old.certificate), days=days)
 
         def admin(_: Issued | None) -> Leaf:
-            return client_leaf(self._options.admin_name, days=days)
+            return client_leaf(options.admin_name, days=days)
 
         files = {}
         for stem, wanted in ((SERVING, serving), (_ADMIN, admin)):
             pair, files[stem] = await self._leaf(stem, wanted, held)
             held = replace(held, pairs={**held.pairs, stem: pair})
-        return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(dict.fromkeys(self._renewed)))
+        return GatewayCertificates(held, files[SERVING], files[_ADMIN], tuple(self._renewed))
 
     async def authority(self) -> CertificateSet:
         secret = await self._read(AUTHORITY)
-        present = _ca_of(secret.files, place=secret.place) if secret.version else CertificateSet()
+        present = authority_of(secret.files, place=secret.place) if secret.version else CertificateSet()
         if not secret.ours:
             return replace(present, trusted=tuple(overlap(present.trusted[:1], present.trusted, now=self._now)))
         held = following(present, Wanted({}, self._options.authority_days, AUTHORITY_NAME), now=self._now)
         if held.pairs != present.pairs:
-            await self._write(secret, _files("tls", held.authority, held.bundle))
-            self._renewed.append(secret.name)
+            files = _files("tls", held.authority, held.bundle)
+            await write_secret(self._client, secret, files, make_namespace=True)
+            self._renewed[secret.name] = None
         return held
 
     async def _leaf(
@@ -170,30 +174,17 @@ class _Ensuring:
         pair = next_leaf(wanted(old), old, held.signer(self._now), now=self._now)
         files = _files(stem, pair, held.bundle)
         if files != secret.files:
-            await self._write(secret, files)
+            await write_secret(self._client, secret, files, make_namespace=True)
         if pair is not old:
-            self._renewed.append(secret.name)
+            self._renewed[secret.name] = None
         return pair, files
 
     async def _read(self, stem: str) -> StoredFiles:
         return await read_secret(self._client, _SECRETS[stem], namespace=self._options.namespace)
 
-    async def _write(self, secret: StoredFiles, files: dict[str, bytes]) -> None:
-        await write_secret(self._client, secret, files, make_namespace=True)
-
 
 def _files(stem: str, pair: Issued, bundle: bytes) -> dict[str, bytes]:
     return {"ca.crt": bundle, f"{stem}.crt": pair.certificate_pem, f"{stem}.key": pair.key_pem}
-
-
-def _ca_of(files: Files, *, place: str) -> CertificateSet:
-    """The CA of a Secret or of files, and what is trusted beside it. Raises UsageError where it cannot sign."""
-    authority = _load(files, "tls", place=place)
-    constraints = extension_of(authority.certificate, x509.BasicConstraints)
-    if constraints is None or not constraints.ca:
-        raise UsageError(f"{place}: its certificate is no CA")
-    bundle = parse_bundle(files.get("ca.crt", b""), source=f"{place}: ca.crt")
-    return CertificateSet({AUTHORITY: authority}, (authority.certificate, *bundle))
 
 
 def _load(files: Files, stem: str, *, place: str) -> Issued:

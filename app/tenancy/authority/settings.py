@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Self
 
-from pydantic import field_validator, model_validator
+from pydantic import ValidationInfo, field_validator, model_validator
 
 from app.certs.issuing import serving_names
 from app.certs.settings import CertificatesSettings
@@ -28,7 +28,6 @@ class AuthoritySettings(CertificatesSettings):
 
     @property
     def authority_options(self) -> AuthorityOptions | None:
-        """What is kept for the gateway, if anything."""
         if not self.gateway:
             return None
         return AuthorityOptions(
@@ -40,26 +39,18 @@ class AuthoritySettings(CertificatesSettings):
             authority_days=self.ca_days,
         )
 
-    @field_validator("gateway_dns")
+    @field_validator("gateway_dns", "gateway_address")
     @classmethod
-    def _dns(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked(value, dns=value)
-
-    @field_validator("gateway_address")
-    @classmethod
-    def _addresses(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return _checked(value, addresses=value)
+    def _names(cls, value: tuple[str, ...], info: ValidationInfo) -> tuple[str, ...]:
+        dns, addresses = (value, ()) if info.field_name == "gateway_dns" else ((), value)
+        try:
+            serving_names(dns=dns, addresses=addresses)
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+        return value
 
     @model_validator(mode="after")
     def _something(self) -> Self:
         if not self.webhook_service and not self.gateway:
             raise ValueError("nothing to keep: want --webhook-service, --gateway or both")
         return self
-
-
-def _checked(value: tuple[str, ...], *, dns: tuple[str, ...] = (), addresses: tuple[str, ...] = ()) -> tuple[str, ...]:
-    try:
-        serving_names(dns=dns, addresses=addresses)
-    except UsageError as error:
-        raise ValueError(str(error)) from error
-    return value

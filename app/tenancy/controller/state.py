@@ -1,23 +1,22 @@
-"""What the tenants' controllers keep in their stores, and the pure decisions over it.
-
-Owns no I/O: projections of Tenants, Nodes and Namespaces, and who may have which node.
-"""
+"""What the tenants' controllers keep in their caches, and the decisions over it: who may have which node. No I/O."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, PlacementOptions
 from app.tenancy.model import Tenant
+from app.tenancy.tenants.namespace import FIELD_MANAGER
 from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX
 
-FIELD_MANAGER = "berth-tenants"
-"""Who owns, by server-side apply, the labels of nodes and the status of Tenants."""
+LONGEST_WAIT = 3600.0
+"""Seconds after which an end that lies ahead is looked at again: clocks are set, machines sleep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +47,8 @@ class NodeState:
     ours: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What becomes of a node's label: `tenant` (None: it goes); `keep` leaves it as it is, for the reason given."""
-
-    keep: bool
-    tenant: str | None = None
-    reason: str = ""
-
-
-_KEEP = Verdict(keep=True)
-
-
 def project_state(obj: JSON) -> TenantState:
-    """Never refuses an object with a name: that a Tenant is broken has to be told in its status."""
+    """Never refuses an object with a name: the status of a broken Tenant reports the problem."""
     metadata = obj["metadata"]
     try:
         tenant, problem = project_tenant(obj), ""
@@ -89,55 +76,81 @@ def project_namespace(obj: JSON) -> tuple[str, str, bool] | None:
     return metadata["name"], label, bool(metadata.get("deletionTimestamp"))
 
 
-def verdict(node: NodeState, tenants: Store[TenantState]) -> Verdict:
-    """Whose the node is to be.
+class Claims:
+    """The caches of Tenants and nodes, and what follows from all of them together.
 
-    If two tenants claim the node's host, the label stays. A label that Berth does not manage also stays: its tenant has
-    no `spec.hosts`, or does not exist and Berth did not set the label.
+    `admin_names` are those of the cloud admin's certificates.
     """
-    claims = tenants.by_index("host", node.host) if node.host else []
-    holder = tenants.get("", node.tenant) if node.tenant else None
-    by_hand = holder is not None and (holder.tenant is None or holder.tenant.hosts is None)
-    if len(claims) > 1:
-        return Verdict(keep=True, reason=f"claimed by {_joined(claim.name for claim in claims)}")
-    if claims:
-        owner = claims[0].name
-        if node.tenant == owner:
-            return _KEEP
-        if by_hand:
-            return Verdict(
-                keep=True, reason=f"node {node.name} is labeled for tenant {node.tenant}, which lists no hosts"
-            )
-        return Verdict(keep=False, tenant=owner)
-    if not node.tenant or by_hand or (holder is None and not node.ours):
-        return _KEEP
-    return Verdict(keep=False)
+
+    def __init__(self, options: PlacementOptions, admin_names: Iterable[str]) -> None:
+        self.options = options
+        self._admin_names = {name.lower() for name in admin_names}
+        self.tenants: Store[TenantState] = Store(
+            project_state,
+            indices={
+                "host": lambda state: state.hosts,
+                "certificate": lambda state: [name.lower() for name in state.names],
+            },
+        )
+        self.nodes: Store[NodeState] = Store(
+            lambda obj: project_node(obj, options),
+            indices={"host": lambda node: [node.host], "tenant": lambda node: [node.tenant]},
+        )
+
+    def verdict(self, node: NodeState) -> tuple[str, str]:
+        """The tenant whose label the node is to have ("" for none), and why it does not get the one of its claim.
+
+        If two tenants claim the node's host, the label stays. A label that Berth does not manage also stays: its tenant
+        has no `spec.hosts`, or does not exist and Berth did not set the label.
+        """
+        claims = self.tenants.by_index("host", node.host) if node.host else []
+        holder = self.tenants.get("", node.tenant) if node.tenant else None
+        by_hand = holder is not None and (holder.tenant is None or holder.tenant.hosts is None)
+        if len(claims) > 1:
+            return node.tenant, f"claimed by {_joined(claim.name for claim in claims)}"
+        if claims and by_hand and node.tenant != claims[0].name:
+            return node.tenant, f"node {node.name} is labeled for tenant {node.tenant}, which lists no hosts"
+        if claims:
+            return claims[0].name, ""
+        return node.tenant if by_hand or (holder is None and not node.ours) else "", ""
+
+    def host_problems(self, state: TenantState) -> list[str]:
+        """What stands between the tenant and its hosts, by host."""
+        problems = []
+        for host in state.hosts:
+            others = [claim.name for claim in self.tenants.by_index("host", host) if claim.name != state.name]
+            if others:
+                problems.append(f"host {host} is also claimed by {_joined(others)}: its nodes are left as they are")
+                continue
+            reasons = (self.verdict(node)[1] for node in self.nodes.by_index("host", host))
+            problems += [f"host {host}: {reason}" for reason in reasons if reason]
+        return problems
+
+    def identity_problems(self, state: TenantState) -> list[str]:
+        """Why the gateway cannot distinguish this tenant from another, or from the cloud admin."""
+        problems = []
+        for name in state.names:
+            if name.lower() in self._admin_names:
+                problems.append(f"certificate name {name} is the cloud admin's")
+            claims = self.tenants.by_index("certificate", name.lower())
+            if others := [claim.name for claim in claims if claim.name != state.name]:
+                problems.append(f"certificate name {name} is also that of {_joined(others)}")
+        return problems
 
 
-def host_problems(state: TenantState, tenants: Store[TenantState], nodes: Store[NodeState]) -> list[str]:
-    """What stands between the tenant and its hosts, by host."""
-    problems = []
-    for host in state.hosts:
-        others = [claim.name for claim in tenants.by_index("host", host) if claim.name != state.name]
-        if others:
-            problems.append(f"host {host} is also claimed by {_joined(others)}: its nodes are left as they are")
-            continue
-        reasons = (verdict(node, tenants).reason for node in nodes.by_index("host", host))
-        problems += [f"host {host}: {reason}" for reason in reasons if reason]
-    return problems
+def unexpired(obj: JSON, state: TenantState, *, now: datetime) -> tuple[list[JSON] | None, float | None]:
+    """The pinned certificates without those past their end, None where all stay, and the seconds to the next end.
 
-
-def identity_problems(state: TenantState, tenants: Store[TenantState], admin_names: Iterable[str]) -> list[str]:
-    """Why the gateway cannot tell this tenant from another, or from the cloud admin."""
-    admins = {name.lower() for name in admin_names}
-    problems = []
-    for name in state.names:
-        if name.lower() in admins:
-            problems.append(f"certificate name {name} is the cloud admin's")
-        others = [other.name for other in tenants.by_index("certificate", name.lower()) if other.name != state.name]
-        if others:
-            problems.append(f"certificate name {name} is also that of {_joined(others)}")
-    return problems
+    One always stays: with none, the name alone would be enough.
+    """
+    ends = [pin.until for pin in state.tenant.certificates] if state.tenant else []
+    ahead = [(end - now).total_seconds() for end in ends if end is not None and end > now]
+    wait = min(*ahead, LONGEST_WAIT) if ahead else None
+    pins = obj["spec"]["identity"]["certificates"] if ends else []
+    kept = [pin for pin, end in zip(pins, ends, strict=True) if end is None or end > now]
+    if pins and not kept:
+        kept = [pins[ends.index(max(end for end in ends if end is not None))]]
+    return kept if len(kept) < len(pins) else None, wait
 
 
 def _joined(names: Iterable[str]) -> str:

@@ -1,14 +1,18 @@
-"""The status of a Tenant: its conditions and the one-line result, from what the controller found. Pure."""
+"""The status of a Tenant: its conditions and the one-line result, from what the controller found."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
+from app.kube.client import KubeClient
+from app.kube.conditions import since
+from app.kube.retry import if_there
+from app.tenancy.tenants.namespace import FIELD_MANAGER
 from app.text import stamp
 from app.wire import JSON
+from app.workloads.model import TENANTS, tenant_namespace
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,16 +25,14 @@ class Finding:
     note: str = ""
 
 
-def tenant_status(
-    findings: Sequence[Finding],
-    *,
-    namespace: str,
-    suspended: bool,
-    generation: int,
-    present: JSON,
-    now: datetime,
-) -> JSON:
-    """The whole status; times of transition are those of `present` where a condition has not changed."""
+async def write_status(
+    client: KubeClient, obj: JSON, findings: Sequence[Finding], *, suspended: bool, now: datetime
+) -> None:
+    """Write the whole status where it differs. Raises ApiError: a conflict means another object of that name by now.
+
+    Times of transition are those of the object where a condition has not changed.
+    """
+    name, generation = obj["metadata"]["name"], int(obj["metadata"].get("generation") or 0)
     problems = [finding for finding in findings if finding.problem]
     message = "; ".join(finding.problem for finding in problems)
     result = "error" if problems else "success"
@@ -38,29 +40,25 @@ def tenant_status(
     if not problems and suspended:
         result, message = "", "suspended: the gateway turns the tenant away"
         ready = Finding("Ready", "Suspended", message)
-    before = {
-        item["type"]: item for item in present.get("conditions") or [] if isinstance(item, dict) and "type" in item
-    }
-    return {
-        "namespace": namespace,
+
+    def condition(finding: Finding) -> JSON:
+        status = "False" if finding.problem else "True"
+        return {
+            "type": finding.type,
+            "status": status,
+            "reason": finding.reason or "AsWanted",
+            "message": finding.problem or finding.note,
+            "observedGeneration": generation,
+            "lastTransitionTime": since(obj.get("status") or {}, finding.type, status, now=stamp(now)),
+        }
+
+    status = {
+        "namespace": tenant_namespace(name),
         "result": result,
         "message": message,
         "observedGeneration": generation,
-        "conditions": [
-            _condition(finding, before.get(finding.type) or {}, generation=generation, now=now)
-            for finding in (ready, *findings)
-        ],
+        "conditions": [condition(finding) for finding in (ready, *findings)],
     }
-
-
-def _condition(finding: Finding, before: dict[str, Any], *, generation: int, now: datetime) -> JSON:
-    status = "False" if finding.problem else "True"
-    unchanged = before.get("status") == status and before.get("lastTransitionTime")
-    return {
-        "type": finding.type,
-        "status": status,
-        "reason": finding.reason or "AsWanted",
-        "message": finding.problem or finding.note,
-        "observedGeneration": generation,
-        "lastTransitionTime": before["lastTransitionTime"] if unchanged else stamp(now),
-    }
+    if status != obj.get("status"):
+        body = TENANTS.body({"name": name, "uid": obj["metadata"]["uid"]}, status=status)
+        await if_there(client.apply(TENANTS, name, body, field_manager=FIELD_MANAGER, subresource="status"))

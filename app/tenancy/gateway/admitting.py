@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,8 +19,9 @@ from app.tenancy.gateway.cluster import Clusters, cluster_refusal
 from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
-from app.tenancy.model import Tenant
+from app.tenancy.model import CLUSTER_KEY, Tenant
 
+TENANT_ID = "tenant-id"
 _HOLD = 0.5
 """Seconds for which a call over the rate waits before it is refused."""
 _MOST_HELD = 100
@@ -31,12 +33,16 @@ _caller: ContextVar[Caller] = ContextVar("caller")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a call shows: its certificate, what it says of itself, and whom the service is for."""
+    """What a call shows: its connection with the certificate, whom its service is for, and what it says of itself."""
 
-    pem: bytes | None
-    tenant_ids: tuple[str, ...]
+    connection: Connection
+    service: str
     audience: Audience
-    clusters: tuple[str, ...] = ()
+    metadata: Sequence[tuple[str, str | bytes]]
+
+    def said(self, key: str) -> tuple[str, ...]:
+        """The values of this key of the metadata."""
+        return tuple(str(value) for name, value in self.metadata if name == key)
 
 
 def tenant_of_call() -> Tenant:
@@ -57,36 +63,34 @@ class Slots:
     def __init__(self, limit: int, changed: Callable[[str, int], None] = lambda _name, _count: None) -> None:
         self._limit = limit
         self._changed = changed
-        self._held: dict[str, int] = {}
+        self._held: Counter[str] = Counter()
 
     @contextlib.contextmanager
     def hold(self, name: str) -> Iterator[bool]:
         """One slot for as long as the block runs; False, and none is held, where all are taken."""
-        count = self._held.get(name, 0)
-        if count >= self._limit:
+        if self._held[name] >= self._limit:
             yield False
             return
-        self._set(name, count + 1)
+        self._add(name, 1)
         try:
             yield True
         finally:
-            self._set(name, self._held[name] - 1)
+            self._add(name, -1)
 
-    def _set(self, name: str, count: int) -> None:
-        if count:
-            self._held[name] = count
-        else:
+    def _add(self, name: str, more: int) -> None:
+        self._held[name] += more
+        self._changed(name, self._held[name])
+        if not self._held[name]:
             del self._held[name]
-        self._changed(name, count)
 
 
 class Admission:
-    """Tells callers from each other by the caches; `admin_ca` are the authorities of the cloud admin, None for any."""
+    """Recognizes callers by the caches; `admin_ca` are the authorities of the cloud admin, None for any."""
 
     def __init__(self, backend: Backend, *, admin_ca: Callable[[], bytes | None]) -> None:
         limits = backend.limits
-        self._sources, self._options = backend.sources, backend.options
-        self._observer, self._lines = backend.observer, backend.lines
+        self.backend = backend
+        self._admin_names = frozenset(name.lower() for name in backend.admin_names)
         self._admin_ca = admin_ca
         self._clusters = Clusters(backend.client)
         self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
@@ -97,37 +101,37 @@ class Admission:
     def decide(self, evidence: Evidence) -> Caller | Refusal:
         """Who calls, as far as the caches know."""
         found = identify(
-            evidence.pem,
+            evidence.connection.pem,
             audience=evidence.audience,
-            tenant_ids=evidence.tenant_ids,
-            tenants_named=self._sources.tenants_named,
-            admin_names=[name.lower() for name in self._options.admin_names],
+            tenant_ids=evidence.said(TENANT_ID),
+            tenants_named=self.backend.sources.tenants_named,
+            admin_names=self._admin_names,
             now=datetime.now(UTC),
             admin_ca=self._admin_ca(),
         )
         if isinstance(found, Refusal) or found.tenant is None:
             return found
-        return cluster_refusal(found.tenant, evidence.clusters, certificate=found.certificate.name) or found
+        return cluster_refusal(found.tenant, evidence.said(CLUSTER_KEY), certificate=found.certificate.name) or found
 
     @contextlib.asynccontextmanager
-    async def call(self, evidence: Evidence, *, service: str, connection: Connection) -> AsyncIterator[str]:
+    async def call(self, evidence: Evidence) -> AsyncIterator[str]:
         """A call that may run, for as long as the block does: the name that it counts under. Raises `Refused`."""
-        caller = await self._recognized(evidence, service=service, peer=connection.address)
-        holder = self._holder(caller, evidence, connection)
+        caller = await self._recognized(evidence)
+        holder = self._holder(caller, evidence)
         with self._calls.hold(holder) as held:
             if not held:
-                self._observer.throttled(holder, "calls")
-                await self._wait(holder)
+                await self._throttled(holder, holder, "calls")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
-            if caller.tenant is not None and (refusal := await self._clusters.claim(caller.tenant, evidence.clusters)):
-                raise self.refuse(refusal, service=service, peer=connection.address)
+            tenant = caller.tenant
+            if tenant is not None and (refusal := await self._clusters.claim(tenant, evidence.said(CLUSTER_KEY))):
+                raise self.refuse(refusal, evidence)
             yield holder
 
-    def refuse(self, refusal: Refusal, *, service: str, peer: str) -> Refused:
+    def refuse(self, refusal: Refusal, evidence: Evidence) -> Refused:
         """What the refusal ends the call with; it is logged and counted."""
-        self._observer.refused(service, refusal.reason)
-        same = {"certificate": refusal.name, "service": service, "reason": refusal.reason}
-        self._lines.warning("call refused", same, peer=peer)
+        self.backend.observer.refused(evidence.service, refusal.reason)
+        same = {"certificate": refusal.name, "service": evidence.service, "reason": refusal.reason}
+        self.backend.lines.warning("call refused", same, peer=evidence.connection.address)
         # Another cluster's call is not a stranger's: it is served as soon as the Tenant says so.
         code = Code.FAILED_PRECONDITION if refusal.reason == "cluster" else Code.PERMISSION_DENIED
         return Refused(code, refusal.message)
@@ -136,19 +140,23 @@ class Admission:
         for kept in (self._rate, self._refusals):
             kept.forget_idle()
 
-    async def _recognized(self, evidence: Evidence, *, service: str, peer: str) -> Caller:
-        """Who calls, and not too often."""
-        if evidence.audience != "anyone" and (missing := self._sources.unsynced()):
+    async def _recognized(self, evidence: Evidence) -> Caller:
+        """Who calls, and not too often. Refused callers count by the certificate's name, else by the peer's address."""
+        if evidence.audience != "anyone" and (missing := self.backend.sources.unsynced()):
             raise Refused(Code.UNAVAILABLE, f"the gateway is not ready: {missing[0]}")
         decision = self.decide(evidence)
         if isinstance(decision, Refusal):
-            await self._spare(decision, peer=peer)
-            raise self.refuse(decision, service=service, peer=peer)
+            name = f"refused {decision.name or evidence.connection.address.rpartition(':')[0]}"
+            if self._refusals.take(name):
+                await self._throttled(name, f"certificate {decision.name}", "refused")
+            raise self.refuse(decision, evidence)
         _caller.set(decision)
-        await self._take(decision.label)
+        if delay := self._rate.take(decision.label):
+            await self._throttled(decision.label, decision.label, "rate")
+            raise later("too many calls", delay)
         return decision
 
-    def _holder(self, caller: Caller, evidence: Evidence, connection: Connection) -> str:
+    def _holder(self, caller: Caller, evidence: Evidence) -> str:
         """Callers of what is open to anyone share one name, unless they are known."""
         found: Caller | Refusal = caller
         for audience in () if evidence.audience != "anyone" else _KNOWN:
@@ -157,24 +165,12 @@ class Admission:
                 break
         if isinstance(found, Refusal):
             return _STRANGERS
-        connection.belongs_to(found.label)
+        evidence.connection.belongs_to(found.label)
         return found.label
 
-    async def _take(self, label: str) -> None:
-        if delay := self._rate.take(label):
-            self._observer.throttled(label, "rate")
-            await self._wait(label)
-            raise later("too many calls", delay)
-
-    async def _spare(self, refusal: Refusal, *, peer: str) -> None:
-        """Delay callers that are refused too often, by the name of the certificate, else by the peer's address."""
-        name = f"refused {refusal.name or peer.rpartition(':')[0]}"
-        if self._refusals.take(name):
-            self._observer.throttled(f"certificate {refusal.name}", "refused")
-            await self._wait(name)
-
-    async def _wait(self, name: str) -> None:
-        """Hold the call for a moment. gRPC takes one call at a time: immediate retries would keep others waiting."""
+    async def _throttled(self, name: str, shown: str, what: str) -> None:
+        """Count it, and hold the call for a moment: gRPC takes one at a time, and retries would keep others waiting."""
+        self.backend.observer.throttled(shown, what)
         with self._held.hold(name) as held:
             if held:
                 await asyncio.sleep(_HOLD)

@@ -4,31 +4,28 @@ from __future__ import annotations
 
 from app.kube.client import KubeClient
 from app.kube.turns import Turns
-from app.tenancy.gateway.log_dedup import SparingLog
+from app.logs import LogDedup
+from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.options import GatewayOptions
+from app.tenancy.gateway.quotas import RuleQuota, Storing
 from app.tenancy.gateway.reading import Readers
-from app.tenancy.gateway.sources import Sources
-from app.tenancy.gateway.storing import Storing
+from app.tenancy.gateway.settings import GatewaySettings, Limits
 
 
 class Backend:
-    """`turns` are those of requests to the API server."""
+    """`turns` are those of requests to the API server, by tenant's namespace."""
 
     def __init__(
-        self,
-        client: KubeClient,
-        *,
-        options: GatewayOptions,
-        observer: GatewayMetrics,
+        self, client: KubeClient, *, settings: GatewaySettings, limits: Limits, observer: GatewayMetrics
     ) -> None:
-        limits = options.limits
-        self.client, self.options, self.limits, self.observer = client, options, limits, observer
+        self.client, self.limits, self.observer = client, limits, observer
+        self.placement, self.admin_names = settings.placement, settings.admin_names
         self.sources = Sources(client)
         self.readers = Readers(limits)
         self.storing = Storing(limits, self.sources.pods)
+        self.rule_quota = RuleQuota(self.sources.rules, workloads=self.sources.count_workloads, pairs=limits.pairs)
         self.turns = Turns(total=limits.writes, each=limits.writes_per_tenant)
-        self.lines = SparingLog()
+        self.lines = LogDedup()
 
     def forget_idle(self) -> None:
         """Keeps small what grows with the callers; call it now and then."""

@@ -1,8 +1,7 @@
 """Binds a tenant to the first cluster that calls for it, recorded on the Tenant; refuses calls from other clusters.
 
-An agent removes what its cluster does not have. With one bundle in two clusters, the two agents would delete each
-other's objects in turn, without an error. For a call that names no cluster (a person's, by hand), only the certificate
-counts.
+An agent removes what its cluster does not have: with one bundle in two clusters, two agents would delete each other's
+objects in turn, without an error. A call that names no cluster (a person's, by hand) is judged by its certificate.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from app.kube.retry import until_no_conflict
 from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.identity import Refusal
-from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
-from app.wire import JSON
+from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant, cluster_of
 from app.workloads.model import TENANTS
 
 log = structlog.get_logger(__name__)
@@ -32,28 +30,19 @@ _AT_ONCE = 4
 """Tenants whose first call is looked into at a time."""
 
 
-def cluster_of(obj: JSON) -> str:
-    """The cluster that is noted on a Tenant object; "" where none is."""
-    annotations = obj["metadata"].get("annotations")
-    found = annotations.get(CLUSTER) if isinstance(annotations, dict) else None
-    return found if isinstance(found, str) else ""
-
-
 def cluster_refusal(tenant: Tenant, said: Sequence[str], *, certificate: str = "") -> Refusal | None:
     """Why a call that says it comes from the cluster `said` is not the tenant's; None where it may be."""
-    if not said:
-        return None
-    if len(set(said)) > 1 or not _IDENTITY.fullmatch(said[0]):
+    if said and (len(set(said)) > 1 or not _IDENTITY.fullmatch(said[0])):
         message = f"the metadata {CLUSTER_KEY}: want one UID, that of namespace kube-system"
-        return Refusal("cluster", message, certificate)
-    if not tenant.cluster or tenant.cluster == said[0]:
+    elif said and tenant.cluster not in ("", said[0]):
+        message = (
+            f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
+            f"{tenant.cluster} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant "
+            "of its own. If it has replaced the other one for good, run this in the infra cluster: "
+            f"kubectl annotate tenant {tenant.name} {CLUSTER}-"
+        )
+    else:
         return None
-    message = (
-        f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
-        f"{tenant.cluster} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant of "
-        "its own. If it has replaced the other one for good, run this in the infra cluster: "
-        f"kubectl annotate tenant {tenant.name} {CLUSTER}-"
-    )
     return Refusal("cluster", message, certificate)
 
 
@@ -67,30 +56,26 @@ class Clusters:
     async def claim(self, tenant: Tenant, said: Sequence[str]) -> Refusal | None:
         """For a call that `cluster_refusal` let pass: None if `said` is the tenant's cluster now, or none was said.
 
-        Raises Refused where that cannot be found out or noted: who is not known for the tenant's could sweep.
+        Reads the Tenant object, because a cache may be behind. Raises Refused where that or the note fails.
         """
         if not said or tenant.cluster:
             return None
-        async with self._turns.of(tenant.name):
-            try:
-                noted = await self._noted(tenant, said[0])
-            except ApiError as error:
-                code = Code.UNAVAILABLE if error.not_found or error.conflict else code_of(error)
-                message = f"the cluster of tenant {tenant.name} cannot be noted: {message_of(error)}"
-                raise Refused(code, message) from error
-        return cluster_refusal(noted, said)
-
-    async def _noted(self, tenant: Tenant, said: str) -> Tenant:
-        """The tenant with the cluster that the Tenant object names now; a cache may be behind."""
 
         async def attempt() -> str:
             found = await self._client.get(TENANTS, tenant.name)
             if known := cluster_of(found):
                 return known
             version = found["metadata"]["resourceVersion"]
-            patch = {"metadata": {"resourceVersion": version, "annotations": {CLUSTER: said}}}
+            patch = {"metadata": {"resourceVersion": version, "annotations": {CLUSTER: said[0]}}}
             await self._client.patch(TENANTS, tenant.name, patch, patch_type="merge")
-            log.info("cluster of the tenant noted", tenant=tenant.name, cluster=said)
-            return said
+            log.info("cluster of the tenant noted", tenant=tenant.name, cluster=said[0])
+            return said[0]
 
-        return tenant.at(await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS))
+        async with self._turns.of(tenant.name):
+            try:
+                noted = await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
+            except ApiError as error:
+                code = Code.UNAVAILABLE if error.not_found or error.conflict else code_of(error)
+                message = f"the cluster of tenant {tenant.name} cannot be noted: {message_of(error)}"
+                raise Refused(code, message) from error
+        return cluster_refusal(tenant.at(noted), said)

@@ -7,18 +7,15 @@ never taken: the old ones stay in service and `problem()` says why.
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 
 from app.errors import UsageError
-from app.serving.pair import read_certificates
-from app.serving.tls import ServingCertificate, fault
+from app.serving.tls import ServingCertificate, fault, read_certificates
 from app.serving.tls_options import server_context
 from app.tenancy.gateway.identity import independent_authorities
-from app.tenancy.gateway.options import TlsFiles
+from app.tenancy.gateway.settings import GatewaySettings
 
 log = structlog.get_logger(__name__)
 
@@ -29,24 +26,24 @@ class ServingCredentials(ServingCertificate):
     `admin_ca` says who may speak for the cloud admin (PEM), as of the last look; None where the name alone decides.
     """
 
-    def __init__(self, files: TlsFiles, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
-        self._admin_file, self._admin_problem = files.admin_ca, ""
+    def __init__(self, settings: GatewaySettings) -> None:
+        self._admin_file, self._admin_problem = settings.admin_ca, ""
         try:
             super().__init__(
-                str(files.certificate),
-                str(files.key),
+                settings.tls_cert_file,
+                settings.tls_private_key_file,
                 new_context=_context,
-                client_cas=[str(files.client_ca)],
+                client_cas=[settings.client_ca],
                 at_each_handshake=True,
-                now=now,
             )
-            self.admin_ca = _authorities(files.admin_ca)
+            self.admin_ca = _authorities(settings.admin_ca)
         except UsageError as error:
             raise UsageError(f"gateway {error}") from error
         except (OSError, ValueError) as error:
             raise UsageError(f"gateway TLS: {fault(error)}") from error
-        if files.admin_ca is None:
-            count = independent_authorities(files.client_ca.read_bytes(), links=files.certificate.read_bytes())
+        if settings.admin_ca is None:
+            authorities, links = (Path(file).read_bytes() for file in (settings.client_ca, settings.tls_cert_file))
+            count = independent_authorities(authorities, links=links)
             if count > 1:
                 log.warning("each of several authorities can name itself the cloud admin", authorities=count)
 
@@ -70,10 +67,10 @@ def _context() -> ssl.SSLContext:
     return context
 
 
-def _authorities(path: Path | None) -> bytes | None:
+def _authorities(file: str | None) -> bytes | None:
     """The PEM of these authorities. Raises OSError or ValueError, with the file in the text."""
-    if path is None:
+    if file is None:
         return None
-    pem = path.read_bytes()
-    read_certificates(pem, source=path)
+    pem = Path(file).read_bytes()
+    read_certificates(pem, source=Path(file))
     return pem

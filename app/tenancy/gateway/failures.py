@@ -6,8 +6,9 @@ it is a quota of the tenant's namespace.
 
 from __future__ import annotations
 
+import contextlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import grpc
 
@@ -41,14 +42,16 @@ def later(message: str, delay: float) -> Refused:
     return Refused(Code.RESOURCE_EXHAUSTED, f"{message}; try again in {milliseconds} ms", trailing=trailing)
 
 
-def no_namespace(namespace: str) -> Refused:
-    """The tenant is known, but the namespace of its objects is missing (yet)."""
-    return Refused(Code.FAILED_PRECONDITION, f"namespace {namespace} does not exist in the infra cluster (yet)")
-
-
-def refusal_of(error: ApiError) -> Refused:
-    """The status that the API server's answer stands for, with its own message."""
-    return Refused(code_of(error), message_of(error))
+@contextlib.contextmanager
+def namespace_needed(namespace: str) -> Iterator[None]:
+    """Around a creation: the tenant is known, but the namespace of its objects may be missing (yet)."""
+    try:
+        yield
+    except ApiError as error:
+        if not error.not_found:
+            raise
+        message = f"namespace {namespace} does not exist in the infra cluster (yet)"
+        raise Refused(Code.FAILED_PRECONDITION, message) from error
 
 
 def message_of(error: ApiError) -> str:
@@ -59,6 +62,7 @@ def message_of(error: ApiError) -> str:
 
 
 def code_of(error: ApiError) -> grpc.StatusCode:
+    """The status that the API server's answer stands for; UNAVAILABLE for what may pass by itself."""
     if error.status == 409:
         return Code.ALREADY_EXISTS if error.reason == "AlreadyExists" else Code.ABORTED
     if error.rejected:

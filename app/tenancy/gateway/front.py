@@ -12,17 +12,14 @@ import hashlib
 import secrets
 import socket
 import ssl
-from collections import OrderedDict
-from collections.abc import Callable
 
 import structlog
 
 from app.kube.rate import Rate
+from app.logs import LogDedup
 from app.serving.listener import ConnectionPool, Listener, Slot, allowed_connections
-from app.tenancy.gateway.framing import FrameCosts
-from app.tenancy.gateway.log_dedup import SparingLog
-from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.relaying import ALONE, End
+from app.tenancy.gateway.relaying import ALONE, End, FrameCosts
+from app.tenancy.gateway.settings import Limits
 
 _BACKLOG = 512
 _PIECE = 4096
@@ -39,21 +36,20 @@ class Front:
 
     A connection belongs to its certificate until a call on it is recognized, and to the caller from then on. Neither
     has more than `connections_per_tenant`: one more closes the oldest. Where the pool is full, one that no caller has
-    gives way. A TLS handshake may take `handshake` seconds. A sender that is too fast waits; nothing is lost.
+    gives way. A sender that is over its rate of bytes, that of `callers` or of `strangers`, waits; nothing is lost.
     """
 
-    def __init__(self, context: ssl.SSLContext, *, limits: Limits, handshake: float, lines: SparingLog) -> None:
-        self._context, self._handshake = context, handshake
+    def __init__(self, context: ssl.SSLContext, *, limits: Limits, lines: LogDedup) -> None:
+        self._context, self._handshake = context, limits.handshake
         self._pool = ConnectionPool(allowed_connections(limits.connections, descriptors=3))
         self._each = limits.connections_per_tenant
-        self._callers: Rate[str] = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
-        self._strangers: Rate[str] = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
+        self.callers: Rate[str] = Rate(per_second=limits.bytes_per_second, burst=limits.bytes_burst)
+        self.strangers: Rate[str] = Rate(per_second=limits.strange_bytes_per_second, burst=limits.strange_bytes_burst)
         self._lines = lines
-        # A name that is no file: the root file system of a container is read-only.
+        # A name that is not a file: the root file system of a container is read-only.
         self._name = f"berth-gateway-{secrets.token_hex(8)}"
         self._known: dict[str, Connection] = {}
-        self._held: dict[str, OrderedDict[Connection, None]] = {}
-        self._listener: Listener | None = None
+        self._held: dict[str, dict[Connection, None]] = {}
 
     @property
     def target(self) -> str:
@@ -71,13 +67,10 @@ class Front:
         )
 
     def close(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
+        self._listener.close()
 
     async def wait_closed(self) -> None:
-        """End what is open still."""
-        if self._listener is not None:
-            await self._listener.wait_closed()
+        await self._listener.wait_closed()
         for connection in [connection for held in self._held.values() for connection in held]:
             connection.abort()
             await connection.gone.wait()
@@ -86,19 +79,15 @@ class Front:
         """The connection that gRPC knows by this name; None for one that is closed, or came another way."""
         return self._known.get(name)
 
-    def delay(self, cost: int, *, holder: str, recognized: bool) -> float:
-        """Seconds for which nothing more may come in of this holder, after what has cost so much; 0 for none."""
-        return (self._callers if recognized else self._strangers).spend(holder, cost)
-
     def forget_idle(self) -> None:
-        self._callers.forget_idle()
-        self._strangers.forget_idle()
+        self.callers.forget_idle()
+        self.strangers.forget_idle()
 
     def hold(self, connection: Connection, holder: str) -> None:
         """The connection is this holder's from now on, its newest."""
         self.release(connection)
         connection.holder = holder
-        held = self._held.setdefault(holder, OrderedDict())
+        held = self._held.setdefault(holder, {})
         held[connection] = None
         if len(held) > self._each:
             self.report("too many connections; the oldest is closed", connection)
@@ -119,7 +108,7 @@ class Front:
         """Connect the other end, to gRPC. Raises OSError where gRPC takes no more."""
         name = f"{self._name}-{secrets.token_hex(8)}"  # random, so that another process cannot bind it first
         known = f"unix-abstract:{name}"
-        inside = _Inside(lambda: self._known.pop(known, None))
+        inside = End(lost=lambda: self._known.pop(known, None))
         inside.other, connection.other = connection, inside
         ours = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         loop = asyncio.get_running_loop()
@@ -138,29 +127,14 @@ class Front:
             raise
 
 
-class _Inside(End):
-    """The end at gRPC."""
-
-    def __init__(self, lost: Callable[[], object]) -> None:
-        super().__init__()
-        self._lost = lost
-
-    def connection_lost(self, error: Exception | None) -> None:
-        super().connection_lost(error)
-        self._lost()
-
-
 class Connection(End):
     """The end at the caller: its `address`, and its certificate in PEM."""
 
     def __init__(self, front: Front, slot: Slot) -> None:
         super().__init__()
-        self.address = ""
-        self.pem = b""
-        self.holder = ""
+        self.address, self.pem, self.holder = "", b"", ""
         self.gone = asyncio.Event()
-        self._front = front
-        self._slot = slot
+        self._front, self._slot = front, slot
         self._recognized = False
         self._costs = FrameCosts()
         self._waiting = bytearray()
@@ -201,7 +175,8 @@ class Connection(End):
                 self.abort()
                 return
             super().data_received(piece)
-            if delay := self._front.delay(cost, holder=self.holder, recognized=self._recognized):
+            rate = self._front.callers if self._recognized else self._front.strangers
+            if delay := rate.spend(self.holder, cost):
                 self.stop(_TOO_FAST)
                 asyncio.get_running_loop().call_later(delay, self.go_on, _TOO_FAST)
 

@@ -83,7 +83,7 @@ class Refusal:
 
 @lru_cache(maxsize=1024)
 def read_certificate(pem: bytes) -> Certificate:
-    """Raises ValueError for what is no certificate."""
+    """Raises ValueError for what is not a certificate."""
     parsed = x509.load_pem_x509_certificate(pem)
     try:
         extensions = {extension.oid: extension.value for extension in parsed.extensions}
@@ -108,10 +108,7 @@ def read_certificate(pem: bytes) -> Certificate:
 
 @lru_cache(maxsize=256)
 def issued_by(pem: bytes, authorities: bytes) -> bool:
-    """Whether one of these PEM authorities has signed the certificate itself: an intermediate of theirs does not do.
-
-    A renewed authority stands there by its own certificate or by a bridge: either has its name and key.
-    """
+    """Whether one of these PEM authorities, or its bridge, has signed the certificate itself, not an intermediate."""
     certificate = x509.load_pem_x509_certificate(pem)
     return any(signed_by(certificate, authority) for authority in x509.load_pem_x509_certificates(authorities))
 
@@ -142,7 +139,7 @@ def identify(
     audience: Audience,
     tenant_ids: Sequence[str],
     tenants_named: Callable[[str], Iterable[Tenant]],
-    admin_names: Sequence[str],
+    admin_names: frozenset[str],
     now: datetime,
     admin_ca: bytes | None = None,
 ) -> Caller | Refusal:
@@ -160,55 +157,40 @@ def identify(
         return Refusal("not_valid", "the client certificate is not valid at this time", certificate.name)
     if audience == "anyone":
         return Caller(certificate, None)
-    admin = any(name in certificate.names for name in admin_names)
+    admin = not admin_names.isdisjoint(certificate.names)
     tenants = {tenant.name: tenant for name in certificate.names for tenant in tenants_named(name)}
+    tenant = next(iter(tenants.values()), None)
+    reason: Reason | None = None
     if len(tenants) + admin > 1:
-        return Refusal("ambiguous", "the client certificate is bound to more than one identity", certificate.name)
-    if admin and (refusal := _admin_refusal(pem, certificate, admin_names, admin_ca)):
-        return refusal
-    if audience == "admin":
-        return _as_admin(certificate, admin=admin)
-    if admin:
-        return Refusal("wrong_service", "this service is for tenants, not for the cloud admin", certificate.name)
-    if not tenants:
-        return Refusal("unknown", "the client certificate is bound to no tenant", certificate.name)
-    (tenant,) = tenants.values()
-    return _as_tenant(certificate, tenant, tenant_ids=tenant_ids, now=now)
-
-
-def _admin_refusal(
-    pem: bytes, certificate: Certificate, admin_names: Sequence[str], admin_ca: bytes | None
-) -> Refusal | None:
-    """Why a certificate with the cloud admin's name is not the cloud admin's."""
-    if not any(name in certificate.admin_names for name in admin_names):
+        reason, message = "ambiguous", "the client certificate is bound to more than one identity"
+    elif admin and admin_names.isdisjoint(certificate.admin_names):
+        reason = "admin_certificate"
         message = "the cloud admin's certificate needs the usage clientAuth, and its name as a DNS name if it has any"
-        return Refusal("admin_certificate", message, certificate.name)
-    if admin_ca is not None and not issued_by(pem, admin_ca):
+    elif admin and admin_ca is not None and not issued_by(pem, admin_ca):
+        reason = "admin_ca"
         message = "the client certificate has the cloud admin's name, but is not of the cloud admin's authority"
-        return Refusal("admin_ca", message, certificate.name)
-    return None
+    elif admin != (audience == "admin"):
+        whom = "tenants, not for the cloud admin" if admin else "the cloud admin alone"
+        reason, message = "wrong_service", f"this service is for {whom}"
+    elif not admin:
+        reason, message = _tenant_refusal(certificate, tenant, tenant_ids=tenant_ids, now=now)
+    return Refusal(reason, message, certificate.name) if reason else Caller(certificate, tenant)
 
 
-def _as_admin(certificate: Certificate, *, admin: bool) -> Caller | Refusal:
-    if admin:
-        return Caller(certificate, None)
-    return Refusal("wrong_service", "this service is for the cloud admin alone", certificate.name)
-
-
-def _as_tenant(
-    certificate: Certificate, tenant: Tenant, *, tenant_ids: Sequence[str], now: datetime
-) -> Caller | Refusal:
+def _tenant_refusal(
+    certificate: Certificate, tenant: Tenant | None, *, tenant_ids: Sequence[str], now: datetime
+) -> tuple[Reason | None, str]:
+    """Why this certificate is refused for its tenant now, with the message for the caller; None where it is not."""
+    if tenant is None:
+        return "unknown", "the client certificate is bound to no tenant"
+    pinned = [pin for pin in tenant.certificates if pin.sha256.lower() == certificate.sha256]
     if tenant.suspended:
-        return Refusal("suspended", f"tenant {tenant.name} is suspended", certificate.name)
-    if tenant.certificates:
-        pinned = [pin for pin in tenant.certificates if pin.sha256.lower() == certificate.sha256]
-        if not pinned:
-            message = f"tenant {tenant.name} has pinned other certificates than this one"
-            return Refusal("not_pinned", message, certificate.name)
-        if not any(pin.until is None or now < pin.until for pin in pinned):
-            message = f"the time of this certificate at tenant {tenant.name} has ended"
-            return Refusal("pin_ended", message, certificate.name)
+        return "suspended", f"tenant {tenant.name} is suspended"
+    if tenant.certificates and not pinned:
+        return "not_pinned", f"tenant {tenant.name} has pinned other certificates than this one"
+    if pinned and not any(pin.until is None or now < pin.until for pin in pinned):
+        return "pin_ended", f"the time of this certificate at tenant {tenant.name} has ended"
     if any(given not in (tenant.name, tenant_namespace(tenant.name)) for given in tenant_ids):
-        message = f"the metadata tenant-id disagrees with the client certificate, which is of tenant {tenant.name}"
-        return Refusal("tenant_id", message, certificate.name)
-    return Caller(certificate, tenant)
+        whose = f"which is of tenant {tenant.name}"
+        return "tenant_id", f"the metadata tenant-id disagrees with the client certificate, {whose}"
+    return None, ""

@@ -10,51 +10,57 @@ import contextlib
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import grpc.aio
 import structlog
 
 from app.errors import ApiError
-from app.tenancy.callspans import ServedSpans
 from app.tenancy.gateway.admitting import Admission, Evidence, Slots
-from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.failures import Code, Refused, refusal_of
+from app.tenancy.gateway.failures import Code, Refused, code_of, message_of
 from app.tenancy.gateway.front import Connection
 from app.tenancy.gateway.identity import Audience, Refusal
-from app.tenancy.gateway.reading import Context, Parse, Receiving
-from app.tenancy.model import CLUSTER_KEY
+from app.tenancy.gateway.reading import Context, Receiving
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 log = structlog.get_logger(__name__)
-
-Behavior = Callable[[object, Context], Awaitable[None]]
-TENANT_ID = "tenant-id"
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
-    """What a service has under one name; `inner` takes messages, `parse` makes them."""
+    """What a service has under one name; `inner` takes messages, `handler.request_deserializer` makes them."""
 
     service: str
     name: str
-    inner: Callable[[Any, Context], Any]
-    parse: Parse
-    streams_in: bool
-    streams_out: bool
+    handler: Any
+
+    @property
+    def inner(self) -> Any:
+        one = self.handler
+        return one.unary_unary or one.unary_stream or one.stream_unary or one.stream_stream
 
     @property
     def streaming(self) -> bool:
-        return self.streams_in or self.streams_out
+        return bool(self.handler.request_streaming or self.handler.response_streaming)
 
 
 @dataclass(slots=True, eq=False)
-class _Stream:
+class _Call:
+    """One call that is served; `scope` can be closed from outside where it is a stream."""
+
+    method: _Method
+    context: Context
     evidence: Evidence
-    service: str
-    peer: str
-    scope: asyncio.Timeout
+    scope: asyncio.Timeout | None = None
     ended: Refused | None = None
+
+    def end(self, refused: Refused) -> None:
+        if self.ended is None and self.scope is not None:
+            self.ended = refused
+            self.scope.reschedule(asyncio.get_running_loop().time())
 
 
 class Guard(grpc.aio.ServerInterceptor):
@@ -65,22 +71,20 @@ class Guard(grpc.aio.ServerInterceptor):
 
     def __init__(
         self,
-        backend: Backend,
         admission: Admission,
         *,
         audiences: Mapping[str, Audience],
         connection: Callable[[str], Connection | None],
-        spans: ServedSpans | None = None,
+        spans: Spans | None = None,
     ) -> None:
-        self._admission = admission
-        self._spans = spans
-        self._audiences = audiences
+        backend = admission.backend
+        limits = backend.limits
+        self._admission, self._audiences, self._connection, self._spans = admission, audiences, connection, spans
         self._observer = backend.observer
-        self._receiving = Receiving(backend.limits, backend.readers)
-        self._connection = connection
-        self._seconds = backend.limits.exchange
-        self._slots = Slots(backend.limits.streams_per_tenant, backend.observer.streams)
-        self._streams: set[_Stream] = set()
+        self._receiving = Receiving(limits, backend.readers)
+        self._seconds = limits.exchange
+        self._slots = Slots(limits.streams_per_tenant, backend.observer.streams)
+        self._streams: set[_Call] = set()
 
     async def intercept_service(
         self,
@@ -91,19 +95,15 @@ class Guard(grpc.aio.ServerInterceptor):
         if handler is None:  # no such method: gRPC says so
             return None
         _, service, name = handler_call_details.method.split("/", 2)
-        kind = f"{_arity(handler.request_streaming)}_{_arity(handler.response_streaming)}"
-        method = _Method(
-            service,
-            name,
-            getattr(handler, kind),
-            handler.request_deserializer,
-            streams_in=handler.request_streaming,
-            streams_out=handler.response_streaming,
-        )
+        method = _Method(service, name, handler)
+
+        async def guarded(_requests: object, context: Context) -> None:
+            await self._guarded(method, context)
+
         # Every method is served as streams of bytes, which look the same on the wire: of a request that it knows to be
-        # one message, gRPC would take in all before it asks anybody, and hand it over parsed.
+        # one message, gRPC would take in all before it calls the handler, and hand it over parsed.
         made: grpc.RpcMethodHandler[Any, Any] = grpc.stream_stream_rpc_method_handler(
-            self._guarded(method), response_serializer=handler.response_serializer
+            guarded, response_serializer=handler.response_serializer
         )
         return made
 
@@ -112,49 +112,36 @@ class Guard(grpc.aio.ServerInterceptor):
         for stream in tuple(self._streams):
             decision = self._admission.decide(stream.evidence)
             if isinstance(decision, Refusal):
-                self._end(stream, self._admission.refuse(decision, service=stream.service, peer=stream.peer))
+                stream.end(self._admission.refuse(decision, stream.evidence))
 
     def end_all(self, refused: Refused) -> None:
         for stream in tuple(self._streams):
-            self._end(stream, refused)
+            stream.end(refused)
 
-    def _end(self, stream: _Stream, refused: Refused) -> None:
-        if stream.ended is None:
-            stream.ended = refused
-            stream.scope.reschedule(asyncio.get_running_loop().time())
-
-    def _guarded(self, method: _Method) -> Behavior:
-        async def guarded(_requests: object, context: Context) -> None:
-            started, code = time.monotonic(), "OK"
-            try:
-                await self._serve(method, context)
-            except Refused as refused:
-                code = refused.code.name
-                await context.abort(refused.code, str(refused), refused.trailing)
-            except ApiError as error:
-                failure = refusal_of(error)
-                code = failure.code.name
-                await context.abort(failure.code, str(failure))
-            except (asyncio.CancelledError, _Departed) as departed:
-                code = "CANCELLED"
-                raise asyncio.CancelledError from departed
-            except grpc.aio.AbortError:
-                code = "ABORTED"
-                raise
-            except Exception:  # the wall of a route: one call's bug must not stop the others
-                log.exception("call failed", service=method.service, method=method.name)
-                code = "INTERNAL"
-                await context.abort(Code.INTERNAL, "internal error of the gateway")
-            finally:
-                self._observed(method, context, code, time.monotonic() - started)
-
-        return guarded
-
-    def _observed(self, method: _Method, context: Context, code: str, seconds: float) -> None:
-        self._observer.called(method.service, method.name, code, seconds)
-        if self._spans is not None and not method.streaming and self._audiences.get(method.service) != "anyone":
-            metadata = tuple(context.invocation_metadata() or ())
-            self._spans.served(method.service, method.name, code, seconds=seconds, metadata=metadata)
+    async def _guarded(self, method: _Method, context: Context) -> None:
+        started, code = time.monotonic(), "OK"
+        try:
+            await self._serve(method, context)
+        except (Refused, ApiError) as error:
+            refused = error if isinstance(error, Refused) else Refused(code_of(error), message_of(error))
+            code = refused.code.name
+            await context.abort(refused.code, str(refused), refused.trailing)
+        except (asyncio.CancelledError, _Departed) as departed:
+            code = "CANCELLED"
+            raise asyncio.CancelledError from departed
+        except grpc.aio.AbortError:
+            code = "ABORTED"
+            raise
+        except Exception:  # the wall of a route: one call's bug must not stop the others
+            log.exception("call failed", service=method.service, method=method.name)
+            code = "INTERNAL"
+            await context.abort(Code.INTERNAL, "internal error of the gateway")
+        finally:
+            seconds = time.monotonic() - started
+            self._observer.called(method.service, method.name, code, seconds)
+            if self._spans is not None and not method.streaming and self._audiences.get(method.service) != "anyone":
+                metadata = tuple(context.invocation_metadata() or ())
+                self._spans.served(method.service, method.name, code, seconds=seconds, metadata=metadata)
 
     async def _serve(self, method: _Method, context: Context) -> None:
         """One call, from who it is to the last byte of its answer."""
@@ -162,12 +149,13 @@ class Guard(grpc.aio.ServerInterceptor):
         if connection is None:
             raise Refused(Code.UNAVAILABLE, "the connection is closed")
         audience = self._audiences.get(method.service, "admin")
-        evidence = Evidence(connection.pem, _said(context, TENANT_ID), audience, _said(context, CLUSTER_KEY))
-        async with self._admission.call(evidence, service=method.service, connection=connection) as holder:
+        evidence = Evidence(connection, method.service, audience, tuple(context.invocation_metadata() or ()))
+        async with self._admission.call(evidence) as holder:
             if method.streaming:
-                await self._streamed(holder, method, context, evidence=evidence, connection=connection)
+                await self._streamed(_Call(method, context, evidence), holder)
                 return
-            async with self._receiving.request(method.parse, context, holder) as message:
+            parse = method.handler.request_deserializer
+            async with self._receiving.request(parse, context, holder) as message:
                 await self._taken(_write(context, await method.inner(message, context)), connection)
 
     async def _taken(self, sending: Awaitable[object], connection: Connection) -> None:
@@ -179,43 +167,39 @@ class Guard(grpc.aio.ServerInterceptor):
             connection.abort()
             raise _Departed from error
 
-    async def _streamed(
-        self, holder: str, method: _Method, context: Context, *, evidence: Evidence, connection: Connection
-    ) -> None:
+    async def _streamed(self, call: _Call, holder: str) -> None:
         with self._slots.hold(holder) as held:
             if not held:
                 self._observer.throttled(holder, "streams")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many open streams; close one first")
             # Before the first message and before the stream can be ended: gRPC sends no status past a message that is
-            # stuck with the headers, and takes none while they are under way. They also tell a caller that it may send.
-            await self._taken(context.send_initial_metadata(()), connection)
-            stream: _Stream | None = None
+            # stuck with the headers, and takes none while they are under way. A caller may send once it has them.
+            await self._taken(call.context.send_initial_metadata(()), call.evidence.connection)
             try:
-                async with asyncio.timeout(None) as scope:
-                    stream = _Stream(evidence, method.service, connection.address, scope)
-                    self._streams.add(stream)
+                async with asyncio.timeout(None) as call.scope:
+                    self._streams.add(call)
                     try:
-                        await self._stream(holder, method, context, connection)
+                        await self._stream(call, holder)
                     finally:
-                        self._streams.discard(stream)
+                        self._streams.discard(call)
             except TimeoutError:
-                if stream is not None and stream.ended is not None:
-                    raise stream.ended from None
+                if call.ended is not None:
+                    raise call.ended from None
                 raise
 
-    async def _stream(self, holder: str, method: _Method, context: Context, connection: Connection) -> None:
-        """Runs in a scope that `_end` can close from outside."""
-        receiving = self._receiving
-        if method.streams_in:
-            answer = method.inner(receiving.each(method.parse, context, holder), context)
+    async def _stream(self, call: _Call, holder: str) -> None:
+        method, context, receiving = call.method, call.context, self._receiving
+        parse = method.handler.request_deserializer
+        if method.handler.request_streaming:
+            answer = method.inner(receiving.each(parse, context, holder), context)
         else:
-            answer = method.inner(await receiving.first(method.parse, context, holder), context)
+            answer = method.inner(await receiving.first(parse, context, holder), context)
         if isinstance(answer, AsyncGenerator):
             async with contextlib.aclosing(answer) as messages:
                 async for message in messages:
                     await _write(context, message)
         elif (last := await answer) is not None:
-            await self._taken(_write(context, last), connection)
+            await self._taken(_write(context, last), call.evidence.connection)
 
 
 class _Departed(Exception):
@@ -227,13 +211,3 @@ async def _write(context: Context, message: Any) -> None:
         await context.write(message)
     except grpc.aio.InternalError as error:
         raise _Departed from error
-
-
-def _arity(streaming: bool) -> str:  # noqa: FBT001 - gRPC's own flag
-    return "stream" if streaming else "unary"
-
-
-def _said(context: Context, wanted: str) -> tuple[str, ...]:
-    """What the caller's metadata has under this key."""
-    metadata = context.invocation_metadata() or ()
-    return tuple(str(value) for key, value in metadata if key == wanted)

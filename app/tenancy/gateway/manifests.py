@@ -1,172 +1,67 @@
-"""The manifests of the resource service: read from JSON or YAML, made into what is stored, rendered as YAML. Pure.
+"""The texts of the resource service: manifests read from JSON or YAML, objects rendered as YAML. Pure.
 
-Contents of Secrets pass through here: no message quotes a value. What a tenant asks for is kept on the tenant's DPUs,
-in Pods and in templates. The webhook of the infra cluster confines Pods too. But a DaemonSet's controller decides from
-the template where Pods belong, and those for other tenants' DPUs would be made only to stay pending.
+Contents of Secrets pass through here: no message quotes a value.
 """
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import re
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 import yaml
 
 from app.kube.documents import DocumentError, parse_documents
-from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
-from app.placement.model import PlacementOptions, Requirement
-from app.placement.plan import contradictions, placed, requirements
-from app.tenancy.gateway.failures import Code, Refused, invalid
-from app.tenancy.gateway.options import Limits
-from app.tenancy.gateway.views import public
-from app.tenancy.messages import canonical
+from app.kube.resources import PODS, Resource
+from app.tenancy.gateway.failures import invalid
+from app.tenancy.gateway.settings import Limits
+from app.tenancy.gateway.storable import PATH
+from app.tenancy.messages import canonical, public_marks
 from app.wire import JSON, decode_json
-from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, TENANT_NAMESPACE_PREFIX
-from app.workloads.templates.problems import manifest_problems
+from app.workloads.model import DAEMON_SETS
 
-RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
-_PATH = "obj.obj_spec"
-_PLACEMENT = PlacementOptions()
 _DEPTH = 60
 """Levels that a manifest may have; a DaemonSet's deepest field lies about 15 down."""
 _LARGE = 8 * 1024
-_KEPT = ("labels", "annotations")
-_CONTENTS = ("data", "binaryData")
 _SHOWN = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp")
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"})
-
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """A good manifest: `body` is what is to be applied, `hash` what it was made from, `size` its bytes."""
-
-    resource: Resource
-    name: str
-    body: JSON
-    hash: str
-    size: int
-
-
-def resource_of(api_version: str, kind: str) -> Resource:
-    """INVALID_ARGUMENT for a type that tenants cannot have."""
-    resource = RESOURCES.get((api_version, kind))
-    if resource is None:
-        names = ", ".join(f"{version} {name}" for version, name in RESOURCES)
-        raise Refused(Code.INVALID_ARGUMENT, f"type: {api_version!r} {kind!r} is not served: use one of {names}")
-    return resource
 
 
 def read(text: bytes, *, resource: Resource, limits: Limits) -> JSON:
     """The manifest in JSON or YAML. It may take a second: call it beside the event loop. INVALID_ARGUMENT."""
     most = {PODS: limits.pod_bytes, DAEMON_SETS: limits.daemon_set_bytes}.get(resource, limits.manifest_bytes)
     if len(text) > most:
-        raise invalid([f"{_PATH}: {len(text)} bytes: a manifest of a {resource.kind} has at most {most}"])
+        raise invalid([f"{PATH}: {len(text)} bytes: a manifest of a {resource.kind} has at most {most}"])
     try:
         decoded = decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         decoded = _read_yaml(text, limits)
     if not isinstance(decoded, dict):
-        raise invalid([f"{_PATH}: want an object, a manifest"])
+        raise invalid([f"{PATH}: want an object, a manifest"])
     if problem := _too_much(decoded, values=limits.manifest_values):
-        raise invalid([f"{_PATH}: {problem}"])
+        raise invalid([f"{PATH}: {problem}"])
     try:
         canonical(decoded)
     except ValueError as error:
-        raise invalid([f"{_PATH}: a number or text that JSON cannot say"]) from error
+        raise invalid([f"{PATH}: a number or text that JSON cannot say"]) from error
     return decoded
 
 
 def _read_yaml(text: bytes, limits: Limits) -> Any:
     if len(text) > limits.yaml_bytes:
-        raise invalid([f"{_PATH}: {len(text)} bytes: in YAML at most {limits.yaml_bytes}; use JSON"])
+        raise invalid([f"{PATH}: {len(text)} bytes: in YAML at most {limits.yaml_bytes}; use JSON"])
     try:
-        documents = parse_documents(text.decode("utf-8"), source=_PATH)
+        found = parse_documents(text.decode("utf-8"), source=PATH)
     except UnicodeDecodeError as error:
-        raise invalid([f"{_PATH}: not UTF-8 text"]) from error
+        raise invalid([f"{PATH}: not UTF-8 text"]) from error
     except DocumentError as error:
         # What the reader says of the text may quote it, a Secret's as well: its place is enough.
-        place = re.match(rf"{re.escape(_PATH)}(:\d+)*", str(error))
-        raise invalid([f"{place.group() if place else _PATH}: neither JSON nor YAML of an object"]) from error
-    if len(documents) != 1:
-        raise invalid([f"{_PATH}: want one object, got {len(documents)}"])
-    return documents[0].content
-
-
-def prepare(
-    manifest: JSON, *, resource: Resource, namespace: str, owner: str, placement: PlacementOptions = _PLACEMENT
-) -> Manifest:
-    """What is stored of a tenant's manifest: its namespace forced, its Pods confined, our marks on it.
-
-    INVALID_ARGUMENT where that cannot be.
-    """
-    named = (manifest.get("apiVersion"), manifest.get("kind"))
-    if named != (resource.api_version, resource.kind):
-        raise invalid([f"{_PATH}: want apiVersion {resource.api_version} and kind {resource.kind}, as in type"])
-    if problems := manifest_problems(manifest, kind=resource.kind, path=_PATH, policy=placement.policy):
-        raise invalid(problems)
-    given = manifest.get("metadata") or {}
-    name: str = given["name"]
-    metadata: JSON = {"name": name, "namespace": namespace}
-    metadata |= {part: _texts(given[part]) for part in _KEPT if given.get(part)}
-    body = {part: value for part, value in manifest.items() if part not in ("metadata", "status")}
-    body["metadata"] = metadata
-    if resource == SECRETS:
-        body = _folded(body)
-    elif resource == CONFIG_MAPS:
-        body |= {part: _texts(body[part]) for part in _CONTENTS if body.get(part)}
-    body = _confined(body, resource=resource, namespace=namespace, options=placement)
-    content = canonical(body)
-    digest = hashlib.sha256(content).hexdigest()
-    metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
-    metadata["annotations"] = {**metadata.get("annotations", {}), SOURCE_HASH: digest}
-    return Manifest(resource, name, body, digest, len(content))
-
-
-def _confined(body: JSON, *, resource: Resource, namespace: str, options: PlacementOptions) -> JSON:
-    """The object with the affinity of its tenant; INVALID_ARGUMENT where it asks for what no such node has."""
-    wanted = confinement(namespace, options)
-    if not wanted or resource not in (PODS, DAEMON_SETS):
-        return body
-    if resource == PODS:
-        return {**body, "spec": _placed(body["spec"], wanted, f"{_PATH}.spec")}
-    spec, template = body["spec"], body["spec"]["template"]
-    inner = _placed(template["spec"], wanted, f"{_PATH}.spec.template.spec")
-    return {**body, "spec": {**spec, "template": {**template, "spec": inner}}}
-
-
-def confinement(namespace: str, options: PlacementOptions) -> tuple[Requirement, ...]:
-    """What the nodes of a tenant's namespace carry; nothing where tenants are not confined, and for no namespace."""
-    tenant = namespace.removeprefix(TENANT_NAMESPACE_PREFIX)
-    return requirements(host=None, tenant=tenant, options=options) if namespace else ()
-
-
-def contradictions_in(spec: JSON, namespace: str, options: PlacementOptions, *, path: str) -> list[str]:
-    """Why a Pod of this namespace with this spec could never run; "" is the namespace of no tenant."""
-    return contradictions(spec, confinement(namespace, options), path)
-
-
-def _placed(spec: JSON, wanted: tuple[Requirement, ...], path: str) -> JSON:
-    if problems := contradictions(spec, wanted, path):
-        raise invalid(problems)
-    return placed(spec, wanted)
-
-
-def _folded(body: JSON) -> JSON:
-    """A Secret with `stringData` in its `data`, as the API server does it: the strings win."""
-    strings = _texts(body.pop("stringData", None) or {})
-    encoded = {key: base64.b64encode(value.encode()).decode() for key, value in strings.items()}
-    data = _texts(body.get("data") or {}) | encoded
-    return {**body, "data": data} if data else body
-
-
-def _texts(entries: JSON) -> JSON:
-    """Checked entries of text; a null is an empty one, as the API server reads it."""
-    return {key: "" if value is None else value for key, value in entries.items()}
+        place = re.match(rf"{re.escape(PATH)}(:\d+)*", str(error))
+        raise invalid([f"{place.group() if place else PATH}: neither JSON nor YAML of an object"]) from error
+    if len(found) != 1:
+        raise invalid([f"{PATH}: want one object, got {len(found)}"])
+    return found[0].content
 
 
 def render(obj: JSON) -> bytes:
@@ -176,7 +71,7 @@ def render(obj: JSON) -> bytes:
     """
     metadata = obj["metadata"]
     shown = {part: metadata[part] for part in _SHOWN if part in metadata}
-    shown |= {part: entries for part in _KEPT if (entries := public(metadata.get(part)))}
+    shown |= public_marks(metadata)
     document = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": shown}
     document |= {part: value for part, value in obj.items() if part not in document}
     if len(plain := canonical(document)) > _LARGE:

@@ -1,7 +1,7 @@
-"""Metrics of the gateway, by tenant where the caller is one.
+"""Metrics of the gateway, by tenant where the caller is one: its series exist as long as its Tenant object.
 
-A tenant's series exist as long as its Tenant object. Callers that are no tenants share one name: their number depends
-on the certificates that are issued, and must not increase the gateway's memory.
+Callers that are no tenants share one name. Their number depends on the certificates that are issued, and must not
+increase the memory of the gateway.
 """
 
 from __future__ import annotations
@@ -11,16 +11,9 @@ from collections.abc import Iterable, Mapping
 from prometheus_client import Counter, Gauge, Histogram
 
 OTHERS = "(others)"
-"""Everybody who is no tenant: the cloud admin, refused certificates, and what a tenant that is gone had under way."""
+"""The cloud admin, refused certificates, and what a tenant that is gone had under way."""
 CODES = ("OK", "CANCELLED", "INTERNAL", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "UNAVAILABLE")
-"""The gRPC statuses that are told from each other by alerts; others begin when they first happen."""
-LIMITS = ("rate", "streams", "refused")
-KINDS = ("update", "delete", "synced")
-DROPPED = ("id", "size", "content", "limit", "rejected")
-WRITTEN = (
-    *(("create", "done"), ("replace", "done"), ("delete", "done"), ("unchanged", "done")),
-    *(("replace", "failed"), ("delete", "failed")),
-)
+"""The gRPC statuses that alerts distinguish; the series of others begin when they first happen."""
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0)
 
 CALLS = Counter("gateway_calls_total", "Calls that ended, streams included", ("grpc_service", "method", "code"))
@@ -34,12 +27,16 @@ EVENTS = Counter("gateway_workload_events_total", "Events read from workload str
 EVENTS_DROPPED = Counter("gateway_workload_events_dropped_total", "Events that were not taken", ("tenant", "reason"))
 WRITES = Counter("gateway_workload_writes_total", "Workloads written", ("tenant", "verb", "outcome"))
 
-_OF_A_TENANT: tuple[tuple[Counter, tuple[str, ...]], ...] = (
-    *((THROTTLED, (limit,)) for limit in LIMITS),
-    *((EVENTS, (kind,)) for kind in KINDS),
-    *((EVENTS_DROPPED, (reason,)) for reason in DROPPED),
-    *((WRITES, written) for written in WRITTEN),
-)
+_OF_A_TENANT: Mapping[Counter, tuple[tuple[str, ...], ...]] = {
+    THROTTLED: (("rate",), ("streams",), ("refused",)),
+    EVENTS: (("update",), ("delete",), ("synced",)),
+    EVENTS_DROPPED: (("id",), ("size",), ("content",), ("limit",), ("rejected",)),
+    WRITES: (
+        *(("create", "done"), ("replace", "done"), ("delete", "done"), ("unchanged", "done")),
+        *(("replace", "failed"), ("delete", "failed")),
+    ),
+}
+"""The series of each tenant: the values of the labels beside its name."""
 
 
 def create_series(methods: Mapping[str, Iterable[str]], reasons: Iterable[str]) -> None:
@@ -52,8 +49,8 @@ def create_series(methods: Mapping[str, Iterable[str]], reasons: Iterable[str]) 
             CALL_DURATION.labels(service, method)
             for code in CODES:
                 CALLS.labels(service, method, code)
-    for limit in LIMITS:
-        THROTTLED.labels(OTHERS, limit)
+    for values in _OF_A_TENANT[THROTTLED]:
+        THROTTLED.labels(OTHERS, *values)
     STREAMS.labels(OTHERS).set(0)
 
 
@@ -61,8 +58,7 @@ class GatewayMetrics:
     """What a gateway reports; a process has one gateway.
 
     `tenant` is the tenant's name. Of callers that are no tenants it is `certificate <name>`, as in limits.
-    `service` and `method` are names of services that the gateway has, so that labels stay few. Streams of a tenant
-    may end after it is gone.
+    Streams of a tenant may end after it is gone.
     """
 
     def __init__(self) -> None:
@@ -72,8 +68,9 @@ class GatewayMetrics:
     def tenant_came(self, tenant: str) -> None:
         """Create the tenant's series at zero."""
         self._tenants.add(tenant)
-        for counter, values in _OF_A_TENANT:
-            counter.labels(tenant, *values)
+        for counter, series in _OF_A_TENANT.items():
+            for values in series:
+                counter.labels(tenant, *values)
         # A stream may be older than the news of its tenant.
         self._show_streams(tenant)
         self._show_streams(OTHERS)
@@ -81,12 +78,12 @@ class GatewayMetrics:
     def tenant_gone(self, tenant: str) -> None:
         """Forget the tenant's series."""
         self._tenants.discard(tenant)
-        for family in (THROTTLED, STREAMS, EVENTS, EVENTS_DROPPED, WRITES):
+        for family in (STREAMS, *_OF_A_TENANT):
             family.remove_by_labels({"tenant": tenant})
         self._show_streams(OTHERS)
 
     def called(self, service: str, method: str, code: str, seconds: float) -> None:
-        """A call has ended; `code` is the gRPC status in capitals (OK, NOT_FOUND …), a stream's included."""
+        """A call or a stream has ended; `code` is the gRPC status in capitals (OK, NOT_FOUND …)."""
         CALLS.labels(service, method, code).inc()
         CALL_DURATION.labels(service, method).observe(seconds)
 
@@ -94,14 +91,13 @@ class GatewayMetrics:
         REFUSED.labels(service, reason).inc()
 
     def throttled(self, tenant: str, what: str) -> None:
-        """RESOURCE_EXHAUSTED: `what` is one of `LIMITS`; "refused" callers were held up before."""
+        """RESOURCE_EXHAUSTED: `what` is the limit; "refused" callers were held up before."""
         THROTTLED.labels(self._named(tenant), what).inc()
 
     def streams(self, tenant: str, count: int) -> None:
-        if count:
-            self._streams[tenant] = count
-        else:
-            self._streams.pop(tenant, None)
+        self._streams[tenant] = count
+        if not count:
+            del self._streams[tenant]
         self._show_streams(self._named(tenant))
 
     def event(self, tenant: str, kind: str) -> None:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 import grpc.aio
@@ -19,7 +20,7 @@ from google.protobuf.message import DecodeError
 from app.kube.rate import Rate
 from app.kube.turns import Turns
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.options import Limits
+from app.tenancy.gateway.settings import Limits
 
 T = TypeVar("T")
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -38,6 +39,7 @@ class Readers:
     def __init__(self, limits: Limits) -> None:
         self._turns = Turns(total=2, each=1)
         self._cpu: Rate[str] = Rate(per_second=limits.reading_share, burst=limits.reading_burst)
+        self.forget_idle = self._cpu.forget_idle
         self._under_way: set[asyncio.Task[Any]] = set()
 
     async def read(self, work: Callable[[], T], *, size: int, tenant: str, small: int = _SMALL) -> T:
@@ -48,29 +50,23 @@ class Readers:
             self._cpu.spend(tenant, seconds)
             return result()
         async with contextlib.AsyncExitStack() as turn:
-            await self._own_turn(tenant, turn)
+            while True:
+                await self._cpu.turn(tenant, 0.0)
+                await turn.enter_async_context(self._turns.of(tenant))
+                if not self._cpu.take(tenant, 0.0):
+                    break
+                await turn.aclose()  # what was read before it has used up the share
             # A caller that hangs up ends its call, not the thread: that has its turn, and counts, until it is done.
             reading = asyncio.create_task(self._beside(work, tenant, turn.pop_all()))
             self._under_way.add(reading)
             reading.add_done_callback(self._under_way.discard)
             return (await asyncio.shield(reading))()
 
-    async def _own_turn(self, tenant: str, turn: contextlib.AsyncExitStack) -> None:
-        while True:
-            await self._cpu.turn(tenant, 0.0)
-            await turn.enter_async_context(self._turns.of(tenant))
-            if not self._cpu.take(tenant, 0.0):
-                return
-            await turn.aclose()  # what was read before it has used up the share
-
     async def _beside(self, work: Callable[[], T], tenant: str, turn: contextlib.AsyncExitStack) -> Callable[[], T]:
         async with turn:
             seconds, result = await asyncio.to_thread(_timed, work)
             self._cpu.spend(tenant, seconds)
             return result
-
-    def forget_idle(self) -> None:
-        self._cpu.forget_idle()
 
 
 class Receiving:
@@ -122,13 +118,9 @@ class Receiving:
 def _timed(work: Callable[[], T]) -> tuple[float, Callable[[], T]]:
     """The seconds of CPU that the work took, and its outcome: to be called, it returns or raises what the work did."""
     began = time.thread_time()
+    done: Future[T] = Future()
     try:
-        value = work()
+        done.set_result(work())
     except Exception as error:  # noqa: BLE001 - raised by the outcome
-        caught = error
-
-        def fail() -> T:
-            raise caught
-
-        return time.thread_time() - began, fail
-    return time.thread_time() - began, lambda: value
+        done.set_exception(error)
+    return time.thread_time() - began, done.result

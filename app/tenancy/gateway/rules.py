@@ -1,118 +1,171 @@
 """The services of rules: a tenant's own, and the cloud admin's over several tenants.
 
-Each request is checked wholly before anything is stored; all problems come back in one message.
+Each request is checked wholly before anything is stored; all problems come back in one message. A stored rule is
+written only where something differs, so that its generation changes with its spec only.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractContextManager
+import asyncio
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import Any
 
-from app.tenancy.gateway.admitting import label_of_call, tenant_of_call
-from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.failures import invalid
-from app.tenancy.gateway.feed import follow
-from app.tenancy.gateway.rule_check import Wanted, admin_wanted_of, checked_id, keys_of, wanted_of
-from app.tenancy.gateway.rulequota import RuleQuota, refuse_beyond
-from app.tenancy.gateway.rulestore import RuleStore
-from app.tenancy.messages import admin_rule_message, rule_message
-from app.tenancy.proto import admin_grpc, admin_pb, rule_grpc
-from app.tenancy.proto import rule_pb as pb
-from app.workloads.model import ADMIN_RULES, SYSTEM_NAMESPACE, TENANT_RULES
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import Message
+from google.protobuf.message_factory import GetMessageClass
+
+from app.errors import ApiError
+from app.kube.resources import Resource
+from app.kube.retry import until_no_conflict
+from app.tenancy.gateway.failures import Code, Refused, invalid, namespace_needed
+from app.tenancy.gateway.quotas import refuse_beyond
+from app.tenancy.gateway.rule_check import Wanted, wanted_of
+from app.tenancy.gateway.service import Service, check_keeper, checked_name
+from app.tenancy.gateway.views import keys_of
+from app.tenancy.messages import admin_rule_message, canonical, rule_message
+from app.tenancy.proto import admin_pb, rule_pb
+from app.wire import JSON
+from app.workloads.model import ADMIN_RULES, RULE_GENERATION, RULE_OWNER, SYSTEM_NAMESPACE, TENANT_RULES, tenant_name
+
+_ATTEMPTS = 5
+"""How often a write that met another one is tried."""
 
 
-class WorkloadRuleService(rule_grpc.WorkloadRuleServiceServicer):
+class _RuleService(Service, ABC):
+    """The methods that both services have. With `_owners`, only the owner of a rule may change it."""
+
+    _resource: Resource
+    _message: Callable[[JSON], Message]
+    _methods: Mapping[str, MethodDescriptor]
+    _owners: bool
+
+    async def Create(self, request: Any, _context: object) -> Message:  # noqa: N802
+        return self._answer("Create", rule=await self._write(request.rule, self._create))
+
+    async def Get(self, request: Any, _context: object) -> Message:  # noqa: N802
+        name = checked_name(request.id, "id")
+        async with self._turn():
+            return self._answer("Get", rule=self._message(await self._found(name)))
+
+    async def List(self, _request: Any, _context: object) -> Message:  # noqa: N802
+        rules = await self._messages(self._resource, self._message, hint="get each by its id")
+        return self._answer("List", rules=rules)
+
+    async def Update(self, request: Any, _context: object) -> Message:  # noqa: N802
+        """Create the rule, or make it what is wanted; FAILED_PRECONDITION where it has another owner."""
+        return self._answer("Update", rule=await self._write(request.rule, self._put))
+
+    async def Delete(self, request: Any, _context: object) -> Message:  # noqa: N802
+        """FAILED_PRECONDITION for a rule that is not kept through this service."""
+        name = checked_name(request.id, "id")
+        async with self._turn():
+            found = await self._found(name)
+            if self._owners and not _owner(found):
+                raise Refused(Code.FAILED_PRECONDITION, f"rule {name!r} was not made by this service")
+            await self._delete(self._resource, found)
+        return self._answer("Delete")
+
+    @abstractmethod
+    def _room(self, wanted: Wanted) -> contextlib.AbstractAsyncContextManager[None]:
+        """Around the write of a rule; FAILED_PRECONDITION where it is too much beside the others."""
+
+    def _answer(self, method: str, **fields: Any) -> Message:
+        return GetMessageClass(self._methods[method].output_type)(**fields)
+
+    async def _write(self, rule: Any, write: Callable[[Wanted], Awaitable[JSON]]) -> Message:
+        size, limit = rule.ByteSize(), self._backend.limits.rule_bytes
+        if size > limit:
+            raise invalid([f"rule: {size} bytes: a rule has at most {limit}"])
+        tenant, placement = tenant_name(self._namespace) if self._owners else "", self._backend.placement
+        wanted = await self._read(lambda: wanted_of(rule, tenant, placement), size=size)
+        async with self._room(wanted), self._turn():
+            try:
+                return self._message(await write(wanted))
+            except ApiError as error:
+                if error.reason == "AlreadyExists":
+                    raise Refused(Code.ALREADY_EXISTS, f"there is a rule {wanted.name!r} already") from error
+                raise
+
+    async def _found(self, name: str) -> JSON:
+        found = await self._find(self._resource, name)
+        if found is None:
+            raise Refused(Code.NOT_FOUND, f"there is no rule {name!r}")
+        return found
+
+    async def _create(self, wanted: Wanted) -> JSON:
+        namespace = self._namespace
+        metadata = {"name": wanted.name, "namespace": namespace} | _marks(wanted, {})
+        self._storing.write(namespace, len(canonical(wanted.spec)))
+        with namespace_needed(namespace):
+            body = self._resource.body(metadata, spec=wanted.spec)
+            return await self._client.create(self._resource, body, namespace=namespace)
+
+    async def _put(self, wanted: Wanted) -> JSON:
+        async def attempt() -> JSON:
+            found = await self._find(self._resource, wanted.name)
+            return await (self._create(wanted) if found is None else self._equal(found, wanted))
+
+        return await until_no_conflict(
+            attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS, lost=lambda error: error.status in (404, 409)
+        )
+
+    async def _equal(self, found: JSON, wanted: Wanted) -> JSON:
+        metadata = found["metadata"]
+        keeper = _owner(found) if self._owners else wanted.owner
+        check_keeper(found, f"rule {wanted.name!r}", keeper=keeper, owner=wanted.owner)
+        marks, content = _marks(wanted, metadata), canonical(wanted.spec)
+        if canonical(found.get("spec")) == content and all(metadata.get(part) == marks[part] for part in marks):
+            return found
+        self._storing.write(self._namespace, len(content))
+        body = {**found, "metadata": {**metadata, **marks}, "spec": wanted.spec}
+        return await self._client.replace(self._resource, wanted.name, body, namespace=self._namespace)
+
+
+class WorkloadRuleService(_RuleService):
     """The rules of the calling tenant, in its namespace."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._rules = RuleStore(backend, TENANT_RULES, rule_message, owners=True)
-        self._quota = RuleQuota(
-            backend.sources.rules, workloads=backend.sources.count_workloads, pairs=backend.limits.pairs
-        )
+    _resource, _message, _owners = TENANT_RULES, staticmethod(rule_message), True
+    _methods = rule_pb.DESCRIPTOR.services_by_name["WorkloadRuleService"].methods_by_name
 
-    async def Create(self, request: pb.CreateWorkloadRuleRequest, _context: object) -> pb.CreateWorkloadRuleResponse:  # noqa: N802
-        wanted, namespace = await self._wanted(request.rule)
-        with self._room(wanted, namespace):
-            return pb.CreateWorkloadRuleResponse(rule=await self._rules.create(wanted, namespace=namespace))
+    async def Delete(self, request: Any, context: object) -> Message:  # noqa: N802
+        answer = await super().Delete(request, context)
+        self._backend.rule_quota.deleted(self._namespace, request.id)
+        return answer
 
-    async def Get(self, request: pb.GetWorkloadRuleRequest, _context: object) -> pb.GetWorkloadRuleResponse:  # noqa: N802
-        found = await self._rules.get(checked_id(request.id), namespace=tenant_of_call().namespace)
-        return pb.GetWorkloadRuleResponse(rule=found)
+    def Watch(self, _request: object, _context: object) -> AsyncGenerator[rule_pb.WatchWorkloadRulesResponse, None]:  # noqa: N802
+        item, answer = ("rule", rule_pb.WorkloadRule.FromString), rule_pb.WatchWorkloadRulesResponse
+        return self._follow(self._backend.sources.rules, answer=answer, item=item)
 
-    async def List(self, _request: pb.ListWorkloadRulesRequest, _context: object) -> pb.ListWorkloadRulesResponse:  # noqa: N802
-        return pb.ListWorkloadRulesResponse(rules=await self._rules.messages(namespace=tenant_of_call().namespace))
-
-    async def Update(self, request: pb.UpdateWorkloadRuleRequest, _context: object) -> pb.UpdateWorkloadRuleResponse:  # noqa: N802
-        wanted, namespace = await self._wanted(request.rule)
-        with self._room(wanted, namespace):
-            return pb.UpdateWorkloadRuleResponse(rule=await self._rules.put(wanted, namespace=namespace))
-
-    async def Delete(self, request: pb.DeleteWorkloadRuleRequest, _context: object) -> pb.DeleteWorkloadRuleResponse:  # noqa: N802
-        namespace = tenant_of_call().namespace
-        await self._rules.delete(checked_id(request.id), namespace=namespace)
-        self._quota.deleted(namespace, request.id)
-        return pb.DeleteWorkloadRuleResponse()
-
-    async def Watch(  # noqa: N802
-        self, _request: pb.WatchWorkloadRulesRequest, _context: object
-    ) -> AsyncGenerator[pb.WatchWorkloadRulesResponse, None]:
-        changes = follow(
-            self._backend.sources.rules,
-            namespace=tenant_of_call().namespace,
-            item=lambda message: {"rule": pb.WorkloadRule.FromString(message)},
-        )
-        async for change in changes:
-            yield pb.WatchWorkloadRulesResponse(**change)
-
-    async def _wanted(self, rule: pb.WorkloadRule) -> tuple[Wanted, str]:
-        namespace, placement = tenant_of_call().namespace, self._backend.options.placement
-        return await _read(self._backend, rule, lambda: wanted_of(rule, namespace, placement)), namespace
-
-    def _room(self, wanted: Wanted, namespace: str) -> AbstractContextManager[None]:
-        return self._quota.room(namespace, wanted.name, wanted.keys)
+    @contextlib.asynccontextmanager
+    async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
+        with self._backend.rule_quota.room(self._namespace, wanted.name, wanted.keys):
+            yield
 
 
-class AdminWorkloadRuleService(admin_grpc.AdminWorkloadRuleServiceServicer):
+class AdminWorkloadRuleService(_RuleService):
     """The cloud admin's rules, in the system namespace of the infra cluster."""
 
-    def __init__(self, backend: Backend) -> None:
-        self._backend = backend
-        self._rules = RuleStore(backend, ADMIN_RULES, admin_rule_message, owners=False)
+    _resource, _message, _owners = ADMIN_RULES, staticmethod(admin_rule_message), False
+    _methods = admin_pb.DESCRIPTOR.services_by_name["AdminWorkloadRuleService"].methods_by_name
+    _namespace = SYSTEM_NAMESPACE
 
-    async def Create(self, request: admin_pb.CreateRequest, _context: object) -> admin_pb.CreateResponse:  # noqa: N802
-        wanted = await self._wanted(request.rule)
-        return admin_pb.CreateResponse(rule=await self._rules.create(wanted, namespace=SYSTEM_NAMESPACE))
-
-    async def Get(self, request: admin_pb.GetRequest, _context: object) -> admin_pb.GetResponse:  # noqa: N802
-        found = await self._rules.get(checked_id(request.id), namespace=SYSTEM_NAMESPACE)
-        return admin_pb.GetResponse(rule=found)
-
-    async def List(self, _request: admin_pb.ListRequest, _context: object) -> admin_pb.ListResponse:  # noqa: N802
-        return admin_pb.ListResponse(rules=await self._rules.messages(namespace=SYSTEM_NAMESPACE))
-
-    async def Update(self, request: admin_pb.UpdateRequest, _context: object) -> admin_pb.UpdateResponse:  # noqa: N802
-        wanted = await self._wanted(request.rule)
-        return admin_pb.UpdateResponse(rule=await self._rules.put(wanted, namespace=SYSTEM_NAMESPACE))
-
-    async def Delete(self, request: admin_pb.DeleteRequest, _context: object) -> admin_pb.DeleteResponse:  # noqa: N802
-        await self._rules.delete(checked_id(request.id), namespace=SYSTEM_NAMESPACE)
-        return admin_pb.DeleteResponse()
-
-    async def _wanted(self, rule: admin_pb.AdminWorkloadRule) -> Wanted:
-        """Checked, and not too much beside the rules that there are; these are few, and seldom written."""
-        wanted = await _read(self._backend, rule, lambda: admin_wanted_of(rule))
-        found = await self._rules.objects(namespace=SYSTEM_NAMESPACE)
-        refuse_beyond(
-            wanted.name, wanted.keys, {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) for obj in found}
-        )
-        return wanted
+    @contextlib.asynccontextmanager
+    async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
+        """Counts all that are stored: these are few, and seldom written."""
+        keys = {obj["metadata"]["name"]: keys_of(obj) async for obj in self._objects(ADMIN_RULES)}
+        refuse_beyond(wanted.name, wanted.keys, keys)
+        yield
 
 
-async def _read(
-    backend: Backend, rule: pb.WorkloadRule | admin_pb.AdminWorkloadRule, work: Callable[[], Wanted]
-) -> Wanted:
-    size, limit = rule.ByteSize(), backend.limits.rule_bytes
-    if size > limit:
-        raise invalid([f"rule: {size} bytes: a rule has at most {limit}"])
-    return await backend.readers.read(work, size=size, tenant=label_of_call())
+def _marks(wanted: Wanted, metadata: JSON) -> JSON:
+    """The labels and annotations that say who keeps the rule and what it was made from; others' stay."""
+    marks: JSON = {"labels": {**(metadata.get("labels") or {}), RULE_OWNER: wanted.owner}}
+    if wanted.generation:
+        marks["annotations"] = {**(metadata.get("annotations") or {}), RULE_GENERATION: str(wanted.generation)}
+    return marks
+
+
+def _owner(found: JSON) -> str:
+    return str((found["metadata"].get("labels") or {}).get(RULE_OWNER) or "")

@@ -6,32 +6,66 @@ import asyncio
 import contextlib
 import socket
 from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 import grpc.aio
 import structlog
+from google.protobuf import descriptor_pool
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
 from app.kube.store import EventType, Key
-from app.serving.listening import bind
-from app.tenancy.callspans import ServedSpans
+from app.serving.listener import bind
 from app.tenancy.gateway.admitting import Admission
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
+from app.tenancy.gateway.identity import Audience
 from app.tenancy.gateway.interceptor import Guard
 from app.tenancy.gateway.metrics import GatewayMetrics
-from app.tenancy.gateway.options import GatewayOptions, channel_options
-from app.tenancy.gateway.services import AUDIENCES, add_services
+from app.tenancy.gateway.resource_service import UniverseResourceService
+from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
+from app.tenancy.gateway.settings import GatewaySettings, Limits
+from app.tenancy.gateway.workload_stream import WorkloadService
 from app.tenancy.model import Tenant
+from app.tenancy.proto import (
+    admin_grpc,
+    admin_pb,
+    resource_grpc,
+    resource_pb,
+    rule_grpc,
+    rule_pb,
+    workload_grpc,
+    workload_pb,
+)
+
+if TYPE_CHECKING:  # it needs OpenTelemetry, which need not be installed
+    from app.tracing.spans import Spans
 
 log = structlog.get_logger(__name__)
 
 _DRAINED = 1.0
-"""Seconds for gRPC to say goodbye after the last call."""
+"""Seconds for gRPC to close its connections after the last call."""
+AUDIENCES: dict[str, Audience] = {
+    workload_pb.DESCRIPTOR.services_by_name["WorkloadService"].full_name: "tenant",
+    rule_pb.DESCRIPTOR.services_by_name["WorkloadRuleService"].full_name: "tenant",
+    resource_pb.DESCRIPTOR.services_by_name["UniverseResourceService"].full_name: "tenant",
+    admin_pb.DESCRIPTOR.services_by_name["AdminWorkloadRuleService"].full_name: "admin",
+    health.SERVICE_NAME: "anyone",
+    reflection.SERVICE_NAME: "anyone",
+}
+"""The services of a gateway, and for whom each is."""
+_IDENTITY_ONLY = 1
+"""Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
+
+
+def methods() -> dict[str, tuple[str, ...]]:
+    """The names of the methods, by the name of their service."""
+    pool = descriptor_pool.Default()
+    return {name: tuple(method.name for method in pool.FindServiceByName(name).methods) for name in AUDIENCES}
 
 
 class Gateway:
@@ -41,25 +75,20 @@ class Gateway:
         self,
         client: KubeClient,
         *,
-        options: GatewayOptions,
+        settings: GatewaySettings,
+        limits: Limits | None = None,
         observer: GatewayMetrics | None = None,
-        spans: ServedSpans | None = None,
+        spans: Spans | None = None,
     ) -> None:
-        self._options = options
-        self._credentials = ServingCredentials(options.tls)
-        self._observer = observer = observer or GatewayMetrics()
-        self._backend = backend = Backend(client, options=options, observer=observer)
-        self._sources, self._storing = backend.sources, backend.storing
-        self._front = Front(
-            self._credentials.context,
-            limits=options.limits,
-            handshake=options.handshake,
-            lines=backend.lines,
+        self._settings, self._limits = settings, limits or settings.limits
+        self._credentials = ServingCredentials(settings)
+        self._backend = backend = Backend(
+            client, settings=settings, limits=self._limits, observer=observer or GatewayMetrics()
         )
+        self._sources = backend.sources
+        self._front = Front(self._credentials.context, limits=self._limits, lines=backend.lines)
         self._admission = Admission(backend, admin_ca=lambda: self._credentials.admin_ca)
-        self._guard = Guard(
-            backend, self._admission, audiences=AUDIENCES, connection=self._front.connection, spans=spans
-        )
+        self._guard = Guard(self._admission, audiences=AUDIENCES, connection=self._front.connection, spans=spans)
         self._sources.tenants.subscribe(self._tenant_changed)
         self._health = health.aio.HealthServicer()
         self._serving = False
@@ -86,7 +115,7 @@ class Gateway:
         return self._credentials.not_after
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serves until `stop` is set: then streams are ended, calls under way get `drain` seconds."""
+        """Serves until `stop` is set: then streams are ended, calls under way get `drain_seconds`."""
         with contextlib.closing(self._bound()) as listener:
             server = self._server()
             await self._tell_health(serving=False)
@@ -94,7 +123,7 @@ class Gateway:
             self._front.start(listener)
             self._serving = True
             self.started.set()
-            log.info("gateway listens", host=self._options.host, port=self.port)
+            log.info("gateway listens", host=self._settings.bind_address, port=self.port)
             try:
                 async with asyncio.TaskGroup() as group:
                     tasks = [group.create_task(self._sources.run()), group.create_task(self._keep())]
@@ -113,31 +142,32 @@ class Gateway:
                 await server.stop(None)
 
     async def _drained(self, server: grpc.aio.Server) -> None:
-        """Calls under way get `drain` seconds; connections that take nothing would have gRPC wait for longer."""
-        stopping = asyncio.ensure_future(server.stop(self._options.drain))
-        await asyncio.wait({stopping}, timeout=self._options.drain + _DRAINED)
+        """Calls under way get `drain_seconds`; connections that take nothing would have gRPC wait for longer."""
+        drain = self._settings.drain_seconds
+        stopping = asyncio.ensure_future(server.stop(drain))
+        await asyncio.wait({stopping}, timeout=drain + _DRAINED)
         await self._front.wait_closed()
         await stopping
 
     def _bound(self) -> socket.socket:
-        options = self._options
+        host, port = self._settings.bind_address, self._settings.port
         try:
-            listener = bind(options.host, options.port)
+            listener = bind(host, port)
         except OSError as error:
-            reason = f"cannot listen on {options.host}:{options.port}: {error.strerror or error}"
-            raise UsageError(f"gateway: {reason}") from error
+            reason = error.strerror or str(error)
+            raise UsageError(f"gateway: cannot listen on {host}:{port}: {reason}") from error
         self.port = listener.getsockname()[1]
         return listener
 
     async def _keep(self) -> None:
-        """What time brings: certificates and pins that end, files that change, health."""
+        """What depends on the clock: certificates and pins that end, files that change, health."""
         while True:
             self._credentials.look()
             self._guard.review()
             for counted in (self._backend, self._admission, self._front):
                 counted.forget_idle()
             await self._tell_health(serving=not self.waiting())
-            await asyncio.sleep(self._options.tick)
+            await asyncio.sleep(self._limits.tick)
 
     async def _tell_health(self, *, serving: bool) -> None:
         status = health_pb2.HealthCheckResponse.SERVING if serving else health_pb2.HealthCheckResponse.NOT_SERVING
@@ -145,9 +175,36 @@ class Gateway:
             await self._health.set(service, status)
 
     def _server(self) -> grpc.aio.Server:
-        server = grpc.aio.server(interceptors=[self._guard], options=channel_options(self._options))
-        add_services(server, self._backend)
+        server = grpc.aio.server(interceptors=[self._guard], options=channel_options(self._limits))
+        backend = self._backend
+        workload_grpc.add_WorkloadServiceServicer_to_server(WorkloadService(backend), server)
+        rule_grpc.add_WorkloadRuleServiceServicer_to_server(WorkloadRuleService(backend), server)
+        admin_grpc.add_AdminWorkloadRuleServiceServicer_to_server(AdminWorkloadRuleService(backend), server)
+        resource_grpc.add_UniverseResourceServiceServicer_to_server(UniverseResourceService(backend), server)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, server)
         reflection.enable_server_reflection(tuple(AUDIENCES), server)
         server.add_insecure_port(self._front.target)  # of this process alone: TLS ends at the front
         return server
+
+
+def channel_options(limits: Limits) -> list[tuple[str, Any]]:
+    """The options of the gRPC server."""
+    keepalive, patience = int(limits.keepalive * 1000), int(limits.keepalive * 400)
+    return [
+        ("grpc.max_receive_message_length", limits.message_bytes),
+        ("grpc.max_send_message_length", -1),
+        # What comes in before it is asked for. Else it would grow with the speed of the line, up to megabytes.
+        ("grpc.http2.lookahead_bytes", limits.unread_bytes),
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.server_handshake_timeout_ms", int(limits.handshake * 1000)),
+        ("grpc.max_connection_idle_ms", int(limits.idle * 1000)),
+        ("grpc.max_concurrent_streams", limits.streams_per_connection),
+        ("grpc.compression_enabled_algorithms_bitset", _IDENTITY_ONLY),
+        # Streams stay up for days: pings find a dead peer, and keep what lies between from forgetting us.
+        ("grpc.keepalive_time_ms", keepalive),
+        ("grpc.keepalive_timeout_ms", patience),
+        ("grpc.http2.ping_timeout_ms", patience),
+        ("grpc.keepalive_permit_without_calls", 1),
+        ("grpc.http2.max_pings_without_data", 0),
+        ("grpc.http2.min_ping_interval_without_data_ms", 10_000),
+    ]

@@ -1,9 +1,7 @@
 """What the gateway keeps of a stored Workload, which stream wrote it, and our writes that the cache does not show yet.
 
-The id of a stream is an annotation that sorts by time, so that replicas tell a newer stream from their own. A replica
-does not notice at once that an agent has gone to another one. Until then its stream must not take for left over what
-the agent has sent to its newer stream. Clocks of replicas may differ: a new stream's id is later than every id its
-replica knows of, whatever the clock says. No I/O.
+The id of a stream sorts by time. A replica does not notice at once that an agent has gone to another one. Until then
+its stream must not take for left over what the agent has sent to its newer stream. No I/O.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from app.admission.patch import pointer
 from app.kube.own_writes import OwnWrites
 from app.kube.store import Store
 from app.tenancy.messages import canonical
@@ -23,11 +22,10 @@ from app.workloads.model import ObjectKey
 
 LAG = 60.0
 """Seconds after which a cache without our write counts as current: another client has removed what we wrote."""
-
-
 STREAM = "berth.dev/stream"
 """Annotation on a Workload, by the gateway: the id of the stream that last wrote it; absent on one made by hand."""
 
+STREAM_PATH = pointer("metadata", "annotations", STREAM)
 _DIGITS = 15
 _ID = re.compile(rf"0[0-9]{{{_DIGITS - 1}}}-[0-9a-f]{{8}}")
 
@@ -53,6 +51,18 @@ class Known:
         if self.version.isdecimal() and other.version.isdecimal():
             return int(self.version) < int(other.version)
         return self.version != other.version
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What a workload is to be: its spec, or None for gone. `size` is the spec's in bytes."""
+
+    spec: JSON | None
+    digest: bytes = b""
+    size: int = 0
+
+
+GONE = State(None)
 
 
 def project_known(obj: JSON) -> Known:
@@ -88,7 +98,10 @@ def ledger_of(store: Store[Known], *, clock: Callable[[], float] = time.monotoni
 
 
 class StreamIds:
-    """Gives out ids `<milliseconds since the epoch>-<random>`, as text of one length: each later than those before."""
+    """Gives out ids `<milliseconds since the epoch>-<random>`, as text of one length: each later than those before.
+
+    An id is also later than every id that its replica knows of, because the clocks of replicas may differ.
+    """
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock

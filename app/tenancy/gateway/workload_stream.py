@@ -15,10 +15,10 @@ from app.kube.rate import Rate
 from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused
+from app.tenancy.gateway.quotas import Census
 from app.tenancy.gateway.reading import SMALL_MESSAGE
-from app.tenancy.gateway.stored_workloads import Known, StreamIds, digest_of
-from app.tenancy.gateway.workload_quota import Census
-from app.tenancy.gateway.workload_writer import GONE, State, WorkloadWriter
+from app.tenancy.gateway.stored_workloads import GONE, Known, State, StreamIds, digest_of
+from app.tenancy.gateway.workload_writer import WorkloadWriter
 from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
 from app.tenancy.proto import workload_grpc, workload_pb
@@ -30,11 +30,11 @@ _SHOWN = 80
 
 
 class _Unusable(Exception):
-    """A workload that is dropped for this `reason`."""
+    """An event that is dropped for this `reason`."""
 
-    def __init__(self, reason: str, problem: str) -> None:
+    def __init__(self, reason: str, problem: str, workload_id: str = "") -> None:
         super().__init__(problem)
-        self.reason = reason
+        self.reason, self.workload_id = reason, workload_id
 
 
 class WorkloadService(workload_grpc.WorkloadServiceServicer):
@@ -45,29 +45,19 @@ class WorkloadService(workload_grpc.WorkloadServiceServicer):
         self.backend = backend
         self.events: Rate[str] = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
         self.ids = StreamIds()
-        self._current: dict[str, asyncio.Event] = {}
+        self._current: dict[str, WorkloadStream] = {}
 
     async def WorkloadStream(  # noqa: N802
         self, request_iterator: AsyncIterator[workload_pb.WorkloadStreamRequest], _context: object
     ) -> workload_pb.WorkloadStreamResponse:
         tenant = tenant_of_call()
-        superseded = asyncio.Event()
         if (older := self._current.get(tenant.name)) is not None:
-            older.set()
-        self._current[tenant.name] = superseded
-        stream = WorkloadStream(self, tenant, superseded)
-        serving = asyncio.create_task(stream.run(request_iterator))
-        newer = asyncio.create_task(superseded.wait())
+            older.superseded.set()
+        stream = self._current[tenant.name] = WorkloadStream(self, tenant)
         try:
-            await asyncio.wait({serving, newer}, return_when=asyncio.FIRST_COMPLETED)
-            if not serving.done():
-                raise Refused(Code.ABORTED, "a newer stream of the same tenant has taken over")
-            serving.result()
+            await stream.run(request_iterator)
         finally:
-            serving.cancel()
-            newer.cancel()
-            await asyncio.gather(serving, newer, return_exceptions=True)
-            if self._current.get(tenant.name) is superseded:
+            if self._current.get(tenant.name) is stream:
                 del self._current[tenant.name]
         return workload_pb.WorkloadStreamResponse()
 
@@ -75,20 +65,20 @@ class WorkloadService(workload_grpc.WorkloadServiceServicer):
 class WorkloadStream:
     """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on.
 
-    It sets `superseded` when a Workload shows that a newer stream of its tenant writes, at another replica.
+    `superseded` says that a newer stream of its tenant writes, at this replica or at another one.
     """
 
-    def __init__(self, service: WorkloadService, tenant: Tenant, superseded: asyncio.Event) -> None:
+    def __init__(self, service: WorkloadService, tenant: Tenant) -> None:
         self._backend = backend = service.backend
         self._sources = backend.sources
         self._events, self._ids = service.events, service.ids
         self._tenant = tenant
-        self._superseded = superseded
         limits = backend.limits
         self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes, advised=self._advised)
         self._writer = WorkloadWriter(backend, tenant, rejected=self._rejected)
         self._complete = False
         self._lost = asyncio.Event()
+        self.superseded = asyncio.Event()
 
     async def run(self, requests: AsyncIterator[workload_pb.WorkloadStreamRequest]) -> None:
         unsubscribe = self._sources.workloads.subscribe(lambda _type, key, old, new: self._shown(key, old, new))
@@ -96,81 +86,73 @@ class WorkloadStream:
         self._census.begin(known.size for known in stored)
         # From here on whatever has a later id is of a newer stream.
         self._writer.stream = self._ids.next(known.stream for known in stored)
-        workers = [asyncio.create_task(self._writer.work()) for _ in range(self._backend.limits.writes_per_tenant)]
-        reader, lost = asyncio.create_task(self._read(requests)), asyncio.create_task(self._lost.wait())
+        workers = [self._writer.work() for _ in range(self._backend.limits.writes_per_tenant)]
+        parts = (self._read(requests), self._lost.wait(), self.superseded.wait(), *workers)
+        reader, lost, newer, *_ = tasks = [asyncio.create_task(part) for part in parts]
         try:
-            done, _ = await asyncio.wait({reader, lost, *workers}, return_when=asyncio.FIRST_COMPLETED)
-            for task in done - {lost}:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
                 task.result()
+            if newer in done and reader not in done:
+                raise Refused(Code.ABORTED, "a newer stream of the same tenant has taken over")
             if lost in done:
                 raise Refused(Code.UNAVAILABLE, "the infra cluster has lost what was sent: begin with everything")
         finally:
             # Whatever has not been written is dropped: the next stream begins with the full state.
             unsubscribe()
             self._writer.close()
-            for task in (reader, lost, *workers):
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(reader, lost, *workers, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _read(self, requests: AsyncIterator[workload_pb.WorkloadStreamRequest]) -> None:
         async for request in requests:
-            kind = request.WhichOneof("event")
-            if kind is None:
-                self._drop("content", "an event of no kind")
-                await self._events.turn(self._tenant.name)
-                continue
-            self._backend.observer.event(self._tenant.name, kind)
-            if kind == "update":
-                await self._update(request.update)
-            elif kind == "delete":
-                self._delete(request.delete.id)
-            else:
-                self._synced()
+            try:
+                await self._take(request)
+            except _Unusable as unusable:
+                self._drop(unusable)
             await self._writer.room()
             await self._events.turn(self._tenant.name)
         await self._writer.empty()
 
-    async def _update(self, workload: workload_pb.Workload) -> None:
-        workload_id = workload.metadata.id
-        if not self._good(workload_id):
-            return
+    async def _take(self, request: workload_pb.WorkloadStreamRequest) -> None:
+        kind = request.WhichOneof("event")
+        if kind is None:
+            raise _Unusable("content", "an event of no kind")
+        self._backend.observer.event(self._tenant.name, kind)
+        if kind == "update":
+            await self._update(_checked_id(request.update.metadata.id), request.update)
+        elif kind == "delete":
+            workload_id = _checked_id(request.delete.id)
+            self._census.discard(workload_id)
+            self._writer.put(workload_id, GONE)
+        else:
+            self._complete = True
+            for known in self._sources.workloads_in(self._tenant.namespace):
+                self._sweep(known)
+
+    async def _update(self, workload_id: str, workload: workload_pb.Workload) -> None:
         stored, limits = self._known(workload_id), self._backend.limits
         if not self._census.room(workload_id, known=stored is not None):
             most = min(limits.workloads_per_tenant, self._advised())
-            self._drop("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
-            return
+            raise _Unusable("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
         if stored is not None:
             # Before anything else: what cannot be taken still runs, and its last good state stays.
             self._census.add(workload_id, stored.size)
         size, limit = workload.ByteSize(), limits.workload_bytes
-        try:
-            # The next event is read when this one is done: the order stays.
-            state = await self._backend.readers.read(
-                lambda: _state(workload, size, limit=limit), size=size, tenant=self._tenant.name, small=SMALL_MESSAGE
-            )
-        except _Unusable as unusable:
-            self._drop(unusable.reason, str(unusable), workload_id)
-            return
+        # The next event is read when this one is done: the order stays.
+        state = await self._backend.readers.read(
+            lambda: _state(workload, size, limit=limit), size=size, tenant=self._tenant.name, small=SMALL_MESSAGE
+        )
         if not self._census.fits(workload_id, state.size, stored=_bytes(stored)):
             problem = f"all workloads of a tenant have at most {limits.workloads_bytes} bytes together"
-            self._drop("limit", problem, workload_id)
-            return
+            raise _Unusable("limit", problem, workload_id)
         self._census.add(workload_id, state.size)
         self._writer.put(workload_id, state)
-
-    def _delete(self, workload_id: str) -> None:
-        if self._good(workload_id):
-            self._census.discard(workload_id)
-            self._writer.put(workload_id, GONE)
 
     def _advised(self) -> int:
         """How many workloads there may be beside the rules that there are."""
         return self._backend.limits.pairs // max(1, self._sources.count_rules(self._tenant.namespace))
-
-    def _synced(self) -> None:
-        self._complete = True
-        for known in self._sources.workloads_in(self._tenant.namespace):
-            self._sweep(known)
 
     def _known(self, workload_id: str) -> Known | None:
         return self._sources.ledger.get((self._tenant.namespace, workload_name(workload_id)))
@@ -188,7 +170,7 @@ class WorkloadStream:
         if new is None:
             return
         if new.stream > self._writer.stream:
-            self._superseded.set()
+            self.superseded.set()
         elif self._complete:
             self._sweep(new)
 
@@ -205,21 +187,21 @@ class WorkloadStream:
         if workload_name(workload_id) == known.name and workload_id not in self._census:
             self._writer.put(workload_id, GONE)
 
-    def _good(self, workload_id: str) -> bool:
-        if _UUID.fullmatch(workload_id):
-            return True
-        self._drop("id", f"{workload_id[:_SHOWN]!r} is no id of Kubernetes: use a UUID in lower case")
-        return False
-
     def _rejected(self, workload_id: str, problem: str) -> None:
-        self._drop("rejected", problem, workload_id)
+        self._drop(_Unusable("rejected", problem, workload_id))
         if not self._writer.waits(workload_id) and self._known(workload_id) is None:
             self._census.discard(workload_id)
 
-    def _drop(self, reason: str, problem: str, workload_id: str = "") -> None:
-        self._backend.observer.event_dropped(self._tenant.name, reason)
-        same = {"tenant": self._tenant.name, "reason": reason}
-        self._backend.lines.warning("event dropped", same, workload=workload_id, problem=problem)
+    def _drop(self, unusable: _Unusable) -> None:
+        self._backend.observer.event_dropped(self._tenant.name, unusable.reason)
+        same = {"tenant": self._tenant.name, "reason": unusable.reason}
+        self._backend.lines.warning("event dropped", same, workload=unusable.workload_id, problem=str(unusable))
+
+
+def _checked_id(workload_id: str) -> str:
+    if not _UUID.fullmatch(workload_id):
+        raise _Unusable("id", f"{workload_id[:_SHOWN]!r} is not an id of Kubernetes: use a UUID in lower case")
+    return workload_id
 
 
 def _bytes(known: Known | None) -> int:
@@ -228,11 +210,12 @@ def _bytes(known: Known | None) -> int:
 
 def _state(workload: workload_pb.Workload, size: int, *, limit: int) -> State:
     """Pure: large ones are read beside the event loop. `size` is the message's in bytes."""
+    workload_id = workload.metadata.id
     if size <= 2 * limit:  # a message of more need not be taken apart to know
         try:
             spec = workload_spec(workload)
         except MessageError as error:
-            raise _Unusable("content", str(error)) from error
+            raise _Unusable("content", str(error), workload_id) from error
         if (size := len(content := canonical(spec))) <= limit:
             return State(spec, digest_of(content), size)
-    raise _Unusable("size", f"{size} bytes: a workload has at most {limit}")
+    raise _Unusable("size", f"{size} bytes: a workload has at most {limit}", workload_id)

@@ -8,46 +8,28 @@ records the stream that wrote it. An object with the right spec is not written a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from app.admission.patch import pointer
 from app.errors import ApiError
 from app.kube.queue import QueueClosed, WorkQueue
 from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.failures import Code, Refused, message_of, no_namespace
-from app.tenancy.gateway.stored_workloads import STREAM, Known, project_known
+from app.tenancy.gateway.failures import Code, Refused, code_of, message_of, namespace_needed
+from app.tenancy.gateway.stored_workloads import STREAM, STREAM_PATH, Known, State, project_known
 from app.tenancy.model import Tenant
-from app.wire import JSON
 from app.workloads.model import WORKLOADS, ObjectKey, workload_name
-
-_STREAM_PATH = pointer("metadata", "annotations", STREAM)
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """What a workload is to be: its spec, or None for gone. `size` is the spec's in bytes."""
-
-    spec: JSON | None
-    digest: bytes = b""
-    size: int = 0
-
-
-GONE = State(None)
 
 
 class WorkloadWriter:
-    """`stream` is the id of the stream. `rejected` is told of what the API server will never take, with the reason.
+    """`stream` is the id of the stream. `rejected` gets what the API server will never take, with the reason.
 
     `work` is one worker; it ends when the writer is closed.
     """
 
     def __init__(self, backend: Backend, tenant: Tenant, *, rejected: Callable[[str, str], None]) -> None:
-        self._backend = backend
+        self._backend, self._tenant, self._rejected = backend, tenant, rejected
         self._client, self._ledger = backend.client, backend.sources.ledger
-        self._tenant = tenant
-        self._rejected = rejected
         self.stream = ""
         self._queue: WorkQueue[str] = WorkQueue(base=0.1, cap=15.0)
         self._wanted: dict[str, State] = {}
@@ -72,13 +54,11 @@ class WorkloadWriter:
     async def room(self) -> None:
         """Wait until another event may be read."""
         limits = self._backend.limits
-        while len(self._wanted) >= limits.pending_events or self._bytes >= limits.pending_bytes:
-            await self._change()
+        await self._until(lambda: len(self._wanted) < limits.pending_events and self._bytes < limits.pending_bytes)
 
     async def empty(self) -> None:
         """Wait until everything has been written, or given up."""
-        while self._wanted:
-            await self._change()
+        await self._until(lambda: not self._wanted)
 
     def close(self) -> None:
         """What has not been written is dropped."""
@@ -86,25 +66,21 @@ class WorkloadWriter:
 
     def removed(self, gone: Known) -> bool:
         """Whether it is gone because of this writer; to be asked once for each object that is gone."""
-        ours = gone.uid in self._removing
-        self._removing.discard(gone.uid)
+        if ours := gone.uid in self._removing:
+            self._removing.remove(gone.uid)
         return ours
 
     async def work(self) -> None:
-        while True:
-            try:
+        with contextlib.suppress(QueueClosed):
+            while True:
                 workload_id = await self._queue.get()
-            except QueueClosed:
-                return
-            try:
-                await self._next(workload_id)
-            finally:
-                self._queue.done(workload_id)
+                try:
+                    if (state := self._wanted.get(workload_id)) is not None:
+                        await self._next(workload_id, state)
+                finally:
+                    self._queue.done(workload_id)
 
-    async def _next(self, workload_id: str) -> None:
-        state = self._wanted.get(workload_id)
-        if state is None:
-            return
+    async def _next(self, workload_id: str, state: State) -> None:
         namespace = self._tenant.namespace
         key = (namespace, workload_name(workload_id))
         known = self._ledger.get(key)
@@ -130,14 +106,14 @@ class WorkloadWriter:
             self._settle(workload_id, state)
             self._rejected(workload_id, message_of(error))
             return
-        if error.status in (0, 401, 429) or error.status >= 500:
+        if code_of(error) is Code.UNAVAILABLE:
             now = time.monotonic()
             self._failing_since = now if self._failing_since is None else self._failing_since
-            if now - self._failing_since >= backend.options.give_up:
+            if now - self._failing_since >= backend.limits.give_up:
                 raise Refused(Code.UNAVAILABLE, message_of(error)) from error
-        delay = self._queue.retry(workload_id, at_least=error.delay)
+        delay = f"{self._queue.retry(workload_id, at_least=error.delay):.3f}"
         same = {"tenant": tenant, "status": str(error.status)}
-        backend.lines.warning("write again", same, workload=workload_id, delay_s=f"{delay:.3f}", error=str(error))
+        backend.lines.warning("write again", same, workload=workload_id, delay_s=delay, error=str(error))
 
     def _settle(self, workload_id: str, state: State) -> None:
         """This state has been written, or given up; a newer one that came meanwhile stays."""
@@ -146,52 +122,52 @@ class WorkloadWriter:
             self._bytes -= state.size
             self._changed.set()
 
-    async def _change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        while not condition():
+            self._changed.clear()
+            await self._changed.wait()
 
     async def _write(self, key: ObjectKey, state: State) -> str:
         """Returns "create", "replace", "delete" or "unchanged". Raises ApiError, or Refused for a missing namespace."""
         known = self._ledger.get(key)
-        if state.spec is None:
-            return "unchanged" if known is None else await self._remove(known)
         if known is None:
-            return await self._create(key, state.spec)
+            return "unchanged" if state.spec is None else await self._create(key, state)
+        if state.spec is None:
+            return await self._remove(known)
         if known.digest == state.digest:
             return "unchanged"
-        return await self._replace(key, state.spec, marked=bool(known.stream))
+        return await self._replace(key, state, marked=bool(known.stream))
 
-    async def _create(self, key: ObjectKey, spec: JSON) -> str:
+    async def _create(self, key: ObjectKey, state: State) -> str:
         namespace, name = key
         metadata = {"name": name, "namespace": namespace, "annotations": {STREAM: self.stream}}
         try:
-            made = await self._client.create(WORKLOADS, WORKLOADS.body(metadata, spec=spec), namespace=namespace)
+            with namespace_needed(namespace):
+                made = await self._client.create(
+                    WORKLOADS, WORKLOADS.body(metadata, spec=state.spec), namespace=namespace
+                )
         except ApiError as error:
-            if error.not_found:
-                raise no_namespace(namespace) from error
             if error.reason != "AlreadyExists":
                 raise
-            return await self._replace(key, spec, marked=False)
+            return await self._replace(key, state, marked=False)
         self._ledger.wrote(key, project_known(made))
         return "create"
 
-    async def _replace(self, key: ObjectKey, spec: JSON, *, marked: bool) -> str:
+    async def _replace(self, key: ObjectKey, state: State, *, marked: bool) -> str:
         """Replace the whole spec, and nothing else. No other client writes specs, so no resourceVersion is needed."""
         namespace, name = key
-        patch: list[JSON] = [
-            {"op": "replace", "path": "/spec", "value": spec},
-            {"op": "add", "path": _STREAM_PATH, "value": self.stream},
-        ]
+        content = {"op": "replace", "path": "/spec", "value": state.spec}
+        mark = {"op": "add", "path": STREAM_PATH, "value": self.stream}
         try:
             if not marked:
                 # A JSON Patch adds to annotations only where there are some; a merge patch leaves others' alone.
                 first = {"metadata": {"annotations": {STREAM: self.stream}}}
                 await self._client.patch(WORKLOADS, name, first, patch_type="merge", namespace=namespace)
-            made = await self._client.patch(WORKLOADS, name, patch, patch_type="json", namespace=namespace)
+            made = await self._client.patch(WORKLOADS, name, [content, mark], patch_type="json", namespace=namespace)
         except ApiError as error:
             if not error.not_found:
                 raise
-            return await self._create(key, spec)
+            return await self._create(key, state)
         self._ledger.wrote(key, project_known(made))
         return "replace"
 

@@ -1,12 +1,10 @@
-"""A tenant's bundle: the client certificate of its agent, whom to trust, and the same as a Secret to apply.
-
-Pure: writing it is `staging`.
-"""
+"""A tenant's bundle: the client certificate of its agent, whom to trust, and the same as a Secret to apply. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 
 import yaml
 
@@ -15,9 +13,8 @@ from app.certs.certificate_set import CertificateSet
 from app.certs.issuing import COMMON_NAME_LIMIT, issue_client
 from app.certs.secrets import secret_body
 from app.kube.names import shorten
-from app.tenancy.model import GATEWAY_NAME, tenant_certificate_name
+from app.tenancy.model import tenant_certificate_name
 from app.text import stamp
-from app.workloads.model import SYSTEM_NAMESPACE
 
 AGENT_SECRET = "berth-agent"  # noqa: S105 - the name of an object
 """Name of the Secret in a tenant cluster."""
@@ -29,33 +26,35 @@ FILES = frozenset({"ca.crt", "tls.crt", "tls.key", GATEWAY_FILE, MANIFEST_FILE})
 
 
 @dataclass(frozen=True, slots=True)
+class Issuing:
+    """Where a bundle goes and how its certificate is made; `authority_files`: certificate and key, else the Secret.
+
+    `namespace` is the one of that Secret ("": where it is), `agent_namespace` that of the agent in the tenant's
+    cluster, where its Secret has to be.
+    """
+
+    directory: Path
+    days: int
+    gateway: str
+    authority_files: tuple[Path, Path] | None
+    agent_namespace: str
+    namespace: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
-    """What a tenant gets. `sha256` pins the certificate, `until` is its end, `files` are its contents by name."""
+    """What a tenant gets: `files` are its contents by name.
+
+    `name` is the one in the certificate, `pin` the entry of the Tenant's `spec.identity.certificates`.
+    """
 
     name: str
-    sha256: str
-    until: datetime
+    pin: dict[str, str]
     files: dict[str, bytes] = field(repr=False)
 
-    @property
-    def pin(self) -> dict[str, str]:
-        """The entry of the Tenant's `spec.identity.certificates`."""
-        return {"sha256": self.sha256, "until": stamp(self.until)}
 
-
-def issue_bundle(
-    authority: CertificateSet,
-    tenant: str,
-    *,
-    now: datetime,
-    days: int,
-    gateway: str = GATEWAY_NAME,
-    agent_namespace: str = SYSTEM_NAMESPACE,
-) -> Bundle:
-    """A new certificate for the tenant's agent, with a key of its own. Raises UsageError for an impossible `days`.
-
-    `agent_namespace` is the one of the agent in the tenant's cluster, where its Secret has to be.
-    """
+def issue_bundle(authority: CertificateSet, tenant: str, issuing: Issuing, *, now: datetime) -> Bundle:
+    """A new certificate for the tenant's agent, with a key of its own. Raises UsageError for an impossible `days`."""
     name, common_name = tenant_certificate_name(tenant), tenant
     if len(name) > COMMON_NAME_LIMIT:
         common_name = shorten(tenant, COMMON_NAME_LIMIT - len(name) + len(tenant))
@@ -64,14 +63,15 @@ def issue_bundle(
         common_name=tenant_certificate_name(common_name),
         dns=(name,),  # the whole name
         now=now,
-        days=days,
+        days=issuing.days,
     )
     files = {
         "ca.crt": authority.bundle,
         "tls.crt": issued.certificate_pem,
         "tls.key": issued.key_pem,
-        GATEWAY_FILE: gateway.encode(),
+        GATEWAY_FILE: issuing.gateway.encode(),
     }
-    manifest = yaml.safe_dump(secret_body(AGENT_SECRET, files, namespace=agent_namespace), sort_keys=False)
-    files[MANIFEST_FILE] = manifest.encode()
-    return Bundle(name, fingerprint(issued.certificate), issued.certificate.not_valid_after_utc, files)
+    secret = secret_body(AGENT_SECRET, files, namespace=issuing.agent_namespace)
+    files[MANIFEST_FILE] = yaml.safe_dump(secret, sort_keys=False).encode()
+    until = stamp(issued.certificate.not_valid_after_utc)
+    return Bundle(name, {"sha256": fingerprint(issued.certificate), "until": until}, files)

@@ -1,7 +1,4 @@
-"""Adds tenants, rotates their certificates and removes them: the steps behind `berth tenant`, against a cluster.
-
-Every step is safe to repeat, and none takes what is not ours. Issuing and writing bundles is `bundles`.
-"""
+"""The writes of Tenant objects behind `berth tenant`. Every step is safe to repeat."""
 
 from __future__ import annotations
 
@@ -9,31 +6,18 @@ import asyncio
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES
-from app.kube.retry import delete_if_there, every_item, get_or_none, until_no_conflict
-from app.tenancy.model import ADMIN_NAME
+from app.kube.retry import every_item, get_or_none, if_there, until_no_conflict
 from app.tenancy.tenants.bundles import Bundle
-from app.tenancy.tenants.namespace import ForeignNamespace, NamespaceEnding, is_ours, read_namespace
-from app.tenancy.tenants.objects import parse_until, tenant_problems
-from app.text import stamp
+from app.tenancy.tenants.objects import pins_until, tenant_problems
 from app.wire import JSON
 from app.workloads.model import TENANTS
 
 _ATTEMPTS = 5
 _REFUSED = (400, 403, 404, 422)
-_NEVER = datetime.max.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class Removed:
-    """What `remove_tenant` did; `namespace` is "deleted", "foreign" (it stays) or "absent"."""
-
-    tenant: bool
-    namespace: str
 
 
 async def read_tenant(client: KubeClient, name: str) -> JSON | None:
@@ -41,7 +25,6 @@ async def read_tenant(client: KubeClient, name: str) -> JSON | None:
 
 
 async def list_tenants(client: KubeClient) -> list[JSON]:
-    """All Tenants, by name."""
     try:
         items = [item async for item in every_item(lambda token: client.list_page(TENANTS, continue_token=token))]
     except ApiError as error:
@@ -49,50 +32,40 @@ async def list_tenants(client: KubeClient) -> list[JSON]:
     return sorted(items, key=lambda item: str(item["metadata"]["name"]))
 
 
-async def check_namespace(client: KubeClient, name: str) -> None:
-    """Raise ForeignNamespace where Berth does not manage the tenant's namespace, NamespaceEnding where it is ending."""
-    present = await read_namespace(client, name)
-    if present is None:
-        return
-    namespace = present["metadata"]["name"]
-    if not is_ours(present, name):
-        raise ForeignNamespace(f"namespace {namespace} exists and is not ours; it is not taken over")
-    if present["metadata"].get("deletionTimestamp"):
-        raise NamespaceEnding(f"namespace {namespace} is still being deleted; try again when it is gone")
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """The tenant that is wanted; `names` are those of its own certificates, () where we issue them.
 
-
-async def create_tenant(
-    client: KubeClient,
-    name: str,
-    *,
-    names: Sequence[str],
-    bundle: Bundle | None,
-    hosts: Sequence[str] | None,
-    admin_names: Sequence[str] = (ADMIN_NAME,),
-) -> JSON:
-    """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists.
-
-    `admin_names` are those of the cloud admin's certificates, which no tenant may have.
+    `admin_names` are those of the cloud admin, which no tenant may have; `force` issues one more certificate.
     """
+
+    name: str
+    hosts: tuple[str, ...] | None
+    names: tuple[str, ...]
+    force: bool
+    admin_names: tuple[str, ...]
+
+
+async def create_tenant(client: KubeClient, adding: Adding, *, bundle: Bundle | None) -> None:
+    """Create the Tenant object. Raises UsageError for one that could not work, ApiError (conflict) if it exists."""
+    names, hosts = (bundle.name,) if bundle is not None else adding.names, adding.hosts
     identity: JSON = {"names": list(dict.fromkeys(names))}
     if bundle is not None:
         identity["certificates"] = [bundle.pin]
     spec: JSON = {"identity": identity}
     if hosts is not None:
         spec["hosts"] = list(dict.fromkeys(hosts))
-    body = TENANTS.body({"name": name}, spec=spec)
-    problems = tenant_problems(body)
-    admins = {admin.lower() for admin in admin_names}
-    problems += [
-        f"spec.identity.names: {cert_name!r} is the cloud admin's name"
-        for cert_name in names
-        if cert_name.lower() in admins
+    body = TENANTS.body({"name": adding.name}, spec=spec)
+    admins = {admin.lower() for admin in adding.admin_names}
+    problems = [
+        *tenant_problems(body),
+        *(f"spec.identity.names: {one!r} is the cloud admin's name" for one in names if one.lower() in admins),
+        *_claimed(await list_tenants(client), adding.name, names=names, hosts=hosts or ()),
     ]
-    problems += _claimed(await list_tenants(client), name, names=names, hosts=hosts or ())
     if problems:
         raise UsageError("; ".join(problems))
     try:
-        return await client.create(TENANTS, body)
+        await client.create(TENANTS, body)
     except ApiError as error:
         raise _explained(error) from error
 
@@ -115,15 +88,10 @@ def _claimed(tenants: Sequence[JSON], name: str, *, names: Sequence[str], hosts:
 
 
 async def set_hosts(client: KubeClient, name: str, hosts: Sequence[str]) -> bool:
-    """Make `hosts` the tenant's hosts; False where they are already."""
     wanted = list(dict.fromkeys(hosts))
     if problems := _claimed(await list_tenants(client), name, names=(), hosts=wanted):
         raise UsageError("; ".join(problems))
-
-    def change(spec: JSON) -> None:
-        spec["hosts"] = wanted
-
-    return await _change(client, name, change)
+    return await _change(client, name, lambda spec: spec.update(hosts=wanted))
 
 
 async def add_certificate(
@@ -137,47 +105,26 @@ async def add_certificate(
 
     def change(spec: JSON) -> None:
         identity = spec["identity"]
-        pins = [pin for pin in identity.get("certificates") or [] if _end(pin) > now]
-        if overlap is not None:
-            pins = [_ending(pin, now + overlap) for pin in pins] if overlap else []
-        identity["certificates"] = [*pins, bundle.pin]
+        before = identity.get("certificates") or []
+        identity["certificates"] = [*pins_until(before, now=now, overlap=overlap), bundle.pin]
         if bundle.name not in identity["names"]:
             identity["names"].append(bundle.name)
 
     await _change(client, name, change)
 
 
-async def suspend(client: KubeClient, name: str) -> None:
-    """Have the gateway turn the tenant away."""
-
-    def change(spec: JSON) -> None:
-        spec["suspended"] = True
-
-    await _change(client, name, change)
-
-
-async def remove_tenant(client: KubeClient, name: str) -> Removed:
-    """Suspend the tenant, then delete its Tenant object and its namespace, if that is ours.
-
-    The Tenant is deleted before the namespace, so that the controller does not create the namespace again. A call after
-    a fault continues where the last one stopped.
-    """
+async def delete_tenant(client: KubeClient, name: str) -> bool:
+    """Suspend the tenant, so that the gateway refuses it, then delete its Tenant object; False where there is none."""
     tenant = await read_tenant(client, name)
-    if tenant is not None:
-        try:
-            await suspend(client, name)
-        except ApiError as error:
-            if error.status not in _REFUSED:
-                raise  # without suspension there is no removal, except for a broken Tenant: it can only be deleted
-        await delete_if_there(client, TENANTS, name, uid=tenant["metadata"]["uid"])
-    namespace = await read_namespace(client, name)
-    if namespace is None:
-        return Removed(tenant is not None, "absent")
-    if not is_ours(namespace, name):
-        return Removed(tenant is not None, "foreign")
-    metadata = namespace["metadata"]
-    await delete_if_there(client, NAMESPACES, metadata["name"], uid=metadata["uid"])
-    return Removed(tenant is not None, "deleted")
+    if tenant is None:
+        return False
+    try:
+        await _change(client, name, lambda spec: spec.update(suspended=True))
+    except ApiError as error:
+        if error.status not in _REFUSED:
+            raise  # without suspension there is no removal, except for a broken Tenant: it can only be deleted
+    await if_there(client.delete(TENANTS, name, uid=tenant["metadata"]["uid"]))
+    return True
 
 
 async def _change(client: KubeClient, name: str, change: Callable[[JSON], None]) -> bool:
@@ -193,15 +140,6 @@ async def _change(client: KubeClient, name: str, change: Callable[[JSON], None])
         return True
 
     return await until_no_conflict(attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS)
-
-
-def _end(pin: JSON) -> datetime:
-    return parse_until(pin["until"]) if pin.get("until") else _NEVER
-
-
-def _ending(pin: JSON, end: datetime) -> JSON:
-    """The pin, with an end that is `end` at the latest."""
-    return {**pin, "until": stamp(min(end, _end(pin)))}
 
 
 def _explained(error: ApiError) -> BerthError:

@@ -1,63 +1,74 @@
-"""What the commands of `berth tenant` do, step by step, and the lines they print. Asks and parses nothing."""
+"""What the commands of `berth tenant` do, step by step, and the lines they print. Asks and parses nothing.
+
+Every step is safe to repeat, and none takes what is not ours. No line says what is in a key.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from app.certs.certificate_set import CertificateSet
+from app.certs.secrets import read_secret
 from app.errors import Terminal, Transient, UsageError
-from app.tenancy.authority.ensuring import AuthorityOptions, ensure_signing, locate_authority, signing_of_files
-from app.tenancy.model import ADMIN_NAME
-from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, issue_bundle
-from app.tenancy.tenants.changes import (
-    add_certificate,
-    check_namespace,
-    create_tenant,
-    read_tenant,
-    remove_tenant,
-    set_hosts,
+from app.kube.client import KubeClient
+from app.tenancy.authority.ensuring import (
+    ADMIN_SECRET,
+    CA_SECRET,
+    SERVING_SECRET,
+    AuthorityOptions,
+    authority_of,
+    ensure_authority,
+    ensure_signing,
+    locate_authority,
 )
-from app.tenancy.tenants.contents import contents_of
-from app.tenancy.tenants.namespace import ensure_namespace, is_ours, read_namespace
+from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, Issuing, issue_bundle
+from app.tenancy.tenants.changes import Adding, add_certificate, create_tenant, delete_tenant, read_tenant, set_hosts
+from app.tenancy.tenants.namespace import (
+    check_namespace,
+    contents_of,
+    delete_namespace,
+    ensure_namespace,
+    is_ours,
+    read_namespace,
+)
 from app.tenancy.tenants.staging import check_directory, staged
 from app.text import stamp
-from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
+from app.wire import JSON
+from app.workloads.model import tenant_namespace
 
-if TYPE_CHECKING:
-    from app.kube.client import KubeClient
-    from app.wire import JSON
+AUTHORITY_FILES = frozenset(
+    {"gateway/tls.crt", "gateway/tls.key", "gateway/ca.crt", "admin/ca.crt", "admin/admin.crt", "admin/admin.key"}
+)
+"""What `certify` writes, by its path in the directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Issuing:
-    """Where a bundle goes and how its certificate is made; `authority_files`: certificate and key, else the Secret.
+async def certify(client: KubeClient, *, options: AuthorityOptions, directory: Path | None, now: datetime) -> list[str]:
+    """Make what is missing of the gateway's certificates and renew what is due; copy them into the directory, if any.
 
-    `namespace` is the one of that Secret ("": where it is), `agent_namespace` the agent's in the tenant's cluster.
+    The lines say what became of each Secret. Raises UsageError and ApiError as `ensure_authority`.
     """
-
-    directory: Path
-    days: int
-    gateway: str
-    authority_files: tuple[Path, Path] | None
-    namespace: str = ""
-    agent_namespace: str = SYSTEM_NAMESPACE
-
-
-@dataclass(frozen=True, slots=True)
-class Adding:
-    """The tenant that is wanted; `names` are those of its own certificates, () where we issue them.
-
-    `admin_names` are those of the cloud admin, which no tenant may have.
-    """
-
-    name: str
-    hosts: tuple[str, ...] | None
-    names: tuple[str, ...]
-    force: bool
-    admin_names: tuple[str, ...] = (ADMIN_NAME,)
+    # Nothing is made where the directory holds other files, or where one of the Secrets cannot be read.
+    if directory is not None:
+        check_directory(directory, AUTHORITY_FILES)
+    names = (CA_SECRET, SERVING_SECRET, ADMIN_SECRET)
+    before = [await read_secret(client, name, namespace=options.namespace) for name in names]
+    made = await ensure_authority(client, now=now, options=options)
+    lines = []
+    for secret in before:
+        until = stamp(made.ends[secret.name])
+        if not secret.version:
+            lines.append(f"{secret.place} made, valid until {until}")
+        elif not secret.ours:
+            lines.append(f"{secret.place} is not managed by Berth and used as it is, valid until {until}")
+        else:
+            state = "renewed, valid" if secret.name in made.renewed else "is good"
+            lines.append(f"{secret.place} {state} until {until}")
+    if directory is not None:
+        files = {f"gateway/{name}": content for name, content in made.serving.items()}
+        files |= {f"admin/{name}": content for name, content in made.admin.items()}
+        with staged({name: files[name] for name in files if name in AUTHORITY_FILES}, directory):
+            lines.append(f"certificates and keys of the gateway and of the cloud admin are in {directory}")
+    return [*lines, f"next renewal due {stamp(made.next_due)}: run this again then"]
 
 
 async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: datetime) -> list[str]:
@@ -68,29 +79,20 @@ async def add(client: KubeClient, adding: Adding, issuing: Issuing, *, now: date
     if present is not None:
         lines = await _again(client, present, adding, issuing, now=now)
     elif adding.names:
-        await _create(client, adding, names=adding.names, bundle=None)
+        await create_tenant(client, adding, bundle=None)
         lines = [f"tenant {name} created; its certificates are those named {', '.join(adding.names)}"]
     else:
         bundle = await _issue(client, name, issuing, now=now)
         with staged(bundle.files, issuing.directory):
-            await _create(client, adding, names=(bundle.name,), bundle=bundle)
-        lines = [f"tenant {name} created", *_told(bundle, issuing)]
-    return [*lines, await _namespace(client, name)]
-
-
-async def _create(client: KubeClient, adding: Adding, *, names: tuple[str, ...], bundle: Bundle | None) -> None:
-    await create_tenant(
-        client, adding.name, names=names, bundle=bundle, hosts=adding.hosts, admin_names=adding.admin_names
-    )
-
-
-async def _namespace(client: KubeClient, name: str) -> str:
-    """Comes last, and is not the end of the world: the tenant is made, and the controller makes up for this."""
+            await create_tenant(client, adding, bundle=bundle)
+        lines = [f"tenant {name} created", *_issued(bundle, issuing)]
     try:
         made = await ensure_namespace(client, name)
-    except (Transient, Terminal) as error:
-        return f"namespace {tenant_namespace(name)} is not made yet, the controller will try again: {error}"
-    return f"namespace {tenant_namespace(name)} {'created' if made else 'is in place'}"
+    except (Transient, Terminal) as error:  # the tenant is made, and the controller makes up for this
+        state = f"is not made yet, the controller will try again: {error}"
+    else:
+        state = "created" if made else "is in place"
+    return [*lines, f"namespace {tenant_namespace(name)} {state}"]
 
 
 async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Issuing, *, now: datetime) -> list[str]:
@@ -106,16 +108,11 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
     lines = [f"tenant {name} exists{state}"]
     if adding.hosts is not None and await set_hosts(client, name, adding.hosts):
         lines.append(f"hosts are now {', '.join(adding.hosts)}")
-    if not adding.force:
-        pins = identity.get("certificates") or []
-        if pins and not adding.names:
-            lines.append("no certificate issued: it has one; --force issues one more, berth tenant rotate a successor")
-        return lines
-    _check_pinned(present)
-    bundle = await _issue(client, name, issuing, now=now)
-    with staged(bundle.files, issuing.directory):
-        await add_certificate(client, name, bundle, now=now, overlap=None)
-    return [*lines, *_told(bundle, issuing)]
+    if adding.force:
+        return [*lines, *await _issue_one_more(client, present, issuing, now=now, overlap=None)]
+    if identity.get("certificates") and not adding.names:
+        lines.append("no certificate issued: it has one; --force issues one more, berth tenant rotate a successor")
+    return lines
 
 
 async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: datetime, overlap: timedelta) -> list[str]:
@@ -123,71 +120,66 @@ async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
     present = await read_tenant(client, name)
     if present is None:
         raise UsageError(f"there is no tenant {name}")
-    _check_pinned(present)
-    bundle = await _issue(client, name, issuing, now=now)
-    with staged(bundle.files, issuing.directory):
-        await add_certificate(client, name, bundle, now=now, overlap=overlap)
+    lines = await _issue_one_more(client, present, issuing, now=now, overlap=overlap)
     ends = f"are accepted until {stamp(now + overlap)} at most" if overlap else "are refused from now on"
-    return [*_told(bundle, issuing), f"certificates before it {ends}"]
+    return [*lines, f"certificates before it {ends}"]
 
 
 async def describe(client: KubeClient, name: str) -> str:
     """One line that says what `remove` would take away. Raises UsageError where there is nothing of that name."""
-    present, namespace = await read_tenant(client, name), await read_namespace(client, name)
-    ours = namespace is not None and is_ours(namespace, name)
-    if present is None and not ours:
+    tenant, found = await read_tenant(client, name), await read_namespace(client, name)
+    ours = found is not None and is_ours(found, name)
+    if tenant is None and not ours:
         raise UsageError(f"there is no tenant {name}")
-    what = [f"tenant {name}"] if present is not None else []
+    what = [f"tenant {name}"] if tenant is not None else []
     if ours:
         what.append(f"namespace {tenant_namespace(name)} with {await contents_of(client, name)}")
     return f"to be removed: {', and '.join(what)}"
 
 
 async def remove(client: KubeClient, name: str) -> list[str]:
-    """Remove the tenant; the lines say what became of its namespace."""
-    removed = await remove_tenant(client, name)
-    namespace = tenant_namespace(name)
-    lines = [f"tenant {name} removed"] if removed.tenant else []
-    match removed.namespace:
-        case "deleted":
-            lines.append(f"namespace {namespace} is being deleted")
-        case "foreign":
-            lines.append(f"namespace {namespace} is not ours and stays")
-    return lines
+    """Suspend the tenant, then delete its Tenant object and its namespace, if that is ours.
+
+    The Tenant is deleted before the namespace, so that the controller does not create the namespace again. A call after
+    a fault continues where the last one stopped.
+    """
+    lines = [f"tenant {name} removed"] if await delete_tenant(client, name) else []
+    deleted = await delete_namespace(client, name)
+    if deleted is None:
+        return lines
+    return [*lines, f"namespace {tenant_namespace(name)} is {'being deleted' if deleted else 'not ours and stays'}"]
 
 
-def _check_pinned(tenant: JSON) -> None:
-    """Issuing to a tenant with certificates of its own would shut those out, for pins beat names."""
+async def _issue_one_more(
+    client: KubeClient, tenant: JSON, issuing: Issuing, *, now: datetime, overlap: timedelta | None
+) -> list[str]:
+    name = tenant["metadata"]["name"]
     if not tenant["spec"]["identity"].get("certificates"):
-        raise UsageError(f"tenant {tenant['metadata']['name']} has certificates of its own: none is issued to it")
+        # Pins beat names: with one, certificates of the tenant's own would be refused.
+        raise UsageError(f"tenant {name} has certificates of its own: none is issued to it")
+    bundle = await _issue(client, name, issuing, now=now)
+    with staged(bundle.files, issuing.directory):
+        await add_certificate(client, name, bundle, now=now, overlap=overlap)
+    return _issued(bundle, issuing)
 
 
 async def _issue(client: KubeClient, name: str, issuing: Issuing, *, now: datetime) -> Bundle:
     check_directory(issuing.directory, FILES)
-    authority = await _authority(client, issuing, now=now)
-    return issue_bundle(
-        authority,
-        name,
-        now=now,
-        days=issuing.days,
-        gateway=issuing.gateway,
-        agent_namespace=issuing.agent_namespace,
-    )
-
-
-async def _authority(client: KubeClient, issuing: Issuing, *, now: datetime) -> CertificateSet:
     if issuing.authority_files is None:
-        namespace = issuing.namespace or await locate_authority(client)
-        return await ensure_signing(client, now=now, options=AuthorityOptions(namespace=namespace))
-    certificate, key = issuing.authority_files
-    try:
-        return signing_of_files(certificate.read_bytes(), key.read_bytes(), source=str(certificate))
-    except OSError as error:
-        raise UsageError(f"--ca-cert, --ca-key: cannot read {error.filename}: {error.strerror}") from error
+        secret = AuthorityOptions(namespace=issuing.namespace or await locate_authority(client))
+        authority = await ensure_signing(client, now=now, options=secret)
+    else:
+        certificate, key = issuing.authority_files
+        try:
+            pair = {"tls.crt": certificate.read_bytes(), "tls.key": key.read_bytes()}
+            authority = authority_of(pair, place=str(certificate))
+        except OSError as error:
+            raise UsageError(f"--ca-cert, --ca-key: cannot read {error.filename}: {error.strerror}") from error
+    return issue_bundle(authority, name, issuing, now=now)
 
 
-def _told(bundle: Bundle, issuing: Issuing) -> list[str]:
+def _issued(bundle: Bundle, issuing: Issuing) -> list[str]:
     return [
-        f"certificate {bundle.name}, valid until {stamp(bundle.until)}, is in {issuing.directory}",
+        f"certificate {bundle.name}, valid until {bundle.pin['until']}, is in {issuing.directory}",
         f"give it to the agent: kubectl apply -f {issuing.directory / MANIFEST_FILE} (in the tenant's cluster)",
     ]

@@ -1,18 +1,18 @@
-"""Reads Tenant objects: what the gateway and the controllers keep of one.
+"""Reads Tenant objects: what the gateway and the controllers keep of one. Pure.
 
-Pure. Refuses what it cannot read wholly (ValueError): a tenant that is half understood could let the wrong one in.
-What the API server's schema and the webhook refuse beforehand is refused here again, for neither may be in the way.
+Refuses what it cannot read wholly: a tenant that is half understood could let the wrong one in. What the API server's
+schema and the webhook refuse beforehand is refused here again, for neither may be in the way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
 from app.tenancy.model import PinnedCertificate, Tenant
+from app.text import moment, stamp
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, tenant_namespace
 
@@ -20,17 +20,14 @@ NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
 """So that the tenant's namespace is a DNS label."""
 CERTIFICATE_NAME_LIMIT = 253
 
+_NEVER = datetime.max.replace(tzinfo=UTC)
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 
 
 def project_tenant(obj: JSON) -> Tenant:
-    """The Tenant that a Tenant object says; one that is being deleted counts as suspended.
-
-    Raises ValueError, with every problem by its path, where the object cannot be used.
-    """
-    problems = tenant_problems(obj)
-    if problems:
+    """The Tenant of a Tenant object; one that is being deleted counts as suspended. ValueError with every problem."""
+    if problems := tenant_problems(obj):
         raise ValueError("; ".join(problems))
     metadata, spec = obj["metadata"], obj["spec"]
     hosts = spec.get("hosts")
@@ -50,16 +47,18 @@ def project_tenant(obj: JSON) -> Tenant:
 
 def tenant_problems(obj: JSON) -> list[str]:
     """What is wrong with a Tenant, one line each, beginning with the field's path; [] for a good one."""
-    metadata = obj.get("metadata")
+    metadata, spec, problems = obj.get("metadata"), obj.get("spec"), []
     name = metadata.get("name") if isinstance(metadata, dict) else None
-    spec = obj.get("spec")
-    problems = [] if not isinstance(metadata, dict) or "name" not in metadata else list(_name_problems(name))
     if name is None:
         problems.append("metadata.name: a tenant has a name of its own, generateName gives it none")
+    elif problem := name_problem(name):
+        problems.append(f"metadata.name: {problem}")
     if not isinstance(spec, dict):
         return [*problems, "spec: want an object with the tenant's identity"]
     problems += _identity_problems(spec.get("identity"))
-    problems += _host_problems(spec.get("hosts"))
+    hosts = spec.get("hosts")
+    if hosts is not None:
+        problems += _list_problems("spec.hosts", hosts, "want a list of names of hosts", _host_problem)
     if not isinstance(spec.get("suspended", False), bool | None):
         problems.append("spec.suspended: want true or false")
     return problems
@@ -73,54 +72,39 @@ def name_problem(name: object) -> str:
         return (
             f"{name[:NAME_LIMIT]!r}… has {len(name)} characters: use at most {NAME_LIMIT}, the namespace is tenant-NAME"
         )
-    try:
-        check_dns_label(name)
-    except ValueError as error:
-        return str(error)
-    return ""
+    return _problem(check_dns_label, name)
 
 
 def parse_until(text: object) -> datetime:
     """RFC 3339 with a time zone. Raises ValueError."""
-    try:
-        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
-    except ValueError:
-        moment = None
-    if moment is None or moment.tzinfo is None:
-        raise ValueError(f"{text!r} is no time: use the form 2026-01-31T12:00:00Z")
-    return moment.astimezone(UTC)
+    found = moment(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time: use the form 2026-01-31T12:00:00Z")
+    return found.astimezone(UTC)
 
 
-def _name_problems(name: object) -> Iterator[str]:
-    problem = "" if name is None else name_problem(name)
-    if problem:
-        yield f"metadata.name: {problem}"
+def pins_until(pins: Sequence[JSON], *, now: datetime, overlap: timedelta | None) -> list[JSON]:
+    """The pinned certificates that have not ended, with an end `overlap` from now at the latest (None: as it is)."""
+    ends = [parse_until(pin["until"]) if pin.get("until") else _NEVER for pin in pins]
+    left = [(pin, end) for pin, end in zip(pins, ends, strict=True) if end > now]
+    if overlap is None:
+        return [pin for pin, _ in left]
+    return [{**pin, "until": stamp(min(now + overlap, end))} for pin, end in left] if overlap else []
 
 
 def _identity_problems(identity: object) -> Iterator[str]:
     if not isinstance(identity, dict):
         yield "spec.identity: want an object with the names of the tenant's certificates"
         return
-    names = identity.get("names")
-    if not isinstance(names, list) or not names:
-        yield "spec.identity.names: want at least one name: the common name or a DNS name of the tenant's certificates"
-    else:
-        for index, name in enumerate(names):
-            where = f"spec.identity.names[{index}]"
-            if not isinstance(name, str) or len(name) > CERTIFICATE_NAME_LIMIT or not _PRINTABLE.fullmatch(name):
-                yield f"{where}: want 1 to {CERTIFICATE_NAME_LIMIT} printable ASCII characters, no spaces at the ends"
-            elif name in names[:index]:
-                yield f"{where}: {name!r} stands twice"
-    yield from _certificate_problems(identity.get("certificates"))
-
-
-def _certificate_problems(certificates: object) -> Iterator[str]:
+    want = "want at least one name: the common name or a DNS name of the tenant's certificates"
+    yield from _list_problems("spec.identity.names", identity.get("names") or None, want, _certificate_name_problem)
+    certificates = identity.get("certificates")
     if certificates is None:
         return
     if not isinstance(certificates, list):
         yield "spec.identity.certificates: want a list"
         return
-    seen: set[Any] = set()
+    seen = set[str]()
     for index, pin in enumerate(certificates):
         where = f"spec.identity.certificates[{index}]"
         if not isinstance(pin, dict):
@@ -133,28 +117,36 @@ def _certificate_problems(certificates: object) -> Iterator[str]:
             yield f"{where}.sha256: {sha256} stands twice"
         else:
             seen.add(sha256)
-        if pin.get("until") is not None:
-            try:
-                parse_until(pin["until"])
-            except ValueError as error:
-                yield f"{where}.until: {error}"
+        if pin.get("until") is not None and (problem := _problem(parse_until, pin["until"])):
+            yield f"{where}.until: {problem}"
 
 
-def _host_problems(hosts: object) -> Iterator[str]:
-    if hosts is None:
+def _list_problems(where: str, values: object, want: str, problem_of: Callable[[object], str]) -> Iterator[str]:
+    if not isinstance(values, list):
+        yield f"{where}: {want}"
         return
-    if not isinstance(hosts, list):
-        yield "spec.hosts: want a list of names of hosts"
-        return
-    for index, host in enumerate(hosts):
-        where = f"spec.hosts[{index}]"
-        if not isinstance(host, str) or not host:
-            yield f"{where}: want the name of a host, as the label of its DPU has it"
-            continue
-        try:
-            check_label_value(host)
-        except ValueError as error:
-            yield f"{where}: {error}"
-            continue
-        if host in hosts[:index]:
-            yield f"{where}: {host!r} stands twice"
+    for index, value in enumerate(values):
+        if problem := problem_of(value):
+            yield f"{where}[{index}]: {problem}"
+        elif value in values[:index]:
+            yield f"{where}[{index}]: {value!r} stands twice"
+
+
+def _certificate_name_problem(name: object) -> str:
+    if isinstance(name, str) and len(name) <= CERTIFICATE_NAME_LIMIT and _PRINTABLE.fullmatch(name):
+        return ""
+    return f"want 1 to {CERTIFICATE_NAME_LIMIT} printable ASCII characters, no spaces at the ends"
+
+
+def _host_problem(host: object) -> str:
+    if not isinstance(host, str) or not host:
+        return "want the name of a host, as the label of its DPU has it"
+    return _problem(check_label_value, host)
+
+
+def _problem(check: Callable[[str], object], text: str) -> str:
+    try:
+        check(text)
+    except ValueError as error:
+        return str(error)
+    return ""

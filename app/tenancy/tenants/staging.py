@@ -1,13 +1,9 @@
-"""Writes secret files into a directory, all or nothing: they appear whole under its name or not at all.
-
-Only their owner can read them. Knows nothing of what is in them; mistakes are those of `--out`.
-"""
+"""Writes secret files into a directory of `--out`, all or nothing. Only their owner can read them."""
 
 from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -16,40 +12,33 @@ from app.errors import UsageError
 
 
 def check_directory(directory: Path, files: Collection[str]) -> None:
-    """Raise UsageError where `directory` holds what is none of `files` (relative paths) and would be lost."""
-    try:
+    """Raise UsageError where `directory` holds other files than these relative paths, which would be lost."""
+    with _usage(f"read {directory}"):
         foreign = next(_foreign(directory, files), "") if directory.exists() else ""
-    except OSError as error:
-        raise UsageError(f"--out: cannot read {directory}: {error.strerror or error}") from error
     if foreign:
         raise UsageError(f"--out: {directory} holds other files ({foreign}); name an empty or a new directory")
 
 
 @contextlib.contextmanager
 def staged(files: Mapping[str, bytes], directory: Path) -> Iterator[None]:
-    """Write the files aside; they take their place when the block ends, and vanish where the block raises.
+    """Write the files aside; they replace what `directory` holds when the block ends. They are removed if it raises.
 
-    So what can fail on the disk fails before the block changes anything else. What `directory` held goes; the names
-    may have folders in them. Raises UsageError.
+    So an error of the disk comes before the block changes anything else. Names may have folders. Raises UsageError.
     """
     check_directory(directory, files.keys())
     place = directory.absolute()
-    try:
+    with _usage(f"write to {place.parent}"):
         place.parent.mkdir(parents=True, exist_ok=True)
-        staging = Path(tempfile.mkdtemp(prefix=f".{place.name}-", dir=place.parent))
-    except OSError as error:
-        raise UsageError(f"--out: cannot write to {place.parent}: {error.strerror or error}") from error
-    try:
-        fresh, old = staging / "new", staging / "old"
-        with _told(directory):
+        aside = tempfile.TemporaryDirectory(prefix=f".{place.name}-", dir=place.parent, ignore_cleanup_errors=True)
+    with aside as staging:
+        fresh, old = Path(staging, "new"), Path(staging, "old")
+        with _usage(f"write {directory}"):
             _write(fresh, files)
         yield
-        with _told(directory):
+        with _usage(f"write {directory}"):
             if place.exists():
                 place.rename(old)
             fresh.rename(place)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
 
 
 def _foreign(directory: Path, files: Collection[str], prefix: str = "") -> Iterator[str]:
@@ -62,11 +51,12 @@ def _foreign(directory: Path, files: Collection[str], prefix: str = "") -> Itera
 
 
 @contextlib.contextmanager
-def _told(directory: Path) -> Iterator[None]:
+def _usage(what: str) -> Iterator[None]:
+    """Raise UsageError, which names `--out`, for an error of the disk."""
     try:
         yield
     except OSError as error:
-        raise UsageError(f"--out: cannot write {directory}: {error.strerror or error}") from error
+        raise UsageError(f"--out: cannot {what}: {error.strerror or error}") from error
 
 
 def _write(folder: Path, files: Mapping[str, bytes]) -> None:

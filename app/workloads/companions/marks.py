@@ -1,6 +1,7 @@
 """Writes and reads the marks of companions: names, labels, annotations, and the value that the cache keeps.
 
-A Pod whose marks cannot be read is no companion, whatever its label says: the controller does not change or delete it.
+A Pod whose marks cannot be read is not a companion, whatever its label says. The controller does not change or delete
+it.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from sys import intern
 
 import msgspec
@@ -108,14 +110,18 @@ def labels_of(rule: Rule, workload: Workload) -> dict[str, str]:
     return {COMPANION: rule.kind, WORKLOAD_ID: shorten(workload.id)}
 
 
-def annotations_of(rule: Rule, workload: Workload, *, spec_hash: str) -> dict[str, str]:
-    """The marks that do not change while the Pod exists; `injected_mark` is the one that does."""
-    return {
+def annotations_of(
+    rule: Rule, workload: Workload, *, spec_hash: str, injected: Mapping[str, str], host: str | None
+) -> dict[str, str]:
+    """The annotations that are marks. Only that of the injected ones changes while the Pod exists."""
+    found = {
         RULE_NAME: rule.name,
         RULE: rule.id,
         WORKLOAD: f"{workload.namespace}/{workload.id}",
         SPEC_HASH: spec_hash,
+        INJECTED: injected_mark(injected),
     }
+    return found if host is None else {**found, DPU_OF_HOST: host}
 
 
 def injected_mark(names: Mapping[str, str]) -> str:
@@ -166,7 +172,6 @@ def companion_of(pod: JSON) -> Companion:
 
 
 def is_bound(pod: JSON) -> bool:
-    """Whether the Pod has a node."""
     return bool((pod.get("spec") or {}).get("nodeName"))
 
 
@@ -202,23 +207,20 @@ def _pair(annotations: Mapping[str, str], mark: str) -> tuple[str, str]:
     return namespace, name
 
 
-_shared_names: dict[str, tuple[str, ...]] = {}
-"""The few lists of names that there are, decoded once and shared."""
-_SHARED_LIMIT = 4096
+@lru_cache(maxsize=4096)
+def _names(text: str) -> tuple[str, ...] | None:
+    """The few lists of names that there are, decoded once and shared; None for an unreadable one."""
+    try:
+        return tuple(intern(name) for name in _decode_names(text))
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return None
 
 
 def _injected(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
     """Names and digest; an unreadable list has the digest that no other has, so that it is written anew."""
-    text = annotations.get(INJECTED)
-    names = _shared_names.get(text or "")
+    names = _names(annotations.get(INJECTED) or "")
     if names is None:
-        try:
-            names = tuple(intern(name) for name in _decode_names(text or ""))
-        except (msgspec.DecodeError, UnicodeEncodeError):
-            return (), _UNREADABLE
-        if len(_shared_names) >= _SHARED_LIMIT:
-            _shared_names.clear()
-        _shared_names[text or ""] = names
+        return (), _UNREADABLE
     return names, digest_of({name: annotations[name] for name in names if name in annotations})
 
 

@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from app.kube.names import check_label_value
 from app.kube.resources import PODS
-from app.placement.model import DPU_OF_HOST, PlacementOptions, Requirement
+from app.placement.model import PlacementOptions, Requirement
 from app.placement.plan import contradictions, placed, requirements
 from app.wire import JSON, decode_json, encode_json
-from app.workloads.companions.marks import (
-    annotations_of,
-    companion_name,
-    digest_of,
-    host_of,
-    injected_mark,
-    labels_of,
-)
-from app.workloads.matching.facts import Facts
+from app.workloads.companions import marks
 from app.workloads.model import (
-    INJECTED,
     SYSTEM_NAMESPACE,
     ObjectKey,
     Problem,
@@ -35,20 +26,13 @@ from app.workloads.model import (
     Workload,
     tenant_name,
 )
-from app.workloads.rules.keys import Key, compile_key
-from app.workloads.templates.problems import template_problems
-from app.workloads.templates.terms import weight_of
+from app.workloads.rules.keys import Facts, compile_key
+from app.workloads.templates import problems, terms
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
 _RECIPE = b"berth 1"
 """Part of every hash; another one makes every companion of every cluster anew."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompanionOptions:
-    system_namespace: str = SYSTEM_NAMESPACE
-    placement: PlacementOptions = field(default_factory=PlacementOptions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,48 +63,30 @@ Outcome = Planned | Waiting | Problem
 _NO_NODE = Waiting("NoNode", "the workload has no node yet")
 
 
-@dataclass(frozen=True, slots=True)
 class Blueprint:
-    """What every companion of one version of a rule shares. `problem` stands in the way of all of them.
+    """What every companion of one version of a rule shares, the checks of its template included.
 
-    `wanted` and `spec` hold the placement that does not depend on the workload.
+    `wanted` and `spec` hold the placement that does not depend on the workload. `problem` stands in the way of all
+    companions. `computed`: a key of an injection is more than a path.
     """
 
-    rule: Rule
-    options: CompanionOptions
-    labels: Mapping[str, str]
-    annotations: Mapping[str, str]
-    spec: JSON
-    weight: int
-    wanted: tuple[Requirement, ...]
-    spec_hash: str
-    injections: tuple[tuple[str, Key], ...]
-    problem: Problem | None
-
-
-def blueprint_of(rule: Rule, options: CompanionOptions) -> Blueprint:
-    """Works out the shared part, the checks of the template included."""
-    template = decode_json(rule.template)
-    problems = template_problems(template, trusted=rule.kind == "admin", policy=options.placement.policy)
-    problem = Problem("InvalidTemplate", "; ".join(problems)) if problems else None
-    metadata: JSON = {} if problem else template.get("metadata") or {}
-    spec: JSON = {} if problem else template.get("spec") or {}
-    tenant = tenant_name(rule.namespace) if rule.kind == "tenant" else None
-    wanted = requirements(host=None, tenant=tenant, options=options.placement)
-    if problem is None:
-        problem = _contradiction(spec, wanted)
-    return Blueprint(
-        rule=rule,
-        options=options,
-        labels=metadata.get("labels") or {},
-        annotations=metadata.get("annotations") or {},
-        spec=spec if problem else placed(spec, wanted),
-        weight=weight_of(spec),
-        wanted=wanted,
-        spec_hash=_hash(rule, wanted),
-        injections=tuple((one.annotation, compile_key(one.key)) for one in rule.injections),
-        problem=problem,
-    )
+    def __init__(self, rule: Rule, placement: PlacementOptions) -> None:
+        template = decode_json(rule.template)
+        wrong = problems.template_problems(template, trusted=rule.kind == "admin", policy=placement.policy)
+        self.problem = Problem("InvalidTemplate", "; ".join(wrong)) if wrong else None
+        metadata: JSON = {} if wrong else template.get("metadata") or {}
+        spec: JSON = {} if wrong else template.get("spec") or {}
+        tenant = tenant_name(rule.namespace) if rule.kind == "tenant" else None
+        self.wanted = requirements(host=None, tenant=tenant, options=placement)
+        if self.problem is None:
+            self.problem = _contradiction(spec, self.wanted)
+        self.rule, self.placement = rule, placement
+        self.labels: Mapping[str, str] = metadata.get("labels") or {}
+        self.annotations: Mapping[str, str] = metadata.get("annotations") or {}
+        self.spec = spec if self.problem else placed(spec, self.wanted)
+        self.weight = terms.weight_of(spec)
+        self.spec_hash = _hash(rule, self.wanted)
+        self.computed = any(compile_key(one.key).path is None for one in rule.injections)
 
 
 def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
@@ -135,47 +101,40 @@ def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
             return _NO_NODE
         # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
         tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
-        wanted = requirements(host=host, tenant=tenant, options=blueprint.options.placement)
+        wanted = requirements(host=host, tenant=tenant, options=blueprint.placement)
         problem = _unknown_host(host)
         if problem is None and (found := _contradiction(spec, wanted)) is not None:
             problem = replace(found, of_workload=True)
         if problem is not None:
             return problem
         spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
-    injected = {name: text for name, key in blueprint.injections if (text := facts.text(key)) is not None}
-    annotations = {**blueprint.annotations, **injected, **annotations_of(rule, workload, spec_hash=spec_hash)}
-    annotations[INJECTED] = injected_mark(injected)
-    if host is not None:
-        annotations[DPU_OF_HOST] = host
+    injected = {one.annotation: text for one in rule.injections if (text := facts.text(one.key)) is not None}
+    written = marks.annotations_of(rule, workload, spec_hash=spec_hash, injected=injected, host=host)
+    annotations = {**blueprint.annotations, **injected, **written}
     size = _size(annotations)
     if size > ANNOTATION_LIMIT:
         text = f"the companion's annotations have {size} bytes, and the API server takes {ANNOTATION_LIMIT}"
         return Problem("AnnotationTooLarge", text, of_workload=True)
     # The tenant's namespace for a rule of the tenant, ours for one of the admin.
-    namespace = workload.namespace if rule.kind == "tenant" else blueprint.options.system_namespace
-    name = companion_name(rule, workload)
-    manifest = {
-        "apiVersion": PODS.api_version,
-        "kind": PODS.kind,
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {**blueprint.labels, **labels_of(rule, workload)},
-            "annotations": annotations,
-        },
-        "spec": spec,
+    namespace = workload.namespace if rule.kind == "tenant" else SYSTEM_NAMESPACE
+    name = marks.companion_name(rule, workload)
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {**blueprint.labels, **marks.labels_of(rule, workload)},
+        "annotations": annotations,
     }
     return Planned(
         rule=rule.key,
         namespace=namespace,
         name=name,
-        host=host_of(annotations),
+        host=marks.host_of(annotations),
         weight=blueprint.weight,
         spec_hash=spec_hash,
-        digest=digest_of(injected),
+        digest=marks.digest_of(injected),
         injected=injected,
         defaults=blueprint.annotations,
-        manifest=manifest,
+        manifest=PODS.body(metadata, spec=spec),
     )
 
 
@@ -187,8 +146,9 @@ def _size(annotations: Mapping[str, str]) -> int:
     return sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items())
 
 
-@lru_cache(maxsize=4096)  # one for all rules, of which there may be hundreds
+@lru_cache(maxsize=4096)  # one cache for all rules, of which there may be hundreds
 def _unknown_host(host: str) -> Problem | None:
+    """Why no DPU can be for a host of this name."""
     try:
         check_label_value(host)
     except ValueError as error:

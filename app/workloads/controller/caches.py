@@ -11,29 +11,47 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
+from app.kube.reflector import Reflector
+from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
+from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, version_of
-from app.workloads.companions.plan import Blueprint, CompanionOptions, blueprint_of
-from app.workloads.controller.places import DEFAULT_PLACES, Places
+from app.workloads.companions.plan import Blueprint
+from app.workloads.controller.findings import Findings
+from app.workloads.controller.places import Places
 from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
-from app.workloads.controller.storing import DEFAULT_BOUNDS, Storing
-from app.workloads.controller.warming import Warming
+from app.workloads.controller.storing import Storing
 from app.workloads.matching.matcher import Matcher
-from app.workloads.model import ObjectKey, Policy, Rule
+from app.workloads.matching.warming import Warming
+from app.workloads.model import (
+    ADMIN_RULES,
+    COMPANION,
+    SYSTEM_NAMESPACE,
+    TENANT_RULES,
+    WORKLOADS,
+    ObjectKey,
+    Rule,
+)
+from app.workloads.quota import DEFAULT_QUOTA
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
 
 
+def _ignore(_key: ObjectKey) -> None:
+    """For those who only look at the caches."""
+
+
 @dataclass(slots=True)
 class Listeners:
-    """Whom the caches tell: of workloads to reconcile, and of workloads and rules whose status may have changed."""
+    """Called with workloads to reconcile, and with workloads and rules whose status may have changed."""
 
-    workload: Callable[[ObjectKey], None]
-    workload_status: Callable[[ObjectKey], None]
-    rule_status: Callable[[ObjectKey], None]
+    workload: Callable[[ObjectKey], object] = _ignore
+    workload_status: Callable[[ObjectKey], object] = _ignore
+    rule_status: Callable[[ObjectKey], object] = _ignore
 
 
 def own_writes(
@@ -53,15 +71,10 @@ def own_writes(
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
-    def __init__(
-        self,
-        options: CompanionOptions,
-        *,
-        places: Mapping[Policy, int] = DEFAULT_PLACES,
-        companion_bounds: Mapping[str, int] = DEFAULT_BOUNDS,
-    ) -> None:
-        self._options = options
-        self.listeners: Listeners | None = None
+    def __init__(self, placement: PlacementOptions, *, quota: Mapping[str, int] = DEFAULT_QUOTA) -> None:
+        self._placement = placement
+        self.listeners = Listeners()
+        self.findings = Findings()
         self.matcher = Matcher()
         self.warming = Warming(self.matcher, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
@@ -73,8 +86,8 @@ class Caches:
         # An index of the store would need four times the memory.
         self._by_workload: dict[ObjectKey, tuple[Companion, ...]] = {}
         self.written = own_writes(lambda key: self.companions.get(*key))
-        self.places = Places(places, cached=lambda key: self.companions.get(*key), wake=self._wake)
-        self.storing = Storing(companion_bounds, wake=self._wake)
+        self.places = Places(quota, cached=lambda key: self.companions.get(*key), wake=self._wake)
+        self.storing = Storing(quota, wake=self._wake)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
         self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
@@ -94,9 +107,6 @@ class Caches:
         for store in self.stores:
             store.on_renewed(lambda: None if self.in_doubt else listener())
 
-    def rule_keys(self) -> list[ObjectKey]:
-        return [*self.tenant_rules.keys(), *self.admin_rules.keys()]
-
     def stored_rule(self, key: ObjectKey) -> StoredRule | None:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
 
@@ -104,15 +114,20 @@ class Caches:
         """How many of the `created` companions of a rule have to go, because it does not match their workloads."""
         return len(self._removing.get(rule, ()))
 
-    async def warm(self) -> None:
-        """Puts the rules that take long; until cancelled."""
-        await self.warming.run(self.workloads.wait_synced)
+    def reflectors(self, client: KubeClient) -> tuple[Reflector, ...]:
+        """What fills the stores."""
+        return (
+            Reflector(client, WORKLOADS, self.workloads),
+            Reflector(client, TENANT_RULES, self.tenant_rules),
+            Reflector(client, ADMIN_RULES, self.admin_rules, namespace=SYSTEM_NAMESPACE),
+            Reflector(client, PODS, self.companions, label_selector=COMPANION),
+        )
 
     def blueprint(self, rule: Rule) -> Blueprint:
         """What the companions of this version of the rule share; worked out when it is first needed."""
         known = self._blueprints.get(rule.key)
         if known is None or known.rule is not rule:
-            known = self._blueprints[rule.key] = blueprint_of(rule, self._options)
+            known = self._blueprints[rule.key] = Blueprint(rule, self._placement)
         return known
 
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
@@ -149,8 +164,6 @@ class Caches:
         self, _: EventType, key: ObjectKey, old: StoredWorkload | None, new: StoredWorkload | None
     ) -> None:
         after = new.workload if new else None
-        if self.listeners is None:
-            return
         if old is not None and new is not None and (old.workload, old.problem) == (after, new.problem):
             self.listeners.workload_status(key)
             return
@@ -162,8 +175,6 @@ class Caches:
             self.listeners.rule_status(rule)
 
     def _rule_changed(self, _: EventType, key: ObjectKey, old: StoredRule | None, new: StoredRule | None) -> None:
-        if self.listeners is None:
-            return
         before, after = old.rule if old else None, new.rule if new else None
         workloads: set[ObjectKey] = set()
         waited = after != before and self.warming.drop(key)
@@ -187,20 +198,17 @@ class Caches:
         return {one.workload for one in self.companions.values() if one.rule == rule}
 
     def _tell(self, rule: ObjectKey, workloads: set[ObjectKey]) -> None:
-        if self.listeners is not None:
-            for workload in workloads:
-                for companion in self._by_workload.get(workload, ()):
-                    if companion.rule == rule:
-                        self._judge(companion)
-                self.listeners.workload(workload)
-            self.listeners.rule_status(rule)
+        for workload in workloads:
+            for companion in self._by_workload.get(workload, ()):
+                if companion.rule == rule:
+                    self._judge(companion)
+            self.listeners.workload(workload)
+        self.listeners.rule_status(rule)
 
     def _companion_changed(self, _: EventType, key: ObjectKey, old: Companion | None, new: Companion | None) -> None:
         self._index(key, old, new)
         self.places.seen(key, old, new)
         self.storing.seen(key, old, new)
-        if self.listeners is None:
-            return
         met = self.written.shown(key, old, new)
         if old is not None and new is not None and replace(old, bound=new.bound, queued=new.queued) == new:
             return  # it was scheduled, or not, which changes nothing else
@@ -237,8 +245,7 @@ class Caches:
                     del self._by_workload[one.workload]
 
     def _wake(self, workload: ObjectKey) -> None:
-        if self.listeners is not None:
-            self.listeners.workload(workload)
+        self.listeners.workload(workload)
 
     def _count(self, rule: ObjectKey, by: int) -> None:
         self.created[rule] += by

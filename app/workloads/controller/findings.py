@@ -1,24 +1,30 @@
-"""Why workloads lack companions: what a refusal of the API server means, and what the last reconcile found.
+"""What reconciles leave behind: why workloads lack companions, and when lost companions were made anew.
 
-Only problems are stored, for the writers of statuses; in a healthy cluster there are none.
+Findings are for the writers of statuses; in a healthy cluster there are none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
-from app.errors import ApiError
-from app.workloads.model import ObjectKey, Problem, Waiting
+from app.errors import ApiError, Transient
+from app.kube.controller import Done, RequeueAfter, Result
+from app.workloads.companions.plan import Planned
+from app.workloads.model import ObjectKey, Policy, Problem, Waiting
 
 Finding = Problem | Waiting
 REPLACING = "Replacing"
 """Reason of a companion whose predecessor is still ending."""
 DENIED_PAUSE = 1.0
 """Seconds at least between two tries of what was denied; they grow from there."""
-SERVER_ERROR = "ServerError"
+_SERVER_ERROR = "ServerError"
 """Reason of a companion of which it is not known whether it was made."""
 GONE_PAUSE = 5.0
 """Where the namespace is missing or on its way out, nothing will change soon."""
+_CALM = 600.0
+"""Seconds without a loss after which the pauses of a companion start small again."""
 
 
 class Findings:
@@ -62,7 +68,7 @@ def problem_of(error: ApiError) -> Problem | None:
         case _ if error.rejected and "admission webhook" not in text:
             return Problem("Invalid", text)
         case status if status >= 500:
-            return Problem(SERVER_ERROR, text)
+            return Problem(_SERVER_ERROR, text)
         case 0 | 401 | 409 | 429:
             return None
         case _:
@@ -74,3 +80,84 @@ def pause_of(problem: Problem | None) -> float | None:
     if problem is None:
         return None
     return GONE_PAUSE if problem.reason in ("NamespaceTerminating", "NamespaceMissing") else DENIED_PAUSE
+
+
+class _ExpectedError(Transient):
+    """A reason that is in the statuses already."""
+
+    expected = True
+
+
+class RefusedError(_ExpectedError):
+    """What keeps one companion from being made, other than an error of the API server."""
+
+    def __init__(self, finding: Finding) -> None:
+        super().__init__(finding.message, delay=DENIED_PAUSE)
+        self.finding = finding
+
+
+@dataclass(slots=True)
+class Run:
+    """One reconcile of a workload: what it wants, by companion, and what stands in the way, by rule."""
+
+    workload: ObjectKey
+    waited_before: bool
+    findings: dict[ObjectKey, Finding] = field(default_factory=dict)
+    desired: dict[ObjectKey, Planned] = field(default_factory=dict)
+    failures: list[Transient] = field(default_factory=list)
+    again: list[float] = field(default_factory=list)
+    waits: set[Policy] = field(default_factory=set)
+    full: dict[str, Problem] = field(default_factory=dict)
+
+    def failed(self, rule: ObjectKey, error: RefusedError | ApiError) -> None:
+        """One companion could not be made, changed or deleted."""
+        if isinstance(error, RefusedError):
+            self.findings[rule] = error.finding
+            self.failures.append(error)
+            return
+        problem = problem_of(error)
+        if problem is not None:
+            self.findings[rule] = problem
+        self.failures.append(Transient(str(error), delay=max(pause_of(problem) or 0.0, error.delay or 0.0) or None))
+
+    def holds(self) -> set[ObjectKey]:
+        """The companions that keep a place: an API server that failed may have made one that it did not confirm."""
+        refused = {
+            rule
+            for rule, finding in self.findings.items()
+            if isinstance(finding, Problem) and finding.reason != _SERVER_ERROR
+        }
+        return {planned.key for planned in self.desired.values() if planned.rule not in refused}
+
+    def result(self) -> Result:
+        """Raises Transient where something failed that is worth another try."""
+        if self.failures:
+            kind = _ExpectedError if all(one.expected for one in self.failures) else Transient
+            raise kind(str(self.failures[0]), delay=max(one.delay or 0.0 for one in self.failures) or None)
+        return RequeueAfter(min(self.again)) if self.again else Done()
+
+
+class Restarts:
+    """When a companion that was lost may be made anew: at once, and then after pauses from `pause` to `cap` seconds."""
+
+    def __init__(self, *, pause: float, cap: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
+        self._pause, self._cap, self._clock = pause, cap, clock
+        self._made: dict[ObjectKey, tuple[int, float]] = {}
+
+    def wait(self, companion: ObjectKey) -> float:
+        """Seconds until it may be made anew; 0 now."""
+        times, last = self._made.get(companion, (0, 0.0))
+        if not times:
+            return 0.0
+        return max(0.0, last + min(self._cap, self._pause * 2.0 ** min(times - 1, 32)) - self._clock())
+
+    def made(self, companion: ObjectKey) -> None:
+        now = self._clock()
+        # Not every companion is forgotten by its end; those calm for long enough count no more. Oldest first.
+        while self._made and now - next(iter(self._made.values()))[1] > self._cap + _CALM:
+            del self._made[next(iter(self._made))]
+        times, _ = self._made.pop(companion, (0, now))
+        self._made[companion] = (times + 1, now)
+
+    def forget(self, companion: ObjectKey) -> None:
+        self._made.pop(companion, None)

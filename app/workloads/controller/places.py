@@ -6,22 +6,59 @@ from the companions' cache. Beside that a workload holds the places of companion
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+import itertools
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import Any, get_args
 
 from app.workloads.companions.marks import Companion, policy_of
-from app.workloads.controller.waiters import Waiters
 from app.workloads.model import ObjectKey, Policy, tenant_name
 
-DEFAULT_PLACES: Mapping[Policy, int] = {
-    # As many as a kubelet runs on one node by default: these companions are on any node.
-    "Any": 110,
-    # As many as there may be Pods in the tenant's namespace: these are on DPUs of the tenant, as its own are.
-    "SameNode": 20_000,
-}
 COMPANIONS = "companions/"
 """What the name of a bound begins with, in `--tenant-quota`; the policy follows."""
+_POLICIES: tuple[Policy, ...] = get_args(Policy)
+DEFAULT_PLACES: Mapping[str, int] = {
+    # As many as a kubelet runs on one node by default: these companions are on any node.
+    f"{COMPANIONS}Any": 110,
+    # As many as there may be Pods in the tenant's namespace: these are on DPUs of the tenant, as its own are.
+    f"{COMPANIONS}SameNode": 20_000,
+}
+Group = tuple[Any, ...]
+"""What has room or not; the first part is the namespace of the tenant whose workloads wait."""
 _Group = tuple[str, Policy]
 """The namespace of a tenant, and a policy."""
+
+
+class Waiters:
+    """Calls `wake` with each workload that may find room now; it no longer waits in that group then."""
+
+    def __init__(self, wake: Callable[[ObjectKey], None]) -> None:
+        self._wake = wake
+        self._waiting: dict[str, dict[Group, dict[ObjectKey, None]]] = {}
+
+    def __contains__(self, workload: ObjectKey) -> bool:
+        return any(workload in waiting for waiting in self._waiting.get(workload[0], {}).values())
+
+    def __iter__(self) -> Iterator[Group]:
+        """The groups in which workloads wait."""
+        return iter([group for groups in self._waiting.values() for group in groups])
+
+    def add(self, group: Group, workload: ObjectKey) -> None:
+        self._waiting.setdefault(group[0], {}).setdefault(group, {})[workload] = None
+
+    def discard(self, group: Group, workload: ObjectKey) -> None:
+        groups = self._waiting.get(group[0], {})
+        waiting = groups.get(group, {})
+        waiting.pop(workload, None)
+        if not waiting:
+            groups.pop(group, None)
+        if not groups:
+            self._waiting.pop(group[0], None)
+
+    def wake(self, group: Group, room: int) -> None:
+        waiting = self._waiting.get(group[0], {}).get(group, ())
+        for workload in list(itertools.islice(waiting, max(0, room))):
+            self.discard(group, workload)
+            self._wake(workload)
 
 
 class Places:
@@ -32,14 +69,15 @@ class Places:
 
     def __init__(
         self,
-        bounds: Mapping[Policy, int],
+        quota: Mapping[str, int],
         *,
         cached: Callable[[ObjectKey], Companion | None],
         wake: Callable[[ObjectKey], None],
     ) -> None:
-        self._bounds = bounds
-        self._cached = cached
-        self._waiters = Waiters(wake)
+        self._bounds = {
+            policy: quota[f"{COMPANIONS}{policy}"] for policy in _POLICIES if f"{COMPANIONS}{policy}" in quota
+        }
+        self._cached, self._waiters = cached, Waiters(wake)
         self._taken: dict[_Group, set[ObjectKey]] = {}
         self._held: dict[ObjectKey, dict[ObjectKey, _Group]] = {}
 
@@ -57,7 +95,7 @@ class Places:
         if new is not None and after is not None and after != before:
             self._taken.setdefault(after, set()).add(key)
             self._drop(new.workload, key)
-        if old is not None and before is not None and after != before:
+        if old is not None and before is not None:
             self._free(old.workload, key, before)
 
     def take(self, workload: ObjectKey, key: ObjectKey, policy: Policy) -> bool:
@@ -78,8 +116,7 @@ class Places:
         for key, group in list(self._held.get(workload, {}).items()):
             if key not in holds:
                 self._drop(workload, key)
-                if self._group(self._cached(key)) != group:
-                    self._free(workload, key, group)
+                self._free(workload, key, group)
         for policy in self._bounds:
             group = (workload[0], policy)
             if policy not in waits:
@@ -93,8 +130,8 @@ class Places:
         return companion.workload[0], policy
 
     def _free(self, workload: ObjectKey, key: ObjectKey, group: _Group) -> None:
-        if self._held.get(workload, {}).get(key) == group:
-            return
+        if self._held.get(workload, {}).get(key) == group or self._group(self._cached(key)) == group:
+            return  # still held, or there
         self._taken[group].discard(key)
         self._next(group)
         if not self._taken[group]:

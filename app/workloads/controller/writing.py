@@ -10,21 +10,20 @@ import asyncio
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.conditions import ReadyEvents
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.events import Events, Regarding
+from app.kube.events import EventRecorder, Regarding
 from app.kube.own_writes import OwnWrites
 from app.kube.queue import WorkQueue
-from app.kube.readyevents import ReadyEvents
 from app.kube.resources import Resource
 from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import LAG, Caches
-from app.workloads.controller.findings import REPLACING, Finding, Findings
+from app.workloads.controller.findings import REPLACING, Finding
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
@@ -63,26 +62,14 @@ class QuietTime:
         self._known.add(namespace)
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
-    """What statuses are made from, and written with."""
-
-    client: KubeClient
-    caches: Caches
-    findings: Findings
-    quiet: QuietTime
-
-
 class _Statuses(ABC, Generic[T]):
-    """What both writers share; `seen` is what the watch shows of a status. A watch that lags causes no second write."""
+    """What both writers share. A watch that lags causes no second write."""
 
     def __init__(
-        self, name: str, sources: Sources, *, seen: Callable[[ObjectKey], T | None], workers: int, each: int
+        self, name: str, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int, each: int
     ) -> None:
-        self._client, self._caches, self._findings = sources.client, sources.caches, sources.findings
-        self._quiet = sources.quiet
-        self._seen = seen
-        self._sent = OwnWrites(seen, lifetime=LAG)
+        self._client, self._caches, self._quiet = client, caches, quiet
+        self._sent = OwnWrites(self._seen, lifetime=LAG)
         self._caches.on_renewed(self._sent.clear)
         self.controller: Controller[ObjectKey] = Controller(
             name,
@@ -98,16 +85,19 @@ class _Statuses(ABC, Generic[T]):
         return RequeueAfter(_DOUBT_PAUSE) if self._caches.in_doubt else await self._look(key)
 
     @abstractmethod
-    async def _look(self, key: ObjectKey) -> Result:
-        """Write the status if it is another one."""
+    def _seen(self, key: ObjectKey) -> T | None:
+        """What the watch shows of a status."""
+
+    @abstractmethod
+    async def _look(self, key: ObjectKey) -> Result: ...
 
     def _pause(self, tenant: str, size: int) -> float:
         """Seconds until so many bytes may be written: the API server stores all of the object again. 0 for now."""
-        pause = self._caches.storing.pause(tenant, size)
+        pause = self._caches.storing.writes.take(tenant, size)
         return max(pause, _THROTTLED_PAUSE) if pause else 0.0
 
     async def _write(self, resource: Resource, key: ObjectKey, status: JSON, value: T) -> JSON | None:
-        """Write the status, which `seen` shows as `value` then. Returns the object; None where it is gone."""
+        """Write the status, which `_seen` shows as `value` then. Returns the object; None where it is gone."""
         (namespace, name), before = key, self._seen(key)
         try:
             written = await self._client.patch(
@@ -123,17 +113,13 @@ class _Statuses(ABC, Generic[T]):
 
 
 class WorkloadStatuses(_Statuses[bytes]):
-    """Keeps `status.rules` of Workloads."""
-
-    def __init__(self, sources: Sources, *, workers: int) -> None:
-        super().__init__(
-            "workload-status",
-            sources,
-            seen=lambda key: stored.status if (stored := sources.caches.workloads.get(*key)) else None,
-            workers=workers,
-            each=max(1, workers - 1),
-        )
+    def __init__(self, client: KubeClient, caches: Caches, quiet: QuietTime, *, workers: int) -> None:
+        super().__init__("workload-status", client, caches, quiet, workers=workers, each=max(1, workers - 1))
         self._replacing: dict[ObjectKey, float] = {}
+
+    def _seen(self, key: ObjectKey) -> bytes | None:
+        stored = self._caches.workloads.get(*key)
+        return stored.status if stored else None
 
     async def _look(self, key: ObjectKey) -> Result:
         stored = self._caches.workloads.get(*key)
@@ -141,7 +127,7 @@ class WorkloadStatuses(_Statuses[bytes]):
             self._replacing.pop(key, None)
             self._sent.forget(key)
             return Done()
-        findings = self._findings.of_workload(key)
+        findings = self._caches.findings.of_workload(key)
         if any(finding.reason == REPLACING for finding in findings.values()):
             passed = time.monotonic() - self._replacing.setdefault(key, time.monotonic())
             if passed < _REPLACEMENT_PAUSE:
@@ -177,24 +163,30 @@ class WorkloadStatuses(_Statuses[bytes]):
 
 
 class RuleStatuses(_Statuses[JSON]):
-    """Keeps the status of rules, and tells of its changes by `events`.
+    """Keeps the status of rules, and reports its changes by `events`.
 
     Each is written at most once in `interval` seconds, however many workloads the rule matches.
     """
 
-    def __init__(self, sources: Sources, *, interval: float, events: Events | None = None) -> None:
-        super().__init__(
-            "rule-status",
-            sources,
-            seen=lambda key: stored.status if (stored := sources.caches.stored_rule(key)) else None,
-            workers=2,
-            each=1,
-        )
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        quiet: QuietTime,
+        *,
+        interval: float,
+        events: EventRecorder | None = None,
+    ) -> None:
+        super().__init__("rule-status", client, caches, quiet, workers=2, each=1)
         self._interval = interval
         self._due: dict[ObjectKey, float] = {}
         self._written: dict[ObjectKey, float] = {}
         self._events = ReadyEvents(events)
         self._caches.on_renewed(self._renewed)
+
+    def _seen(self, key: ObjectKey) -> JSON | None:
+        stored = self._caches.stored_rule(key)
+        return stored.status if stored else None
 
     def changed(self, rule: ObjectKey) -> None:
         """The state of a rule may have changed; cheap, however often it is called."""
@@ -204,7 +196,7 @@ class RuleStatuses(_Statuses[JSON]):
             self.controller.enqueue(rule)
 
     def _renewed(self) -> None:
-        for rule in self._caches.rule_keys():
+        for rule in (*self._caches.tenant_rules.keys(), *self._caches.admin_rules.keys()):
             self.changed(rule)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
@@ -220,7 +212,7 @@ class RuleStatuses(_Statuses[JSON]):
             self._sent.forget(key)
             return Done()
         if key in self._caches.warming:
-            return Done()  # we are told once it is known whom it matches
+            return Done()  # `changed` is called once its matches are known
         removing = self._caches.removing(key)
         status = rule_status(
             stored.kind,
@@ -229,7 +221,7 @@ class RuleStatuses(_Statuses[JSON]):
             created=self._caches.created[key] - removing,
             removing=removing,
             broken=stored.problems,
-            findings=self._findings.of_rule(key).values(),
+            findings=self._caches.findings.of_rule(key).values(),
         )
         latest = self._sent.get(key) or {}
         complete = timed(status, latest, now=stamp())

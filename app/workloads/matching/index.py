@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from app.workloads.matching.facts import Facts, Found
 from app.workloads.model import Expression, ObjectKey, Rule, Term
-from app.workloads.rules.keys import compile_key
+from app.workloads.rules.keys import Facts, Found, compile_key
 
 Posting = tuple[str, frozenset[str]]
 """(key, values): where a term is found."""
@@ -86,7 +85,7 @@ class RuleIndex:
 
     def _choose(self, term: Term) -> Posting | None:
         """The expression that is likely to be true least often, and that few other rules are found under."""
-        usable = [expression for expression in term.expressions if expression.operator == "In" and expression.values]
+        usable = [expression for expression in term if expression.operator == "In" and expression.values]
         if not usable:
             return None
         best = min(usable, key=self._price)
@@ -135,10 +134,9 @@ class WorkloadIndex:
             else:
                 old = None if before is None else before.find(key)
             new = None if after is None else after.find(key)
-            if old == new:
-                self._remember(key, new, member)
+            if old == new and key not in self._computed:
                 continue
-            if isinstance(old, str):
+            if isinstance(old, str) and old != new:
                 _discard(buckets, old, member)
             self._insert(key, new, member)
 
@@ -154,11 +152,8 @@ class WorkloadIndex:
     def _insert(self, key: str, value: Found, member: ObjectKey) -> None:
         if isinstance(value, str):
             self._buckets[key].setdefault(value, set()).add(member)
-            self._remember(key, value, member)
-
-    def _remember(self, key: str, value: Found, member: ObjectKey) -> None:
-        if isinstance(value, str) and key in self._computed:
-            self._computed[key][member] = value
+            if key in self._computed:
+                self._computed[key][member] = value
 
 
 def _discard(buckets: dict[str, set[ObjectKey]], value: str, member: ObjectKey) -> None:

@@ -12,11 +12,10 @@ from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from app.workloads.matching.facts import Facts, holds
 from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
-from app.workloads.matching.preparing import Evaluation, Preparation
+from app.workloads.matching.preparing import Preparation
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
-from app.workloads.rules.keys import compile_key
+from app.workloads.rules.keys import Facts, Found, compile_key, holds
 
 _EVERYWHERE = ""
 """The scope of rules that see the workloads of all namespaces."""
@@ -90,7 +89,7 @@ class Matcher:
         kept = self._rules.get(rule.key)
         if kept is not None and _sees_the_same(kept.rule, rule):
             return False
-        expressions = [expression for term in rule.terms for expression in term.expressions]
+        expressions = [expression for term in rule.terms for expression in term]
         if any(compile_key(expression.key).path is None for expression in expressions):
             return True
         count = sum(len(self._spaces[name].members) for scope in _namespaces(rule) for name in self._spaces_of(scope))
@@ -110,7 +109,7 @@ class Matcher:
         Raises ValueError, and changes nothing, if a key of the rule is none; parsed rules have been checked.
         """
         for term in rule.terms:
-            for expression in term.expressions:
+            for expression in term:
                 compile_key(expression.key)
         kept = self._rules.get(rule.key)
         if kept is not None and kept.rule == rule:
@@ -134,13 +133,12 @@ class Matcher:
 
     def _attach(self, rule: Rule, preparation: Preparation | None) -> _Kept:
         kept = self._rules[rule.key] = _Kept(rule)
-        evaluation = preparation or Evaluation(rule)
         for namespace in _namespaces(rule):
             scope = self._scopes.setdefault(namespace, RuleIndex())
             postings = scope.choose(rule) if preparation is None else preparation.postings[namespace]
             scope.add(rule, postings)
             for name in self._spaces_of(namespace):
-                kept.matched |= self._search(postings, self._spaces[name], evaluation)
+                kept.matched |= self._search(rule, postings, self._spaces[name], preparation)
         order = self._order(rule.key)
         for workload in kept.matched:
             others = self._matches.get(workload, ())
@@ -167,15 +165,22 @@ class Matcher:
                 used = {key for scope in self._scopes_of(space_namespace) for key in scope.keys}
                 self._spaces[space_namespace].track_only(used)
 
-    def _search(self, postings: Postings, space: WorkloadIndex, evaluation: Evaluation) -> set[ObjectKey]:
-        """The workloads of a namespace that a rule matches, found by its terms."""
+    def _search(
+        self, rule: Rule, postings: Postings, space: WorkloadIndex, preparation: Preparation | None
+    ) -> set[ObjectKey]:
+        def value(key: str, one: Workload) -> Found:
+            return preparation.value(key, one) if preparation else Facts(one.document).find(key)
+
+        def met(one: Workload) -> bool:
+            return preparation.holds(one) if preparation else holds(rule.terms, Facts(one.document))
+
         found: set[ObjectKey] = set()
         for posting in postings:
             if posting is not None:
                 members, key = (self._workloads[member] for member in space.members), posting[0]
-                space.track(key, ((one.key, evaluation.value(key, one)) for one in members))
+                space.track(key, ((one.key, value(key, one)) for one in members))
             found.update(space.candidates(posting))
-        return {key for key in found if evaluation.holds(self._workloads[key])}
+        return {key for key in found if met(self._workloads[key])}
 
     def _space(self, namespace: str) -> WorkloadIndex:
         space = self._spaces.get(namespace)

@@ -1,7 +1,7 @@
 """Evaluates a rule for one workload at a time before the rule is put: computed keys may be expensive.
 
-Runs in the matcher's event loop and does not change the matcher. A result is valid as long as the workload has the same
-document; a workload that changes meanwhile is evaluated again.
+The matcher does not change meanwhile. A result is valid as long as the workload has the same document; a workload that
+changes meanwhile is evaluated again.
 """
 
 from __future__ import annotations
@@ -9,26 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from app.workloads.matching.facts import Facts, Found, holds
 from app.workloads.matching.index import Postings
 from app.workloads.model import ObjectKey, Rule, Workload
+from app.workloads.rules.keys import Facts, Found, holds
 
 _LEFT = 4
 """Workloads that may be left to `put_rule`: where they change all the time there is always one."""
-
-
-class Evaluation:
-    """What a rule says of workloads, evaluated when it is asked for."""
-
-    def __init__(self, rule: Rule) -> None:
-        self._rule = rule
-
-    def holds(self, workload: Workload) -> bool:
-        return holds(self._rule.terms, Facts(workload.document))
-
-    def value(self, key: str, workload: Workload) -> Found:
-        """What the workload has under a key by which the rule is found."""
-        return Facts(workload.document).find(key)
 
 
 class _Known(NamedTuple):
@@ -39,14 +25,13 @@ class _Known(NamedTuple):
     values: tuple[Found, ...]
 
 
-class Preparation(Evaluation):
+class Preparation:
     """What is known of one rule so far; `postings` are where its terms will be found, by the scope it will stand in."""
 
     def __init__(
         self, rule: Rule, postings: Mapping[str, Postings], in_sight: Callable[[], Iterable[Workload]]
     ) -> None:
-        super().__init__(rule)
-        self.postings = postings
+        self._rule, self.postings = rule, postings
         self._keys = sorted({one[0] for found in postings.values() for one in found if one is not None})
         self._in_sight = in_sight
         self._known: dict[ObjectKey, _Known] = {}
@@ -62,6 +47,7 @@ class Preparation(Evaluation):
         return self._look(workload).holds
 
     def value(self, key: str, workload: Workload) -> Found:
+        """What the workload has under a key by which the rule is found."""
         return self._look(workload).values[self._keys.index(key)]
 
     def _look(self, workload: Workload) -> _Known:

@@ -46,7 +46,7 @@ def parse(text: str) -> dict[str, Any]:
     except PendingDeprecationWarning:
         raise ValueError(f"key {quoted(text)}: a literal in backquotes must be JSON; write text as 'text'") from None
     except JMESPathError as error:
-        raise ValueError(f"key {quoted(text)} is no JMESPath expression: {_reason(error, text)}") from None
+        raise ValueError(f"key {quoted(text)} is not a JMESPath expression: {_reason(error, text)}") from None
     except RecursionError:
         raise ValueError(f"key {quoted(text)} is nested too deeply: at most {MAX_DEPTH} levels") from None
     problem = _problem(tree)
@@ -58,7 +58,7 @@ def parse(text: str) -> dict[str, Any]:
 def plain_path(tree: dict[str, Any]) -> tuple[str, ...] | None:
     """The names of a tree that only walks down maps (none at all for `@`), else None."""
     names: list[str] = []
-    for node in _walk(tree):
+    for node, _ in _walk(tree):
         if node["type"] not in _WALKING:
             return None
         if node["type"] == "field":
@@ -80,7 +80,9 @@ def _reason(error: JMESPathError, text: str) -> str:
 
 
 def _problem(tree: dict[str, Any]) -> str | None:
-    for node in _walk(tree):
+    deepest = 0
+    for node, depth in _walk(tree):
+        deepest = max(deepest, depth)
         kind, children = node["type"], node.get("children", ())
         if kind == "function_expression" and (found := _call_problem(node["value"], children)):
             return found
@@ -94,7 +96,7 @@ def _problem(tree: dict[str, Any]) -> str | None:
             return "the step of a slice must not be 0"
     if tree["type"] == "expref":
         return _MISPLACED
-    if _depth(tree) > MAX_DEPTH:
+    if deepest > MAX_DEPTH:
         return f"it is nested too deeply: at most {MAX_DEPTH} levels"
     return None
 
@@ -141,19 +143,11 @@ def _is_node(child: Any) -> bool:
     return isinstance(child, dict) and "type" in child
 
 
-def _walk(tree: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every node, parents before their children and in the order of the text; without recursion."""
-    waiting = [tree]
+def _walk(tree: dict[str, Any]) -> Iterator[tuple[dict[str, Any], int]]:
+    """Every node with its level, parents before their children and in the order of the text; without recursion."""
+    waiting = [(tree, 1)]
     while waiting:
-        node = waiting.pop()
-        yield node
+        node, depth = waiting.pop()
+        yield node, depth
         if node["type"] != "literal":
-            waiting += [child for child in reversed(node.get("children", ())) if _is_node(child)]
-
-
-def _depth(tree: dict[str, Any]) -> int:
-    depth, level = 0, [tree]
-    while level:
-        depth += 1
-        level = [child for node in level for child in node.get("children", ()) if _is_node(child)]
-    return depth
+            waiting += [(child, depth + 1) for child in reversed(node.get("children", ())) if _is_node(child)]

@@ -1,6 +1,7 @@
-"""Finds all faults of a rule's spec at once, each with the path of its field; the template is not checked here.
+"""Finds all faults of a rule at once, each with the path of its field, and parses a valid one; not its template.
 
-Takes any JSON and returns lines for people. Annotations in the domains of Kubernetes and of Berth cannot be injected,
+Takes any JSON and returns lines for people; the same check stands at admission, at the gateway and before the
+controller uses a stored rule. Annotations in the domains of Kubernetes and of Berth cannot be injected,
 not even by an admin's rule, because the value comes from the tenant. Annotations in `k8s.v1.cni.cncf.io/…`, another
 project's domain, can be injected: a companion may use the networks of its workload.
 """
@@ -8,12 +9,25 @@ project's domain, can be injected: a companion may use the networks of its workl
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import Any, get_args
 
+from app.errors import Terminal
 from app.kube.names import check_annotation_key, check_dns_label, domain_above
 from app.text import cut
-from app.wire import JSON
-from app.workloads.model import ALL_TENANTS, RESERVED_DOMAINS, RESOURCE_TYPE, TENANT_NAMESPACE_PREFIX, RuleKind
+from app.wire import JSON, encode_sorted
+from app.workloads.model import (
+    ALL_TENANTS,
+    RESERVED_DOMAINS,
+    RESOURCE_TYPE,
+    TENANT_NAMESPACE_PREFIX,
+    Expression,
+    Injection,
+    Operator,
+    Policy,
+    Rule,
+    RuleKind,
+    tenant_name,
+)
 from app.workloads.rules.keys import compile_key
 
 MAX_TERMS = 32
@@ -31,8 +45,8 @@ MAX_TENANT_NAME = 63 - len(TENANT_NAMESPACE_PREFIX)
 """Characters: the tenant's namespace is a DNS label."""
 
 _FOREIGN_DOMAINS = ("kubernetes.io", "k8s.io")
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
-_POLICIES = ("Any", "SameNode")
+_OPERATORS = get_args(Operator)
+_POLICIES = get_args(Policy)
 
 
 class _Problems(list[str]):
@@ -84,7 +98,8 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
         )
     _terms(spec.get("workloadTerms"), f"{path}.workloadTerms", found)
     _injections(spec.get("workloadInfoInject"), f"{path}.workloadInfoInject", found)
-    for name, keys in (("workloadTerms", match_keys(spec)), ("workloadInfoInject", _inject_keys(spec))):
+    injected = _keys(spec.get("workloadInfoInject"), "workloadKey", MAX_INJECTIONS)
+    for name, keys in (("workloadTerms", match_keys(spec)), ("workloadInfoInject", injected)):
         if (count := len(computed_keys(keys))) > MAX_COMPUTED:
             found.append(
                 f"{path}.{name}: has {count} different keys that are more than a path of names: at most "
@@ -100,23 +115,85 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
     return found
 
 
+class RuleError(Terminal):
+    """A stored rule that cannot be used; `problems` are all of them, each beginning with the path of its field."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = tuple(problems)
+
+
+def parse_rule(obj: JSON, *, kind: RuleKind) -> Rule:
+    """The Rule of a TenantWorkloadRule or AdminWorkloadRule as it is stored; raises RuleError.
+
+    `spec.template` only has to be an object here. Where `dpuSelectionPolicy` is missing or empty it is Any.
+    """
+    spec: Any = obj.get("spec")
+    problems = rule_problems(spec, kind=kind) + _own_problems(obj, kind)
+    if problems:
+        raise RuleError(problems)
+    metadata = obj["metadata"]
+    namespace: str = metadata["namespace"]
+    seen = {tenant_name(namespace)} if kind == "tenant" else spec["tenantMatch"]
+    all_tenants = kind == "admin" and seen == [ALL_TENANTS]
+    return Rule(
+        kind=kind,
+        namespace=namespace,
+        name=metadata["name"],
+        generation=metadata.get("generation") or 0,
+        tenants=None if all_tenants else frozenset(seen),
+        terms=tuple(
+            tuple(
+                Expression(found["key"], found["operator"], frozenset(found.get("values") or ()))
+                for found in term["matchExpressions"]
+            )
+            for term in spec["workloadTerms"]
+        ),
+        injections=tuple(
+            Injection(entry["workloadKey"], entry["asAnnotation"]["name"])
+            for entry in spec.get("workloadInfoInject") or ()
+        ),
+        policy=spec.get("dpuSelectionPolicy") or "Any",
+        template=encode_sorted(spec["template"]),
+    )
+
+
+def _own_problems(obj: JSON, kind: RuleKind) -> list[str]:
+    """What the object around the spec must have; the API server sees to it, hand-made objects may not."""
+    metadata = obj.get("metadata")
+    if not isinstance(metadata, dict):
+        return ["metadata: must be an object"]
+    namespace, name = metadata.get("namespace"), metadata.get("name")
+    problems = [
+        f"metadata.{field}: must not be empty"
+        for field, value in (("namespace", namespace), ("name", name))
+        if not isinstance(value, str) or not value
+    ]
+    if kind == "tenant" and isinstance(namespace, str) and not namespace.startswith(TENANT_NAMESPACE_PREFIX):
+        problems.append(f"metadata.namespace: must be that of a tenant: {TENANT_NAMESPACE_PREFIX}<name>")
+    generation = metadata.get("generation")
+    if generation is not None and (not isinstance(generation, int) or isinstance(generation, bool)):
+        problems.append("metadata.generation: must be a whole number")
+    spec = obj.get("spec")
+    if isinstance(spec, dict) and not isinstance(spec.get("template"), dict):
+        problems.append("spec.template: must be an object: a Pod manifest")
+    return problems
+
+
 def computed_keys(texts: Iterable[str]) -> frozenset[str]:
-    """Those that are more than a path of names; what is no key is left out."""
+    """Those that are more than a path of names; what is not a key is left out."""
     return frozenset(filter(_computes, texts))
 
 
 def match_keys(spec: Any) -> Iterator[str]:
-    """The keys of the terms, as they come."""
-    ignored = _Problems()
-    for _, term in ignored.objects(spec.get("workloadTerms"), "", MAX_TERMS):
-        for _, expression in ignored.objects(term.get("matchExpressions"), "", MAX_EXPRESSIONS):
-            if isinstance(key := expression.get("key"), str):
-                yield key
+    """The keys of the terms, in their order."""
+    for _, term in _Problems().objects(spec.get("workloadTerms"), "", MAX_TERMS):
+        yield from _keys(term.get("matchExpressions"), "key", MAX_EXPRESSIONS)
 
 
-def _inject_keys(spec: Any) -> Iterator[str]:
-    for _, injection in _Problems().objects(spec.get("workloadInfoInject"), "", MAX_INJECTIONS):
-        if isinstance(key := injection.get("workloadKey"), str):
+def _keys(entries: Any, field: str, limit: int) -> Iterator[str]:
+    for _, entry in _Problems().objects(entries, "", limit):
+        if isinstance(key := entry.get(field), str):
             yield key
 
 

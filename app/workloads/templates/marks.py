@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
+from app.errors import Denied
 from app.kube.names import domain_above
 from app.text import cut
 from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
-CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
-PROBES: Final = ("livenessProbe", "readinessProbe", "startupProbe")
 _LISTED = 50
 _STATIC_POD = re.compile(r"kubernetes\.io/config\.(?:mirror|source|hash|seen)", re.ASCII | re.IGNORECASE)
-_APPARMOR = "container.apparmor.security.beta.kubernetes.io/"
-_SECCOMP = ("seccomp.security.alpha.kubernetes.io/", "container.seccomp.security.alpha.kubernetes.io/")
+# The forms in which profiles were written before they became fields, with the values that leave a profile.
+_PROFILES = {
+    "container.apparmor.security.beta.kubernetes.io/": ("", "runtime/default"),
+    "container.seccomp.security.alpha.kubernetes.io/": ("runtime/default", "docker/default"),
+    "seccomp.security.alpha.kubernetes.io/": ("runtime/default", "docker/default"),
+}
 _TOKENS = {
     "kubernetes.io/service-account-token": "the token of a service account",
     "bootstrap.kubernetes.io/token": "a token that lets nodes join the cluster",
@@ -50,7 +53,12 @@ def foreign_metadata(metadata: Any, path: str) -> Iterator[str]:
     for field in ("ownerReferences", "finalizers"):
         if member(metadata, field):
             yield f"{path}.{field}: not allowed in a tenant's manifest; leave it out"
-    yield from _profile_annotations(member(metadata, "annotations"), f"{path}.annotations")
+    annotations, where = member(metadata, "annotations"), f"{path}.annotations"
+    for key in _keys(annotations):
+        value = str(annotations[key])
+        for prefix, fine in _PROFILES.items():
+            if key.startswith(prefix) and value not in fine and not value.startswith("localhost/"):
+                yield f"{where}[{cut(key)}]: {shown(value)} takes the container's profile away; use runtime/default"
 
 
 def token_secret(secret: Any, path: str) -> Iterator[str]:
@@ -58,20 +66,6 @@ def token_secret(secret: Any, path: str) -> Iterator[str]:
     kind = member(secret, "type")
     if isinstance(kind, str) and kind in _TOKENS:
         yield f"{path}.type: {shown(kind)} is {_TOKENS[kind]}, which a tenant may not have; use another type"
-
-
-def _profile_annotations(annotations: Any, path: str) -> Iterator[str]:
-    """The forms in which profiles were written before they became fields."""
-    for key in _keys(annotations):
-        value = str(annotations[key])
-        if key.startswith(_APPARMOR):
-            right = value in ("", "runtime/default") or value.startswith("localhost/")
-        elif key.startswith(_SECCOMP):
-            right = value in ("runtime/default", "docker/default") or value.startswith("localhost/")
-        else:
-            continue
-        if not right:
-            yield f"{path}[{cut(key)}]: {shown(value)} takes the container's profile away; use runtime/default"
 
 
 def member(value: Any, field: str) -> Any:
@@ -82,13 +76,15 @@ def member(value: Any, field: str) -> Any:
 def at(value: Any, path: str) -> Any:
     """What stands at a path of fields below an object, the object itself for an empty one; None where nothing does."""
     for field in path.split(".") if path else ():
-        value = member(value, field)
+        if not isinstance(value, dict):
+            return None
+        value = value.get(field)
     return value
 
 
 def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
-    """The objects in a list, each with its path. Entries that are not objects are left to the validation of shapes."""
-    items = member(holder, field)
+    """The objects in the list at a path of fields, each with its path; other entries are for the check of shapes."""
+    items = at(holder, field)
     for index, item in enumerate(items if isinstance(items, list) else []):
         if isinstance(item, dict):
             yield f"{path}.{field}[{index}]", item
@@ -99,10 +95,12 @@ def shown(value: object) -> str:
     return cut(encode_json(value).decode())
 
 
-def joined(problems: Sequence[str]) -> str:
-    """Problems as one message: the first fifty, and how many more there are."""
-    rest = len(problems) - _LISTED
-    return "; ".join([*problems[:_LISTED], *([f"and {rest} more problems"] if rest > 0 else [])])
+def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
+    """Raise Denied with `what` and the first fifty problems, and how many more there are; nothing without any."""
+    if problems:
+        rest = len(problems) - _LISTED
+        more = [f"and {rest} more problems"] if rest > 0 else []
+        raise Denied(what + "; ".join([*problems[:_LISTED], *more]), reason=reason)
 
 
 def _keys(value: Any) -> list[str]:

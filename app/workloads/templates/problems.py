@@ -8,26 +8,23 @@ the field's path. Never changes its input, never raises, looks nothing up.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 import msgspec
 
-from app.kinds.defaults import apply_builtin_defaults
-from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import check_metadata
-from app.kinds.objects import check_object
+from app.kinds.objects import check_written
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.kinds.tables import fields_of
 from app.kube.names import check_dns_subdomain
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.marks import foreign_metadata, member, reserved_marks, shown, token_secret
+from app.workloads.templates.marks import at, foreign_metadata, member, reserved_marks, shown, token_secret
 
-ManifestKind = Literal["Pod", "DaemonSet", "Secret", "ConfigMap"]
+_KINDS = ("Pod", "DaemonSet", "Secret", "ConfigMap")
 """The kinds of objects that a tenant may have in the infra cluster."""
-_KINDS: Final[frozenset[str]] = frozenset(get_args(ManifestKind))
-_API_VERSIONS = {"DaemonSet": "apps/v1"}
+_API_VERSIONS: Final = {**dict.fromkeys(_KINDS, "v1"), "DaemonSet": "apps/v1"}
+_PODS = {"Pod": "spec", "DaemonSet": "spec.template.spec"}
+"""Where the spec of a Pod stands."""
 _STRICT: Final = TenantPolicy()
 MOST_ITEMS = 1000
 _LISTS = ("initContainers", "containers", "ephemeralContainers", "volumes", "tolerations", "imagePullSecrets")
@@ -44,26 +41,11 @@ def template_problems(
     A `trusted` template, the admin's, may ask for the host, but it may not write Berth's own marks; for others `policy`
     says what they may ask for. A template needs no metadata: what it has beside labels and annotations is not used.
     """
-    manifest = _plain(template)
-    if manifest is None:
-        return [_no_object("Pod", path)]
-    if crowded := _crowded(manifest.get("spec"), f"{path}.spec"):
-        return crowded
-    metadata, where = manifest.get("metadata"), f"{path}.metadata"
-    if trusted:
-        guarded = [*reserved_marks(metadata, where)]
-    else:
-        spec = manifest.get("spec")
-        guarded = [*foreign_metadata(metadata, where), *forbidden_fields(spec, f"{path}.spec", policy)]
-    return _unique([*guarded, *_faults(manifest, "Pod", path, _TEMPLATE_METADATA)])
+    return _problems(template, "Pod", path, policy, kept=_TEMPLATE_METADATA, trusted=trusted)
 
 
 def manifest_problems(
-    manifest: Any,
-    *,
-    kind: str,
-    path: str = "spec.object",
-    policy: TenantPolicy = _STRICT,
+    manifest: Any, *, kind: str, path: str = "spec.object", policy: TenantPolicy = _STRICT
 ) -> list[str]:
     """What is wrong with a tenant's manifest, which must be a Pod, DaemonSet, Secret or ConfigMap as `kind` says.
 
@@ -71,24 +53,32 @@ def manifest_problems(
     says what its Pods may ask for.
     """
     if kind not in _KINDS:
-        known = ", ".join(get_args(ManifestKind))
+        known = ", ".join(_KINDS)
         return [f"{path}.kind: {shown(kind)} cannot be created for a tenant; want one of {known}"]
+    return _problems(manifest, kind, path, policy, kept=_MANIFEST_METADATA)
+
+
+def _problems(
+    manifest: Any, kind: str, path: str, policy: TenantPolicy, *, kept: tuple[str, ...], trusted: bool = False
+) -> list[str]:
+    """`kept` are the fields of the metadata that will be used."""
     plain = _plain(manifest)
     if plain is None:
-        return [_no_object(kind, path)]
-    spec = plain.get("spec")
-    pod, where = (spec, "spec") if kind == "Pod" else (member(member(spec, "template"), "spec"), "spec.template.spec")
-    if crowded := _crowded(pod, f"{path}.{where}"):
+        return [f"{path}: want the manifest of a {kind}, an object"]
+    if crowded := _crowded(plain, kind, path):
         return crowded
-    guarded = _guarded(plain, kind, path, policy)
-    return _unique([*guarded, *_faults(plain, kind, path, _MANIFEST_METADATA)])
+    guarded = (
+        reserved_marks(plain.get("metadata"), f"{path}.metadata") if trusted else _guarded(plain, kind, path, policy)
+    )
+    # Each line once, in order: the server words some faults by field alone.
+    return list(dict.fromkeys([*guarded, *_faults(plain, kind, path, kept)]))
 
 
 def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
     """Fields of a valid manifest that Berth does not know. Newer API servers have more, so each is only a warning."""
     written = {field: value for field, value in manifest.items() if field != "status"}
     try:
-        _, unknown = decode_builtin(kind, _API_VERSIONS.get(kind, "v1").rpartition("/")[2], written)
+        _, unknown = decode_builtin(kind, _API_VERSIONS[kind].rpartition("/")[2], written)
     except ShapeError:  # in metadata that is not used, and has not been checked therefore
         return []
     return [
@@ -105,45 +95,40 @@ def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
     return []
 
 
-def _crowded(spec: Any, path: str) -> list[str]:
+def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:
     """Lists that are too long: every item is checked, and other requests wait meanwhile."""
+    where = _PODS.get(kind, _PODS["DaemonSet"])
+    spec = at(manifest, where)
     lengths = {field: len(found) for field in _LISTS if isinstance(found := member(spec, field), list)}
-    return [f"{path}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS]
+    return [
+        f"{path}.{where}.{name}: want at most {MOST_ITEMS}, got {n}" for name, n in lengths.items() if n > MOST_ITEMS
+    ]
 
 
 def _guarded(manifest: JSON, kind: str, path: str, policy: TenantPolicy) -> Iterator[str]:
     yield from foreign_metadata(manifest.get("metadata"), f"{path}.metadata")
-    spec, where = manifest.get("spec"), f"{path}.spec"
-    if kind == "Pod":
-        yield from forbidden_fields(spec, where, policy)
-    elif kind == "DaemonSet":
-        template = member(spec, "template")
-        yield from foreign_metadata(member(template, "metadata"), f"{where}.template.metadata")
-        yield from forbidden_fields(member(template, "spec"), f"{where}.template.spec", policy)
+    if kind == "DaemonSet":
+        yield from foreign_metadata(at(manifest, "spec.template.metadata"), f"{path}.spec.template.metadata")
+    if where := _PODS.get(kind):
+        yield from forbidden_fields(at(manifest, where), f"{path}.{where}", policy)
     elif kind == "Secret":
         yield from token_secret(manifest, path)
 
 
 def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list[str]:
-    """Why the API server would not take the manifest; `kept` are the fields of its metadata that will be used."""
-    version = _API_VERSIONS.get(kind, "v1")
+    """Why the API server would not take the manifest."""
+    version = _API_VERSIONS[kind]
     problems = [
         f"{path}.{field}: want {wanted}, got {shown(manifest.get(field))}"
         for field, wanted in (("apiVersion", version), ("kind", kind))
         if manifest.get(field) != wanted
     ]
-    metadata = manifest.get("metadata")
-    if isinstance(metadata, dict):
-        unused = fields_of("ObjectMeta").keys() - set(kept)
-        metadata = {field: value for field, value in metadata.items() if field not in unused}
-    rest = {field: value for field, value in manifest.items() if field not in ("apiVersion", "kind", "status")}
-    whole = {"apiVersion": version, "kind": kind, **rest, "metadata": metadata}
+    rest = {field: value for field, value in manifest.items() if field != "status"}
+    whole = {**rest, "apiVersion": version, "kind": kind}
     try:
-        decoded, unknown = decode_builtin(kind, version.rpartition("/")[2], whole)
-        apply_builtin_defaults(kind, decoded)
+        errors, unknown = check_written(kind, version.rpartition("/")[2], whole, kept=kept)
     except ShapeError as error:
         return [*problems, f"{path}.{error.field}: {error.fault}"]
-    errors = _field_errors(decoded, kind, named="name" in kept)
     # A value may be valid because of what Berth does not know in it: a new kind of probe, or of source.
     sure = [
         error
@@ -153,27 +138,12 @@ def _faults(manifest: JSON, kind: str, path: str, kept: tuple[str, ...]) -> list
     return [*problems, *(f"{path}.{error}" for error in sure)]
 
 
-def _field_errors(decoded: JSON, kind: str, *, named: bool) -> list[FieldError]:
-    metadata = decoded["metadata"] if named else {**decoded["metadata"], "name": "template"}
-    errors = check_metadata(metadata, namespaced=True, name_rule="subdomain", free_finalizers=False)
-    return errors + check_object(kind, decoded)
-
-
 def _plain(manifest: Any) -> JSON | None:
-    """A copy that is nothing but JSON, so that nothing below meets a surprise; None where it is no object."""
+    """A copy that is nothing but JSON, so that nothing below meets a surprise; None where it is not an object."""
     if not isinstance(manifest, dict):
         return None
     try:
-        copy = decode_json(encode_json(manifest))
+        copy: JSON = decode_json(encode_json(manifest))
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
         return None
-    return copy if isinstance(copy, dict) else None
-
-
-def _no_object(kind: str, path: str) -> str:
-    return f"{path}: want the manifest of a {kind}, an object"
-
-
-def _unique(problems: list[str]) -> list[str]:
-    """Each line once, in order: the server words some faults by field alone."""
-    return list(dict.fromkeys(problems))
+    return copy

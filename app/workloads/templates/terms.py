@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from app.placement.conflicts import TERMS_FIELD
+from app.placement.plan import TERMS_FIELD
 from app.workloads.templates.marks import at, each, member
 
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -63,28 +63,26 @@ BOUNDS: Final[Mapping[str, Bound]] = {
     "tolerations": Bound(64, "tolerations", _OWN_POD, added=16),
 }
 """By the path of the list in the spec of a Pod."""
-_SELECTING: Final = [field.rpartition(".") for field, bound in BOUNDS.items() if bound.selects]
+_SELECTING: Final = [field for field, bound in BOUNDS.items() if bound.selects]
 
 
 def weight_of(spec: Any) -> int:
     """What a Pod counts for among those without a node: 1, and 4 more for each term that selects Pods."""
-    return 1 + 4 * sum(_length(at(spec, above), name) for above, _, name in _SELECTING)
+    return 1 + 4 * sum(_length(spec, field) for field in _SELECTING)
 
 
 def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
     """One line for each list with more than a tenant's Pod may have in it. What is in such a list is not looked at."""
     selecting = 0
     for field, bound in BOUNDS.items():
-        above, _, name = field.rpartition(".")
-        holder = at(spec, above)
         most = bound.most + (bound.added if admitted else 0)
-        if (length := _length(holder, name)) > most:
+        if (length := _length(spec, field)) > most:
             yield _line(f"{path}.{field}", f"{length} {bound.unit}, {bound.cost}", most)
             continue
         conditions = MOST_CONDITIONS + (bound.conditions_added if admitted else 0)
-        for here, item in each(holder, name, _below(path, above)):
-            term = at(item, bound.term)
-            yield from _conditions(term, _below(here, bound.term), conditions, bound.cost)
+        for here, item in each(spec, field, path):
+            term, where = at(item, bound.term), f"{here}.{bound.term}" if bound.term else here
+            yield from _conditions(term, where, conditions, bound.cost)
             selecting += _selecting(term) if bound.selects else 0
     if selecting > MOST_SELECTING:
         what = f"{selecting} match expressions, values and labels select Pods in affinity and topologySpreadConstraints"
@@ -92,15 +90,10 @@ def crowded(spec: Any, path: str, *, admitted: bool) -> Iterator[str]:
 
 
 def _conditions(term: Any, path: str, most: int, cost: str) -> Iterator[str]:
-    selector = member(term, "labelSelector")
-    count = _length(selector, "matchLabels") + _unmerged(term)
-    for holder, field, where in (
-        (term, "matchExpressions", path),
-        (term, "matchFields", path),
-        (selector, "matchExpressions", f"{path}.labelSelector"),
-    ):
-        count += _length(holder, field)
-        for here, expression in each(holder, field, where):
+    count = _length(term, "labelSelector.matchLabels") + _unmerged(term)
+    for field in ("matchExpressions", "matchFields", "labelSelector.matchExpressions"):
+        count += _length(term, field)
+        for here, expression in each(term, field, path):
             if (length := _length(expression, "values")) > MOST_VALUES:
                 yield _line(f"{here}.values", f"{length} values, {cost}", MOST_VALUES)
     if count > most:
@@ -109,27 +102,22 @@ def _conditions(term: Any, path: str, most: int, cost: str) -> Iterator[str]:
 
 def _selecting(term: Any) -> int:
     """What one selector of Pods counts for; the API server merges a label key as an expression with one value."""
-    selector = member(term, "labelSelector")
-    expressions = [expression for _, expression in each(selector, "matchExpressions", "")]
+    expressions = [expression for _, expression in each(term, "labelSelector.matchExpressions", "")]
     values = sum(_length(expression, "values") for expression in expressions)
-    return _length(selector, "matchLabels") + len(expressions) + values + 2 * _unmerged(term)
+    return _length(term, "labelSelector.matchLabels") + len(expressions) + values + 2 * _unmerged(term)
 
 
 def _unmerged(term: Any) -> int:
     """How many label keys the API server will merge into the selector; it has an expression for each that it has."""
     lists = [found for field in _KEYS if isinstance(found := member(term, field), list)]
     keys = {key for found in lists for key in found if isinstance(key, str)}
-    merged = {str(one.get("key")) for _, one in each(member(term, "labelSelector"), "matchExpressions", "")}
+    merged = {str(one.get("key")) for _, one in each(term, "labelSelector.matchExpressions", "")}
     return sum(map(len, lists)) - len(keys & merged)
 
 
 def _length(holder: Any, field: str) -> int:
-    found = member(holder, field)
+    found = at(holder, field)
     return len(found) if isinstance(found, (list, dict)) else 0
-
-
-def _below(path: str, field: str) -> str:
-    return f"{path}.{field}" if field else path
 
 
 def _line(path: str, what: str, most: int) -> str:

@@ -22,13 +22,13 @@ from app.devtools.clusters.node.endpoints import shown, write_endpoints
 from app.devtools.clusters.node.services import Backend, Route, ServiceRouter
 from app.devtools.clusters.node.status import Seen, pod_status
 from app.devtools.clusters.node.volumes import Volumes
-from app.devtools.sandbox.standins.clock import timestamp
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS, SERVICES
 from app.kube.store import Key, Store
+from app.text import stamp
 from app.wire import JSON, load_yaml
 
 _log = structlog.get_logger(__name__)
@@ -178,7 +178,7 @@ class BerthNode:
 
     async def _report(self, pod: JSON, running: _Running, *, exit_code: int | None = None) -> None:
         seen = Seen(shown(running.backend.address), running.ready, running.restarts, exit_code)
-        metadata, status = pod["metadata"], pod_status(pod, seen, now=timestamp())
+        metadata, status = pod["metadata"], pod_status(pod, seen, now=stamp())
         if all((pod.get("status") or {}).get(name) == value for name, value in status.items()):
             return
         body = {"metadata": {"uid": metadata["uid"]}, "status": status}

@@ -18,6 +18,7 @@ from app.devtools.sandbox.access.auth import Access, authorize, impersonated
 from app.devtools.sandbox.api import discovery, openapi
 from app.devtools.sandbox.api.call import BODY_LIMIT, Call, Reply, json_reply
 from app.devtools.sandbox.api.failures import (
+    NO_SUCH_PATH,
     StatusError,
     bad_request,
     internal,
@@ -27,6 +28,7 @@ from app.devtools.sandbox.api.failures import (
     too_large,
 )
 from app.devtools.sandbox.api.rest import serve
+from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS
 from app.errors import BerthError
 
 if TYPE_CHECKING:
@@ -85,7 +87,7 @@ class ApiServer:
             reply = await self._answer(request, receive, warnings)
         except StatusError as error:
             reply = json_reply(error.status, status=error.code)
-            if error.code == 404 and not self._serves_group(request):
+            if error.status["message"] == NO_SUCH_PATH and not self._serves_group(request):
                 reply = Reply(404, b"404 page not found\n", "text/plain; charset=utf-8")
         except BerthError as error:
             reply = json_reply(bad_request(str(error)).status, status=400)
@@ -96,11 +98,12 @@ class ApiServer:
         await _send(reply, scope["method"], warnings, receive, send)
 
     def _serves_group(self, request: _Request) -> bool:
+        """Whether the API server itself serves the group. In the others, an unknown path has no Status."""
         match request.segments:
             case ("api", *_):
                 return True
             case ("apis", group, *_):
-                return group in self._state.registry.groups()
+                return group in BUILTIN_GROUPS
         return False
 
     async def _answer(self, request: _Request, receive: Receive, warnings: list[str]) -> Reply:
@@ -126,7 +129,7 @@ class ApiServer:
         if resource is None or (target.namespace and not resource.namespaced and target.plural != "namespaces"):
             raise no_such_path()
         if resource.namespaced and not target.namespace and verb not in ("list", "watch") and not resource.virtual:
-            raise no_such_path() if target.name else method_not_allowed()
+            raise no_such_path() if target.name or resource.custom else method_not_allowed()
         accept = request.header("accept")
         if accept and not any(kind in accept for kind in ("json", "*/*", "application/*", "yaml")):
             raise not_acceptable(["application/json", "application/yaml"])
@@ -147,9 +150,10 @@ class ApiServer:
         return await serve(state, call)
 
     def _document(self, request: _Request) -> Reply:
-        """Discovery, OpenAPI, version and health; raises StatusError 404 for everything else."""
-        if request.method not in ("GET", "HEAD"):
-            raise method_not_allowed()
+        """Discovery, OpenAPI, version and health; raises StatusError 404 for everything else.
+
+        Health and the list of groups answer whatever the method.
+        """
         if any(request.path == path or request.path.startswith(f"{path}/") for path in _HEALTH):
             return Reply(200, b"ok", "text/plain; charset=utf-8")
         wide = discovery.wants_aggregated(request.header("accept")) and request.path in ("/api", "/apis")
@@ -159,6 +163,8 @@ class ApiServer:
             if len(self._documents) > 256 or any(generation != key[0] for generation, _ in self._documents):
                 self._documents.clear()
             known = self._documents[key] = self._build(request, aggregated=wide)
+        if request.method not in ("GET", "HEAD") and request.path != "/apis":
+            raise method_not_allowed()
         return known
 
     def _build(self, request: _Request, *, aggregated: bool) -> Reply:
@@ -205,9 +211,7 @@ def parse_target(segments: tuple[str, ...]) -> Target | None:
 
 
 def _verb(request: _Request, target: Target) -> str:
-    verb = _VERBS.get(request.method)
-    if verb is None:
-        raise method_not_allowed()
+    verb = _VERBS.get(request.method, request.method.lower())
     if verb == "get" and request.query.get("watch", "").lower() in ("true", "1"):
         return "watch"
     if verb == "get" and not target.name:

@@ -15,6 +15,7 @@ import yaml
 
 from app.devtools.sandbox.api.failures import bad_request, failure, unsupported_media
 from app.devtools.sandbox.api.protobuf import MEDIA_TYPE, decode_protobuf
+from app.kube.documents import load_yaml
 from app.wire import JSON, decode_json, encode_json
 
 if TYPE_CHECKING:
@@ -147,24 +148,35 @@ def decode_bounded(body: bytes) -> Any:
 
 
 def decode_yaml(body: bytes) -> Any:
-    """YAML without aliases (they multiply a small body), at most MAX_DEPTH levels; raises StatusError 400."""
-    stripped = body.lstrip()
-    if stripped.startswith(b"{"):
-        return decode_bounded(body)
+    """YAML without aliases (they multiply a small body), at most MAX_DEPTH levels; raises StatusError 400.
+
+    60.0 becomes 60, as in every YAML that the API server reads, JSON among it.
+    """
+    if body.lstrip().startswith(b"{"):
+        return whole_numbers(decode_bounded(body))
     try:
         text = body.decode()
         if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(text)):
             raise bad_request("error converting YAML to JSON: aliases are not accepted")
-        decoded = yaml.load(text, Loader=_PlainLoader)  # noqa: S506 - a SafeLoader without timestamps
+        decoded = load_yaml(text)
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
     except RecursionError as error:
         raise bad_request("error converting YAML to JSON: exceeded max depth") from error
     check_depth(decoded)
     try:
-        return decode_json(encode_json(decoded))
+        return whole_numbers(decode_json(encode_json(decoded)))
     except (TypeError, msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error
+
+
+def whole_numbers(value: Any) -> Any:
+    """The value with integers in place of numbers such as 60.0."""
+    if isinstance(value, dict):
+        return {name: whole_numbers(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [whole_numbers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def check_depth(value: Any) -> None:
@@ -186,16 +198,6 @@ def copy_json(obj: JSON) -> JSON:
     """A deep copy; through the codec, which is faster than any walk in Python."""
     copied: JSON = decode_json(encode_json(obj))
     return copied
-
-
-class _PlainLoader(yaml.SafeLoader):
-    """SafeLoader that leaves dates as text, as JSON has no dates."""
-
-
-_PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
 
 
 def _bad_option(name: str, value: str, supported: str) -> Exception:

@@ -84,9 +84,12 @@ def not_found(group: str, plural: str, name: str) -> StatusError:
     return failure(404, "NotFound", message, details={"name": name, "group": group, "kind": plural})
 
 
+NO_SUCH_PATH = "the server could not find the requested resource"
+
+
 def no_such_path() -> StatusError:
     """404 for a path that no resource is served under; clients tell it from a missing object by its wording."""
-    error = failure(404, "NotFound", "the server could not find the requested resource")
+    error = failure(404, "NotFound", NO_SUCH_PATH)
     error.status["details"] = {}
     return error
 

@@ -19,6 +19,8 @@ _GVK = "x-kubernetes-group-version-kind"
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _TYPES: dict[str, JSON] = {
     "s": {"type": "string"},
+    "t": {"type": "string", "format": "date-time"},
+    "u": {"type": "string", "format": "date-time"},
     "y": {"type": "string", "format": "byte"},
     "i": {"type": "integer", "format": "int32"},
     "l": {"type": "integer", "format": "int64"},

@@ -11,7 +11,7 @@ import jsonpatch
 import jsonpointer
 
 from app.devtools.sandbox.api import writes
-from app.devtools.sandbox.api.call import copy_json, decode_bounded, decode_yaml
+from app.devtools.sandbox.api.call import copy_json, decode_bounded, decode_yaml, whole_numbers
 from app.devtools.sandbox.api.failures import (
     StatusError,
     apply_conflict,
@@ -39,14 +39,7 @@ _MAX_OPERATIONS = 10_000
 
 async def patch(state: ClusterState, call: Call) -> tuple[JSON, bool]:
     """The object after the patch, and whether an apply created it."""
-    media = call.content_type.partition(";")[0].strip().lower()
-    allowed = (
-        [JSON_PATCH, MERGE_PATCH, APPLY_PATCH]
-        if call.resource.custom
-        else [JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH]
-    )
-    if media not in allowed:
-        raise unsupported_media(allowed)
+    media = media_type(call)
     if media == APPLY_PATCH:
         return await _apply(state, call)
     body = decode_bounded(call.body)
@@ -64,6 +57,15 @@ async def patch(state: ClusterState, call: Call) -> tuple[JSON, bool]:
     raise AssertionError
 
 
+def media_type(call: Call) -> str:
+    """The kind of the patch; raises StatusError 415 for one that the resource does not take."""
+    media = call.content_type.partition(";")[0].strip().lower()
+    allowed = [JSON_PATCH, MERGE_PATCH, *([] if call.resource.custom else [STRATEGIC_PATCH]), APPLY_PATCH]
+    if media not in allowed:
+        raise unsupported_media(allowed)
+    return media
+
+
 def compute(call: Call, media: str, body: Any, old: JSON) -> JSON:
     """`old` after the patch; raises StatusError 400 or 422 for a patch that makes no sense."""
     if media == JSON_PATCH:
@@ -74,11 +76,14 @@ def compute(call: Call, media: str, body: Any, old: JSON) -> JSON:
         new = json_merge(old, body)
     else:
         try:
-            new = strategic_merge(old, body, call.resource.kind)
+            new = whole_numbers(strategic_merge(old, body, call.resource.kind))
         except BadPatch as error:
-            raise bad_request(str(error)) from error
+            raise failure(500, "", str(error)) from error
         except (TypeError, AttributeError, KeyError, ValueError) as error:
             raise bad_request(f"the patch does not fit the object: {error}") from error
+    if new == {}:
+        text = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        raise bad_request(text)
     if not isinstance(new, dict) or not isinstance(new.get("metadata"), dict):
         raise failure(422, "Invalid", "the patch leaves no object")
     return new

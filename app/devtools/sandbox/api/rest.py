@@ -1,14 +1,14 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
-Owns the choice of the step; the steps are in `reading`, `writes`, `patching`, `deletion`, `questions` and
-`subresources`.
+Owns the choice of the step; the steps are in `reading`, `writes`, `patching`, `deletion`, `questions`,
+`scaling` and `tokens`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api import deletion, patching, questions, reading, subresources, writes
+from app.devtools.sandbox.api import deletion, patching, questions, reading, scaling, tokens, writes
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_object, decode_options, json_reply
 from app.devtools.sandbox.api.failures import (
     StatusError,
@@ -16,6 +16,7 @@ from app.devtools.sandbox.api.failures import (
     conflict,
     method_not_allowed,
     no_such_path,
+    not_found,
     success,
 )
 from app.devtools.sandbox.kinds import admissible, strategy
@@ -34,8 +35,9 @@ async def serve(state: ClusterState, call: Call) -> Reply:
 
 
 async def _dispatch(state: ClusterState, call: Call) -> Reply:
-    if call.subresource and call.subresource not in call.resource.subresources:
-        raise no_such_path()
+    resource = call.resource
+    if call.subresource and call.subresource not in resource.subresources:
+        raise not_found(resource.group, resource.plural, call.name) if resource.custom else no_such_path()
     if call.resource.virtual:
         if call.verb != "create":
             raise method_not_allowed()
@@ -51,7 +53,7 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
             return reading.list_objects(state, call)
         case "watch":
             return reading.watch_objects(state, call)
-    if bool(call.name) != (call.verb not in ("create", "deletecollection")):
+    if call.verb not in _WRITES or bool(call.name) != (call.verb not in ("create", "deletecollection")):
         raise method_not_allowed()
     return await _WRITES[call.verb](state, call)
 
@@ -177,7 +179,7 @@ async def _evict(state: ClusterState, call: Call) -> Reply:
     return json_reply(success({}), status=201)
 
 
-_SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": subresources.scale, "token": subresources.token}
+_SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": scaling.scale, "token": tokens.token}
 _WRITES = {
     "create": _create,
     "update": _update,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.cel.attributes import Attributes, Operation, UserInfo
+from app.cel.matchconditions import Attributes, Operation, UserInfo
 from app.devtools.sandbox.api.call import copy_json
 from app.devtools.sandbox.api.failures import StatusError, forbidden, not_found
 from app.devtools.sandbox.webhooks.admission import AdmissionRejected

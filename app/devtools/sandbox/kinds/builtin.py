@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
+ScalePaths = tuple[str, str, str]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ApiResource:
@@ -44,6 +46,11 @@ class ApiResource:
     """The validation rules of the schema."""
     embeds: bool = False
     """Whether the schema has embedded resources."""
+    scale: ScalePaths = field(default=("spec.replicas", "status.replicas", ""))
+    """Where an object has what its subresource `scale` shows: wanted and present replicas, and a selector of labels.
+
+    A workload's selector is made from its spec.
+    """
 
     @property
     def api_version(self) -> str:
@@ -207,6 +214,7 @@ def _rows() -> list[ApiResource]:
 
 
 BUILTIN: tuple[ApiResource, ...] = tuple(_rows())
+BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
 CRDS = next(row for row in BUILTIN if row.kind == "CustomResourceDefinition")
 PODS = BUILTIN[0]
 NAMESPACES = next(row for row in BUILTIN if row.kind == "Namespace")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from app.devtools.sandbox.kinds.builtin import BUILTIN, ApiResource
+from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS, ApiResource
 from app.devtools.sandbox.printing.jsonpaths import check_path
 from app.devtools.sandbox.schemas.embedded import has_embedded
 from app.devtools.sandbox.schemas.rulecheck import check_rule_schemas
@@ -14,11 +14,18 @@ from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import dns1035_faults, label_faults, subdomain_faults
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from app.wire import JSON
 
+_SCALE_PATHS = {
+    "specReplicasPath": (".spec.",),
+    "statusReplicasPath": (".status.",),
+    "labelSelectorPath": (".spec.", ".status."),
+}
+"""Of the subresource `scale`: how each path may begin. The last may be left out."""
 _COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 _COLUMN_FORMATS = ("byte", "date", "date-time", "double", "float", "int32", "int64", "password")
-_BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
 
 
 def begin_crd(crd: JSON) -> None:
@@ -61,6 +68,8 @@ def resources_of(crd: JSON) -> list[ApiResource]:
         if not version.get("served"):
             continue
         columns = version.get("additionalPrinterColumns")
+        subresources = version.get("subresources") or {}
+        scale = subresources.get("scale") or {}
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         group, label = spec["group"], version["name"]
         warning = version.get("deprecationWarning") or f"{group}/{label} {names['kind']} is deprecated"
@@ -74,7 +83,12 @@ def resources_of(crd: JSON) -> list[ApiResource]:
                 singular=names["singular"],
                 short_names=tuple(names.get("shortNames") or ()),
                 categories=tuple(names.get("categories") or ()),
-                subresources=frozenset({"status"} if "status" in (version.get("subresources") or {}) else ()),
+                subresources=frozenset(subresources.keys() & {"status", "scale"}),
+                scale=(
+                    scale.get("specReplicasPath", "").removeprefix("."),
+                    scale.get("statusReplicasPath", "").removeprefix("."),
+                    scale.get("labelSelectorPath", "").removeprefix("."),
+                ),
                 generation=True,
                 schema=schema,
                 rules=rule_tree(schema),
@@ -115,7 +129,7 @@ def check_crd(crd: JSON) -> list[FieldError]:
         errors.append(FieldError("spec.group", "Required"))
     else:
         errors += [FieldError("spec.group", "Invalid", text, group) for text in subdomain_faults(group)]
-        if group in _BUILTIN_GROUPS:
+        if group in BUILTIN_GROUPS:
             errors.append(FieldError("spec.group", "Invalid", "is served by the API server itself", group))
     for field in ("plural", "singular", "kind", "listKind"):
         value = names.get(field) or ""
@@ -136,28 +150,44 @@ def check_crd(crd: JSON) -> list[FieldError]:
         text = "the sandbox converts by changing apiVersion alone"
         errors.append(FieldError("spec.conversion.strategy", "Invalid", text, spec["conversion"].get("strategy")))
     versions = spec.get("versions") or []
-    errors += _check_versions(versions) + _check_all_columns(versions)
+    errors += _check_versions(versions)
+    errors += _of_versions(versions, "additionalPrinterColumns", _check_columns)
+    errors += _of_versions(versions, "subresources", _check_scale)
     if not any(version.get("storage") for version in versions):
         errors.append(FieldError("status.storedVersions", "Invalid", "must have at least one stored version", None))
     return errors
 
 
-def _check_all_columns(versions: list[JSON]) -> list[FieldError]:
+def _of_versions(versions: list[JSON], name: str, check: Callable[[Any, str], list[FieldError]]) -> list[FieldError]:
     """What all versions have in common is named as if it stood above them, as the server does."""
-    columns = [version.get("additionalPrinterColumns") or [] for version in versions]
-    if columns and all(one == columns[0] for one in columns):
-        return _check_columns(columns[0], "spec.additionalPrinterColumns")
-    return [
-        error
-        for index, one in enumerate(columns)
-        for error in _check_columns(one, f"spec.versions[{index}].additionalPrinterColumns")
-    ]
+    fields = [version.get(name) for version in versions]
+    if fields and all(one == fields[0] for one in fields):
+        return check(fields[0], f"spec.{name}")
+    return [error for index, one in enumerate(fields) for error in check(one, f"spec.versions[{index}].{name}")]
 
 
-def _check_columns(columns: list[JSON], path: str) -> list[FieldError]:
+def _check_scale(subresources: JSON | None, path: str) -> list[FieldError]:
+    scale = (subresources or {}).get("scale")
+    if scale is None:
+        return []
+    errors: list[FieldError] = []
+    for name, roots in _SCALE_PATHS.items():
+        here, value = f"{path}.scale.{name}", scale.get(name)
+        if not value and len(roots) == 1:
+            errors.append(FieldError(here, "Required"))
+        elif value and not value.startswith("."):
+            errors.append(FieldError(here, "Invalid", "must be a simple json path starting with .", value))
+        elif value and not value.startswith(roots):
+            under = " or ".join(root.removesuffix(".") for root in roots)
+            either = "either " if len(roots) > 1 else ""
+            errors.append(FieldError(here, "Invalid", f"should be a json path under {either}{under}", value))
+    return errors
+
+
+def _check_columns(columns: list[JSON] | None, path: str) -> list[FieldError]:
     """Columns as the server takes them; it lets paths pass that it cannot follow, and then leaves the cells empty."""
     errors: list[FieldError] = []
-    for index, column in enumerate(columns):
+    for index, column in enumerate(columns or []):
         here = f"{path}[{index}]"
         if not column.get("name"):
             errors.append(FieldError(f"{here}.name", "Required"))

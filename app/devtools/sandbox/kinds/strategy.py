@@ -6,7 +6,7 @@ Works on one object that the caller owns and may be changed in place. Order of t
 from __future__ import annotations
 
 import secrets
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.devtools.sandbox.api.call import copy_json
 from app.devtools.sandbox.api.failures import bad_request
@@ -58,7 +58,7 @@ def decode(resource: ApiResource, obj: JSON, *, kind: str = "") -> tuple[JSON, l
         if resource.custom:
             decoded, unknown = _decode_custom(resource, obj)
         else:
-            decoded, unknown = decode_builtin(expected, resource.version, obj)
+            decoded, unknown = decode_builtin(expected, resource.version, obj, applied=False)
     except (ShapeError, WrongShape) as error:
         raise bad_request(str(error)) from error
     rest = {name: value for name, value in decoded.items() if name not in ("kind", "apiVersion", "metadata")}
@@ -206,16 +206,7 @@ def _check_common(resource: ApiResource, obj: JSON) -> list[FieldError]:
 
 def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[FieldError]:
     if resource.custom:
-        if resource.schema is None:
-            return []
-        faults = (
-            schemas.validate(obj, resource.schema)
-            if old is None
-            else schemas.validate_update(obj, old, resource.schema)
-        )
-        if resource.embeds:
-            faults += check_embedded(obj, resource.schema)
-        return faults + (check_rules(obj, old, resource.rules, faults) if resource.rules is not None else [])
+        return _check_custom(resource, obj, old)
     if resource.kind == "Pod":
         errors = check_pod(obj)
         return errors + check_pod_update(obj, old) if old is not None else errors
@@ -234,6 +225,59 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
             if obj.get(field) != old.get(field)
         ]
     return []
+
+
+def _check_custom(resource: ApiResource, obj: JSON, old: JSON | None) -> list[FieldError]:
+    if resource.schema is None:
+        return []
+    faults = (
+        schemas.validate(obj, resource.schema) if old is None else schemas.validate_update(obj, old, resource.schema)
+    )
+    if resource.embeds:
+        faults += check_embedded(obj, resource.schema)
+    if "scale" in resource.subresources:
+        faults += _check_replicas(resource, obj)
+    return faults + (check_rules(obj, old, resource.rules, faults) if resource.rules is not None else [])
+
+
+def _check_replicas(resource: ApiResource, obj: JSON) -> list[FieldError]:
+    """What the subresource `scale` needs of the fields that it shows."""
+    errors: list[FieldError] = []
+    for path in resource.scale[:2]:
+        value = at_path(obj, path)
+        if value is None:
+            continue
+        if not isinstance(value, int) or isinstance(value, bool):
+            found = {float: "float64", str: "string", bool: "bool", list: "[]interface {}"}.get(type(value))
+            shown = value
+            if isinstance(value, bool):
+                shown = str(value).lower()
+            elif isinstance(value, float) and value.is_integer():
+                shown = int(value)
+            text = (
+                f".{path} accessor error: {shown} is of the type {found or 'map[string]interface {}'}, expected int64"
+            )
+            errors.append(FieldError(f".{path}", "Invalid", text, 0))
+        elif value < 0:
+            errors.append(FieldError(f".{path}", "Invalid", "should be a non-negative integer", value))
+        elif value >= 2**31:
+            errors.append(FieldError(f".{path}", "Invalid", f"should be less than or equal to {2**31 - 1}", value))
+    return errors
+
+
+def at_path(obj: JSON, path: str) -> Any:
+    """The value at a path of fields joined by dots; None where there is none."""
+    value: Any = obj
+    for name in path.split("."):
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def set_path(obj: JSON, path: str, value: Any) -> None:
+    *above, last = path.split(".")
+    for name in above:
+        obj = obj.setdefault(name, {})
+    obj[last] = value
 
 
 def _check_template(resource: ApiResource, obj: JSON) -> list[FieldError]:

@@ -21,7 +21,7 @@ _ORDER = "$setElementOrder/"
 
 
 class BadPatch(BerthError):
-    """The patch cannot be applied as it is written; the API server answers 400 with this message."""
+    """The patch cannot be applied as it is written; the API server answers 500 with this message."""
 
 
 def json_merge(original: Any, patch: Any) -> Any:
@@ -48,10 +48,10 @@ def _merge_map(original: JSON, patch: JSON, branch: Branch) -> JSON:
             return {name: value for name, value in patch.items() if name != _DIRECTIVE}
         case "delete":
             return {}
-        case None | "merge":
+        case None:
             return _merge_fields(original, patch, branch)
         case directive:
-            raise BadPatch(f"Unknown patch type found: {directive}")
+            raise BadPatch(f"unknown patch type: {directive} in map: {_printed(patch)}")
 
 
 def _merge_fields(original: JSON, patch: JSON, branch: Branch) -> JSON:
@@ -72,10 +72,31 @@ def _merge_fields(original: JSON, patch: JSON, branch: Branch) -> JSON:
                 merged[field] = _order(merged[field], [], value, merged[field], _patch_key(branch.child(field)))
         elif value is None:
             merged.pop(name, None)
+        elif name not in original:
+            merged |= _without_directives({name: value})
         else:
             order = patch.get(_ORDER + name)
             merged[name] = _merge_value(merged.get(name), value, branch.child(name), order)
     return merged
+
+
+def _is_directed(value: Any) -> bool:
+    return isinstance(value, dict) and _DIRECTIVE in value
+
+
+def _without_directives(value: Any) -> Any:
+    """The value of a field that the original does not have: nulls and what has a directive are left out."""
+    if isinstance(value, list):
+        return [_without_directives(element) for element in value if not _is_directed(element)]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_directives(member)
+        for name, member in value.items()
+        if member is not None
+        and not _is_directed(member)
+        and not name.startswith((_RETAIN, _DELETE_PRIMITIVES, _ORDER))
+    }
 
 
 def _patch_key(branch: Branch) -> str | None:
@@ -89,7 +110,7 @@ def _merge_value(original: Any, patch: Any, branch: Branch, order: list[Any] | N
         return patch
     key = _patch_key(branch)
     if key is None:
-        return [_merge_map({}, element, branch) if isinstance(element, dict) else element for element in patch]
+        return patch
     live = original if isinstance(original, list) else []
     if key == "":
         both = live + [element for element in patch if element not in live]
@@ -98,8 +119,10 @@ def _merge_value(original: Any, patch: Any, branch: Branch, order: list[Any] | N
 
 
 def _merge_keyed(live: list[Any], patch: list[Any], branch: Branch, key: str, order: list[Any] | None) -> list[Any]:
-    """A list of maps whose elements are known by the field `key`."""
-    replace = False
+    """A list of maps whose elements are known by the field `key`.
+
+    An element with a directive is not merged. With `replace` in one, the elements without a directive are the new list.
+    """
     deleted: list[Any] = []
     elements: list[JSON] = []
     for element in patch:
@@ -107,26 +130,31 @@ def _merge_keyed(live: list[Any], patch: list[Any], branch: Branch, key: str, or
             raise BadPatch(f"expected a map in the list, got {element!r}")
         directive = element.get(_DIRECTIVE)
         if directive == "replace":
-            replace = True
-            rest = {name: value for name, value in element.items() if name != _DIRECTIVE}
-            elements += [rest] if rest else []
             continue
+        if directive not in (None, "delete"):
+            unknown = f"unknown patch type: {directive} in map: {_printed(element)}"
+            raise BadPatch("merging lists cannot yet be specified in the patch" if directive == "merge" else unknown)
         if key not in element:
-            raise BadPatch(f"map: {element} does not contain declared merge key: {key}")
+            raise BadPatch(f"map: {_printed(element)} does not contain declared merge key: {key}")
         if directive == "delete":
             deleted.append(element[key])
         else:
             elements.append(element)
-    if replace:
+    if any(element.get(_DIRECTIVE) == "replace" for element in patch):
         return elements
     merged = [element for element in live if _identity(element, key) not in deleted]
     for element in elements:
         at = next((i for i, old in enumerate(merged) if _identity(old, key) == element[key]), None)
         if at is None:
-            merged.append(_merge_map({}, element, branch))
+            merged.append({name: value for name, value in element.items() if name != _RETAIN})
         else:
             merged[at] = _merge_map(merged[at], element, branch)
     return _order(merged, elements, order, live, key)
+
+
+def _printed(element: JSON) -> str:
+    """A map as Go prints it."""
+    return f"map[{' '.join(f'{name}:{element[name]}' for name in sorted(element))}]"
 
 
 def _identity(element: Any, key: str) -> Any:

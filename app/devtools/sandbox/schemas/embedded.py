@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from app.cel.schemaformats import type_name
+from app.devtools.sandbox.schemas.formats import type_name
 from app.errors import BerthError
 from app.kinds.fielderrors import FieldError, child
 from app.kinds.name_syntax import check_metadata, dns1035_faults, label_faults

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from app.cel.checking import check_parts
-from app.cel.tokens import BadExpression
+from app.cel.syntax import BadExpression
 from app.cel.types import Type, optional_of
 from app.devtools.sandbox.schemas.rulecost import MOST, REQUEST, Sized, estimate, sized
 from app.devtools.sandbox.schemas.rules import RULES, compiled, uses_old

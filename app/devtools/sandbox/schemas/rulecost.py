@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import ceil
 
-from app.cel.identifiers import escaped
 from app.cel.syntax import Node
+from app.cel.tokens import escaped
 from app.cel.types import Type
 from app.wire import JSON
 
@@ -155,17 +155,17 @@ class _Estimator:
         kinds = {self._kind(part) for part in node.parts}
         texts = kinds <= {"string", "dyn"}
         match node.value:
-            case "&&" | "||":
+            case "_&&_" | "_||_":
                 return _Estimate(cost)
-            case "==" | "!=":
+            case "_==_" | "_!=_":
                 return _Estimate(cost + _traversal(min(sizes)))
-            case "<" | "<=" | ">" | ">=" if texts:
+            case "_<_" | "_<=_" | "_>_" | "_>=_" if texts:
                 return _Estimate(cost + max("dyn" in kinds, _traversal(min(sizes))))
-            case "+" if texts:
+            case "_+_" if texts:
                 return _Estimate(cost + max("dyn" in kinds, _traversal(sum(sizes))), sum(sizes))
-            case "+" if "list" in kinds:
+            case "_+_" if "list" in kinds:
                 return _Estimate(cost + 1, sum(sizes), entry=_largest(parts))
-            case "in" if self._kind(node.parts[1]) != "map":
+            case "@in" if self._kind(node.parts[1]) != "map":
                 return _Estimate(cost + max(sizes[1], self._kind(node.parts[1]) == "dyn"))
         return _Estimate(cost + 1)
 

@@ -11,8 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from app.cel.calls import NoValue, Optional
-from app.cel.syntax import Node, parse
-from app.cel.tokens import BadExpression
+from app.cel.syntax import BadExpression, Node, parse
 from app.cel.values import evaluate
 from app.devtools.sandbox.schemas.ruletypes import seen_value
 from app.kinds.fielderrors import FieldError, child

@@ -1,10 +1,13 @@
-"""Which resources a cluster serves, read from its discovery documents; for the stand-ins that treat all kinds alike."""
+"""Which resources a cluster serves, by its discovery documents, and their objects: for what treats all kinds alike."""
 
 from __future__ import annotations
+
+from collections.abc import AsyncIterator
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import Resource
+from app.kube.retry import every_item
 from app.wire import JSON
 
 _NEEDED = frozenset({"list", "watch", "delete"})
@@ -31,3 +34,8 @@ async def deletable_resources(client: KubeClient) -> list[Resource]:
         for entry in document.get("resources") or []
         if "/" not in entry["name"] and set(entry.get("verbs") or ()) >= _NEEDED
     ]
+
+
+def every_object(client: KubeClient, resource: Resource, namespace: str) -> AsyncIterator[JSON]:
+    """Every object of a kind in the namespace. They do not say their kind."""
+    return every_item(lambda token: client.list_page(resource, namespace=namespace, continue_token=token))

@@ -5,13 +5,12 @@ from __future__ import annotations
 import copy
 import hashlib
 
-from app.devtools.sandbox.standins.clock import timestamp
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.devtools.sandbox.standins.replicas import controller_of, owner_key, reference, write_status
-from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
 from app.kube.resources import DEPLOYMENTS, REPLICA_SETS
 from app.kube.store import Key, Store
+from app.text import stamp
 from app.wire import JSON, encode_json
 
 _HASH = "pod-template-hash"
@@ -23,10 +22,7 @@ class DeploymentKeeper:
     def __init__(self, client: KubeClient, deployments: Store[JSON], sets: Store[JSON]) -> None:
         self._client = client
         self._deployments = deployments
-        self.controller: Controller[Key] = Controller(
-            "deployments", self._reconcile, stores=[deployments, sets], keys=deployments.keys
-        )
-        deployments.subscribe(lambda _, key, __, ___: self.controller.enqueue(key))
+        self.controller = reconciling("deployments", self._reconcile, deployments, sets)
         sets.subscribe(lambda _, __, old, new: self._set_changed(new if new is not None else old))
 
     def _set_changed(self, found: JSON | None) -> None:
@@ -34,10 +30,10 @@ class DeploymentKeeper:
         if key is not None:
             self.controller.enqueue(key)
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         found = self._deployments.get(*key)
         if found is None or found["metadata"].get("deletionTimestamp"):
-            return Done()
+            return
         wanted = int(found["spec"].get("replicas", 1))
         page = await self._client.list_page(REPLICA_SETS, namespace=key[0])
         mine = [one for one in page.items if controller_of(one) == found["metadata"]["uid"]]
@@ -53,7 +49,6 @@ class DeploymentKeeper:
             for one in old:
                 await self._drop(one)
         await write_status(self._client, DEPLOYMENTS, found, _status(found, current, old, wanted=wanted))
-        return Done()
 
     async def _create(self, deployment: JSON, name: str, wanted: int) -> JSON:
         template: JSON = copy.deepcopy(deployment["spec"]["template"])
@@ -81,13 +76,7 @@ class DeploymentKeeper:
     async def _drop(self, found: JSON) -> None:
         """The garbage collector takes its Pods along."""
         metadata = found["metadata"]
-        try:
-            await self._client.delete(
-                REPLICA_SETS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
-            )
-        except ApiError as error:
-            if not (error.not_found or error.conflict):
-                raise
+        await self._client.delete(REPLICA_SETS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"])
 
 
 def template_hash(deployment: JSON) -> str:
@@ -126,6 +115,6 @@ def _condition(before: JSON | None, kind: str, *, holds: bool, reason: str) -> J
     state = "True" if holds else "False"
     if before is not None and (before.get("status"), before.get("reason")) == (state, reason):
         return before
-    now = timestamp()
+    now = stamp()
     since = before["lastTransitionTime"] if before is not None and before.get("status") == state else now
     return {"type": kind, "status": state, "reason": reason, "lastUpdateTime": now, "lastTransitionTime": since}

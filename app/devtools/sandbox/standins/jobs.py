@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from app.devtools.sandbox.standins.clock import timestamp
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.devtools.sandbox.standins.replicas import create_pod, owner_key, phase, pods_of, write_status
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
 from app.kube.resources import JOBS
 from app.kube.store import Key, Store
+from app.text import stamp
 from app.wire import JSON
 
 
@@ -17,8 +17,7 @@ class JobRunner:
     def __init__(self, client: KubeClient, jobs: Store[JSON], pods: Store[JSON]) -> None:
         self._client = client
         self._jobs = jobs
-        self.controller: Controller[Key] = Controller("jobs", self._reconcile, stores=[jobs], keys=jobs.keys)
-        jobs.subscribe(lambda _, key, __, ___: self.controller.enqueue(key))
+        self.controller = reconciling("jobs", self._reconcile, jobs)
         pods.subscribe(lambda _, __, old, new: self._pod_changed(new if new is not None else old))
 
     def _pod_changed(self, pod: JSON | None) -> None:
@@ -26,19 +25,19 @@ class JobRunner:
         if key is not None:
             self.controller.enqueue(key)
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         job = self._jobs.get(*key)
         if job is None or job["metadata"].get("deletionTimestamp") or _has_ended(job):
-            return Done()
+            return
         pods = await pods_of(self._client, job)
         succeeded = sum(phase(pod) == "Succeeded" for pod in pods)
         failed = sum(phase(pod) == "Failed" for pod in pods)
         given_up = failed > int(job["spec"].get("backoffLimit", 6))
         if not succeeded and not given_up and succeeded + failed == len(pods):
             await create_pod(self._client, JOBS, job)
-            return Done()
+            return
         status: JSON = {
-            "startTime": (job.get("status") or {}).get("startTime") or timestamp(),
+            "startTime": (job.get("status") or {}).get("startTime") or stamp(),
             "active": len(pods) - succeeded - failed,
             "succeeded": succeeded,
             "failed": failed,
@@ -47,16 +46,15 @@ class JobRunner:
             "uncountedTerminatedPods": {},
         }
         if succeeded:
-            status |= {"completionTime": timestamp(), "conditions": _conditions("SuccessCriteriaMet", "Complete")}
+            status |= {"completionTime": stamp(), "conditions": _conditions("SuccessCriteriaMet", "Complete")}
         elif given_up:
             status["conditions"] = _conditions("FailureTarget", "Failed")
         await write_status(self._client, JOBS, job, status)
-        return Done()
 
 
 def _conditions(*kinds: str) -> list[JSON]:
     """An API server takes the end of a Job only with the condition that foretells it."""
-    now = timestamp()
+    now = stamp()
     return [{"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now} for kind in kinds]
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from app.devtools.sandbox.standins.clock import timestamp
 from app.devtools.sandbox.standins.podstatus import is_reported, pod_status
-from app.errors import ApiError
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
 from app.kube.resources import PODS
 from app.kube.store import Key, Store
+from app.text import stamp
 from app.wire import JSON
 
 _BLOCK = 250
@@ -40,25 +39,19 @@ class Kubelet:
         self._nodes = nodes
         self._given: dict[Key, str] = {}
         self._next = 0
-        self.controller: Controller[Key] = Controller("kubelet", self._reconcile, stores=[pods, nodes], keys=pods.keys)
-        pods.subscribe(lambda _, key, __, ___: self.controller.enqueue(key))
+        self.controller = reconciling("kubelet", self._reconcile, pods, nodes)
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         pod = self._pods.get(*key)
         if pod is None:
             self._given.pop(key, None)
-            return Done()
+            return
         if pod["spec"].get("nodeName") not in self._names or self._elsewhere(pod):
-            return Done()
-        try:
-            if pod["metadata"].get("deletionTimestamp"):
-                await self._confirm_deletion(pod)
-            elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not is_reported(pod):
-                await self._report(key, pod)
-        except ApiError as error:
-            if not (error.conflict or error.not_found):
-                raise
-        return Done()
+            return
+        if pod["metadata"].get("deletionTimestamp"):
+            await self._confirm_deletion(pod)
+        elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not is_reported(pod):
+            await self._report(key, pod)
 
     async def _confirm_deletion(self, pod: JSON) -> None:
         metadata = pod["metadata"]
@@ -72,7 +65,7 @@ class Kubelet:
     async def _report(self, key: Key, pod: JSON) -> None:
         host_ip = self._host_ip(pod["spec"]["nodeName"])
         pod_ip = host_ip if pod["spec"].get("hostNetwork") else self._pod_ip(key, pod)
-        status = pod_status(pod, now=timestamp(), pod_ip=pod_ip, host_ip=host_ip)
+        status = pod_status(pod, now=stamp(), pod_ip=pod_ip, host_ip=host_ip)
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
         await self._client.patch(PODS, key[1], body, patch_type="strategic", namespace=key[0], subresource="status")
 

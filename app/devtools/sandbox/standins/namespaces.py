@@ -5,12 +5,11 @@ Lists the API server itself and not a cache, for here "empty" must be true. Need
 
 from __future__ import annotations
 
-from app.devtools.sandbox.standins.catalog import deletable_resources
+from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.resources import NAMESPACES, Resource
-from app.kube.retry import every_item
 from app.kube.store import Key, Store
 from app.wire import JSON
 
@@ -23,44 +22,33 @@ class NamespaceCollector:
     def __init__(self, client: KubeClient, namespaces: Store[JSON]) -> None:
         self._client = client
         self._namespaces = namespaces
-        self.controller: Controller[Key] = Controller(
-            "namespaces", self._reconcile, stores=[namespaces], keys=namespaces.keys, workers=1
-        )
-        namespaces.subscribe(lambda _, key, __, ___: self.controller.enqueue(key))
+        self.controller = reconciling("namespaces", self._reconcile, namespaces, workers=1)
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> float | None:
         namespace = self._namespaces.get(*key)
         if namespace is None or not namespace["metadata"].get("deletionTimestamp"):
-            return Done()
-        if "kubernetes" not in (namespace.get("spec") or {}).get("finalizers", []):
-            return Done()
+            return None
+        finalizers = (namespace.get("spec") or {}).get("finalizers", [])
+        if "kubernetes" not in finalizers:
+            return None
         left = 0
         for resource in await deletable_resources(self._client):
             if resource.namespaced:
                 left += await delete_all(self._client, resource, key[1])
         if left:
-            return RequeueAfter(_AGAIN)
-        await self._finalize(namespace)
-        return Done()
-
-    async def _finalize(self, namespace: JSON) -> None:
-        finalizers = [one for one in namespace["spec"]["finalizers"] if one != "kubernetes"]
-        body = {**namespace, "spec": {**namespace["spec"], "finalizers": finalizers}}
-        try:
-            # With the last finalizer the API server lets the namespace go.
-            await self._client.replace(NAMESPACES, namespace["metadata"]["name"], body, subresource="finalize")
-        except ApiError as error:
-            if not (error.not_found or error.conflict):
-                raise
+            return _AGAIN
+        # With the last finalizer the API server lets the namespace go.
+        kept = [one for one in finalizers if one != "kubernetes"]
+        body = {**namespace, "spec": {**namespace["spec"], "finalizers": kept}}
+        await self._client.replace(NAMESPACES, key[1], body, subresource="finalize")
+        return None
 
 
 async def delete_all(client: KubeClient, resource: Resource, namespace: str) -> int:
     """Deletes what is there; the answer is how many objects there were, also those already on their way out."""
     count = 0
     try:
-        async for item in every_item(
-            lambda token: client.list_page(resource, namespace=namespace, continue_token=token)
-        ):
+        async for item in every_object(client, resource, namespace):
             count += 1
             if not item["metadata"].get("deletionTimestamp"):
                 await _delete(client, resource, namespace, item)

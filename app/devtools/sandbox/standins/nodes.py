@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.devtools.sandbox.standins.clock import timestamp
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.resources import NODES
 from app.kube.store import Key, Store
+from app.text import stamp
 from app.wire import JSON
 
 HEARTBEAT = 60.0
@@ -134,7 +134,7 @@ class NodeKeeper:
         try:
             if node is None:
                 node = await self._client.create(NODES, desired_node(spec))
-            patch = status_patch(spec, node, now=timestamp())
+            patch = status_patch(spec, node, now=stamp())
             if patch:
                 body = {"metadata": {"uid": node["metadata"]["uid"]}, "status": patch}
                 node = await self._client.patch(NODES, spec.name, body, patch_type="merge", subresource="status")

@@ -6,13 +6,11 @@ It counts a quota when its bounds change, and all of them from time to time: the
 from __future__ import annotations
 
 from app.devtools.sandbox.kinds.quotas import counted, counted_resources, hard
-from app.devtools.sandbox.standins.catalog import deletable_resources
-from app.errors import ApiError
+from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
-from app.kube.resources import RESOURCE_QUOTAS, Resource
-from app.kube.retry import every_item, get_or_none
-from app.kube.store import EventType, Key, Store
+from app.kube.resources import RESOURCE_QUOTAS
+from app.kube.store import Key, Store
 from app.wire import JSON
 
 _RESYNC = 60.0
@@ -23,37 +21,27 @@ class QuotaCounter:
 
     def __init__(self, client: KubeClient, quotas: Store[JSON]) -> None:
         self._client = client
-        self.controller: Controller[Key] = Controller(
-            "quotas", self._reconcile, stores=[quotas], keys=quotas.keys, resync=_RESYNC, workers=1
+        self.controller = reconciling(
+            "quotas", self._reconcile, quotas, wakes=_is_not_counted, workers=1, resync=_RESYNC
         )
-        quotas.subscribe(self._changed)
 
-    def _changed(self, _: EventType, key: Key, __: JSON | None, new: JSON | None) -> None:
-        if new is not None and hard(new) != (new["spec"].get("hard") or {}):
-            self.controller.enqueue(key)
-
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         namespace, name = key
         # Read before its objects: one that is created meanwhile changes the quota, and the status is refused.
-        quota = await get_or_none(self._client, RESOURCE_QUOTAS, name, namespace=namespace)
-        if quota is None:
-            return Done()
+        quota = await self._client.get(RESOURCE_QUOTAS, name, namespace=namespace)
         wanted = counted_resources(quota)
-        served = [one for one in await deletable_resources(self._client) if (one.group, one.plural) in wanted]
-        objects = {(one.group, one.plural): await _all(self._client, one, namespace) for one in served}
+        objects = {
+            (one.group, one.plural): [
+                {**item, "kind": one.kind} async for item in every_object(self._client, one, namespace)
+            ]
+            for one in await deletable_resources(self._client)
+            if (one.group, one.plural) in wanted
+        }
         status = counted(quota, objects)
         if status != quota.get("status"):
-            try:
-                await self._client.replace(
-                    RESOURCE_QUOTAS, name, {**quota, "status": status}, namespace=namespace, subresource="status"
-                )
-            except ApiError as error:
-                if not error.not_found:
-                    raise
-        return Done()
+            body = {**quota, "status": status}
+            await self._client.replace(RESOURCE_QUOTAS, name, body, namespace=namespace, subresource="status")
 
 
-async def _all(client: KubeClient, resource: Resource, namespace: str) -> list[JSON]:
-    """Every object of a kind in the namespace. Items of lists do not say their kind."""
-    items = every_item(lambda token: client.list_page(resource, namespace=namespace, continue_token=token))
-    return [{**item, "kind": resource.kind} async for item in items]
+def _is_not_counted(quota: JSON | None) -> bool:
+    return quota is not None and hard(quota) != (quota["spec"].get("hard") or {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.devtools.sandbox.standins.replicas import (
     create_pod,
     delete_pod,
@@ -13,7 +14,6 @@ from app.devtools.sandbox.standins.replicas import (
 )
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
 from app.kube.resources import REPLICA_SETS
 from app.kube.store import Key, Store
 from app.wire import JSON
@@ -25,8 +25,7 @@ class ReplicaSetKeeper:
     def __init__(self, client: KubeClient, sets: Store[JSON], pods: Store[JSON]) -> None:
         self._client = client
         self._sets = sets
-        self.controller: Controller[Key] = Controller("replicasets", self._reconcile, stores=[sets], keys=sets.keys)
-        sets.subscribe(lambda _, key, __, ___: self.controller.enqueue(key))
+        self.controller = reconciling("replicasets", self._reconcile, sets)
         pods.subscribe(lambda _, __, old, new: self._pod_changed(new if new is not None else old))
 
     def _pod_changed(self, pod: JSON | None) -> None:
@@ -34,10 +33,10 @@ class ReplicaSetKeeper:
         if key is not None:
             self.controller.enqueue(key)
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         found = self._sets.get(*key)
         if found is None or found["metadata"].get("deletionTimestamp"):
-            return Done()
+            return
         pods = await pods_of(self._client, found)
         wanted = int(found["spec"].get("replicas", 1))
         # What has ended by itself is made anew; what is ready stays longest.
@@ -62,4 +61,3 @@ class ReplicaSetKeeper:
         await write_status(self._client, REPLICA_SETS, found, status)
         if refused is not None:
             raise refused
-        return Done()

@@ -6,13 +6,12 @@ node or frees capacity makes it look at all waiting Pods again.
 
 from __future__ import annotations
 
-from app.devtools.sandbox.standins.clock import timestamp
 from app.devtools.sandbox.standins.placement import place
-from app.errors import ApiError
+from app.devtools.sandbox.standins.reconciling import reconciling
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Done, Result
 from app.kube.resources import PODS
 from app.kube.store import EventType, Key, Store
+from app.text import stamp
 from app.wire import JSON
 
 NAME = "default-scheduler"
@@ -28,46 +27,37 @@ class Scheduler:
         self._nodes = nodes
         self._bound: dict[Key, JSON] = {}
         # One worker: capacity is counted and taken without another Pod in between.
-        self.controller: Controller[Key] = Controller(
-            "scheduler", self._reconcile, stores=[pods, nodes, namespaces], keys=self._waiting, workers=1, resync=60.0
+        self.controller = reconciling(
+            "scheduler", self._reconcile, pods, nodes, namespaces, wakes=is_waiting, workers=1, resync=60.0
         )
         pods.subscribe(self._on_pod)
         nodes.subscribe(lambda *_: self._look_again())
 
-    def _waiting(self) -> list[Key]:
-        return [key for key in self._pods.keys() if is_waiting(self._pods.get(*key))]  # noqa: SIM118  # not a dict
-
     def _look_again(self) -> None:
-        for key in self._waiting():
-            self.controller.enqueue(key)
+        for key in self._pods.keys():  # noqa: SIM118  # not a dict
+            if is_waiting(self._pods.get(*key)):
+                self.controller.enqueue(key)
 
     def _on_pod(self, event: EventType, key: Key, old: JSON | None, new: JSON | None) -> None:
         if new is None or new["spec"].get("nodeName"):
             self._bound.pop(key, None)
-        if is_waiting(new):
-            self.controller.enqueue(key)
-        elif event == "DELETED" or (_is_finished(new) and not _is_finished(old)):
+        if event == "DELETED" or (_is_finished(new) and not _is_finished(old)):
             self._look_again()
 
-    async def _reconcile(self, key: Key) -> Result:
+    async def _reconcile(self, key: Key) -> None:
         pod = self._pods.get(*key)
         if pod is None or not is_waiting(pod):
-            return Done()
+            return
         assumed = self._bound.get(key)
         if assumed is not None and assumed["metadata"]["uid"] == pod["metadata"]["uid"]:
-            return Done()
+            return
         others = [other for other in self._pods.values() if other["spec"].get("nodeName")]
         labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in self._namespaces.values()}
         placement = place(pod, self._nodes.values(), [*others, *self._bound.values()], labels)
-        try:
-            if placement.node:
-                await self._bind(key, pod, placement.node)
-            else:
-                await self._explain(pod, placement.message)
-        except ApiError as error:
-            if not (error.conflict or error.not_found):
-                raise
-        return Done()
+        if placement.node:
+            await self._bind(key, pod, placement.node)
+        else:
+            await self._explain(pod, placement.message)
 
     async def _bind(self, key: Key, pod: JSON, node: str) -> None:
         namespace, name = key
@@ -80,7 +70,7 @@ class Scheduler:
         }
         try:
             await self._client.post(PODS.path(namespace=namespace, name=name, subresource="binding"), binding)
-        except ApiError:
+        except Exception:
             self._bound.pop(key, None)
             raise
 
@@ -95,7 +85,7 @@ class Scheduler:
             "reason": "Unschedulable",
             "message": message,
             "lastProbeTime": None,
-            "lastTransitionTime": said.get("lastTransitionTime") if said.get("status") == "False" else timestamp(),
+            "lastTransitionTime": said.get("lastTransitionTime") if said.get("status") == "False" else stamp(),
         }
         metadata = pod["metadata"]
         body = {"metadata": {"uid": metadata["uid"]}, "status": {"conditions": [condition]}}

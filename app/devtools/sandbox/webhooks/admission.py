@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from app.cel.attributes import Attributes
+from app.cel.matchconditions import Attributes
 from app.devtools.sandbox.api.failures import failure
 from app.devtools.sandbox.webhooks.webhookcalls import CallFailed, WebhookCaller
 from app.devtools.sandbox.webhooks.webhookreview import (

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.cel.matchconditions import check_conditions
+from app.devtools.sandbox.webhooks.conditions import check_conditions
 from app.devtools.sandbox.webhooks.rulepatterns import check_rule
-from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import check_label_selector, dns1035_faults, subdomain_faults, supported
+from app.kinds.fielderrors import FieldError, supported
+from app.kinds.name_syntax import check_label_selector, dns1035_faults, subdomain_faults
 
 if TYPE_CHECKING:
     from app.wire import JSON

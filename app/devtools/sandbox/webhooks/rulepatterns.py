@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.kinds.fielderrors import FieldError
-from app.kinds.name_syntax import supported
+from app.kinds.fielderrors import FieldError, supported
 
 if TYPE_CHECKING:
     from app.wire import JSON

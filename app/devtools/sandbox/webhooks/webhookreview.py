@@ -17,7 +17,7 @@ from app.errors import BerthError
 from app.wire import JSON, decode_json
 
 if TYPE_CHECKING:
-    from app.cel.attributes import Attributes
+    from app.cel.matchconditions import Attributes
     from app.devtools.sandbox.webhooks.webhookrules import Target
 
 _VERSIONS = ("v1", "v1beta1")

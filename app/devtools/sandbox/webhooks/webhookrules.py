@@ -16,7 +16,7 @@ from app.kube.selectors import label_selector_from_json
 from app.wire import JSON
 
 if TYPE_CHECKING:
-    from app.cel.attributes import Attributes
+    from app.cel.matchconditions import Attributes
 
 _EXEMPT = frozenset(
     {

@@ -14,7 +14,7 @@
 {{- /* Of the release's own: two that keep one Secret would undo each other's work without end. */ -}}
 {{ include "berth.fullname" . }}-webhook-tls
 {{- else if eq .Values.certificates.mode "cert-manager" -}}
-{{- /* Not the name above: a Secret that cert-manager leaves behind would be taken for one that somebody renews. */ -}}
+{{- /* Not the name above: a Secret that cert-manager leaves behind would be taken for one that is renewed. */ -}}
 {{ include "berth.fullname" . }}-webhook-cert
 {{- else -}}
 {{ .Values.certificates.provided.secretName }}

@@ -16,7 +16,7 @@ metadata:
   {{- include "berth.metadata" . | nindent 2 }}
 spec:
   maxUnavailable: 1
-  # A Pod that is not ready serves nobody: it must not keep a node from being drained.
+  # A Pod that is not ready answers no review: it must not keep a node from being drained.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels:

@@ -1,10 +1,14 @@
-{{- /* Bindings: (dict "root" $ "role" "webhook" "scope" "cluster" | "release" | "system" | "tenants"). */ -}}
-
-{{- define "berth.roleHead" -}}
+{{- /*
+Rights: (dict "root" $ "role" "webhook" "scope" "cluster" | "release" | "system" | "tenants" "rules" (list …)
+["annotations" TEXT]).
+*/ -}}
+{{- define "berth.role" -}}
 apiVersion: rbac.authorization.k8s.io/v1
 kind: {{ has .scope (list "cluster" "tenants") | ternary "ClusterRole" "Role" }}
 metadata:
   {{- include "berth.accessMetadata" . | nindent 2 }}
+rules:
+  {{- toYaml .rules | nindent 2 }}
 {{- end -}}
 
 {{- define "berth.binding" -}}
@@ -63,4 +67,8 @@ namespace: {{ include "berth.systemNamespace" .root }}
 {{- end }}
 labels:
   {{- include "berth.labels" . | nindent 2 }}
+{{- with .annotations }}
+annotations:
+  {{- . | nindent 2 }}
+{{- end }}
 {{- end -}}

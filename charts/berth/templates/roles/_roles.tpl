@@ -1,7 +1,8 @@
 {{- /*
 The roles of files/roles.json, which `make generate` writes out of app/registry.py, and what it says of their values.
 
-A source is a path in the values (`webhook.args.workers`), or the name of a template (`berth.webhookSecret`).
+A source is a path in the values (`webhook.args.workers`), or the name of a template (`berth.webhookSecret`). What has
+`when` is there while these sources are on.
 */ -}}
 
 {{- /* The roles that this release runs, as JSON. */ -}}
@@ -31,9 +32,15 @@ A source is a path in the values (`webhook.args.workers`), or the name of a temp
 {{- dict "value" $value | toJson -}}
 {{- end -}}
 
-{{- /* (dict "root" $ "when" "gateway.enabled"): "true" where that source is on, and where there is none. */ -}}
+{{- /* (dict "root" $ "when" "gateway.enabled,!webhook.enabled"): "true" if every source is on; one after `!` must be off. */ -}}
 {{- define "berth.isOn" -}}
-{{- if not .when -}}true{{- else if (include "berth.read" (dict "root" .root "source" .when) | fromJson).value -}}true{{- end -}}
+{{- $root := .root -}}
+{{- $on := true -}}
+{{- range splitList "," (.when | default "") | compact -}}
+{{- $value := (include "berth.read" (dict "root" $root "source" (trimPrefix "!" .)) | fromJson).value -}}
+{{- if eq (empty $value) (not (hasPrefix "!" .)) -}}{{- $on = false -}}{{- end -}}
+{{- end -}}
+{{- if $on -}}true{{- end -}}
 {{- end -}}
 
 {{- /* (dict "root" $ "arguments" (list …)): what they become, as JSON. */ -}}

@@ -1,12 +1,14 @@
 {{- /* Parts of the webhook configurations. */ -}}
 
 {{- /*
-Where and for what we are called: (dict "root" $ "path" "/mutate" "kind" "pods"). Its terms are from values. Without
-caBundle, who keeps it is left alone.
+A webhook: (dict "root" $ "entry" ENTRY-OF-roles.json). How long it is waited for, and what happens without it, is from
+values. Without caBundle, the value that is there is left alone.
 */ -}}
-{{- define "berth.review" -}}
+{{- define "berth.webhook" -}}
+{{- $root := .root -}}
 {{- $certificates := .root.Values.certificates -}}
-{{- $terms := index .root.Values.webhook.webhooks .kind -}}
+{{- $terms := index .root.Values.webhook.webhooks .entry.values -}}
+name: {{ .entry.name }}.berth.dev
 clientConfig:
   {{- if eq $certificates.mode "provided" }}
   caBundle: {{ $certificates.provided.caBundle | trim | printf "%s\n" | b64enc }}
@@ -14,7 +16,7 @@ clientConfig:
   service:
     name: {{ include "berth.webhookService" .root }}
     namespace: {{ .root.Release.Namespace | quote }}
-    path: {{ .path }}
+    path: {{ .entry.path }}
     port: 443
 admissionReviewVersions: [v1]
 failurePolicy: {{ $terms.failurePolicy }}
@@ -22,8 +24,58 @@ matchPolicy: Equivalent
 # Events on owners of what is denied are side effects; there are none in a dry run.
 sideEffects: NoneOnDryRun
 timeoutSeconds: {{ $terms.timeoutSeconds }}
+{{- if eq .entry.configuration "Mutating" }}
+# What later webhooks add is injected for, too.
+reinvocationPolicy: IfNeeded
+{{- end }}
 rules:
-  {{- index (include "berth.reviews" .root | fromJson) .kind | toYaml | nindent 2 }}
+  {{- toYaml .entry.rules | nindent 2 }}
+{{- range $field, $expressions := dict "namespaceSelector" .entry.namespaces "objectSelector" .entry.objects }}
+{{- with fromJsonArray (include "berth.expressions" (dict "root" $root "expressions" $expressions)) }}
+{{ $field }}:
+  matchExpressions:
+    {{- toYaml . | nindent 4 }}
+{{- end }}
+{{- end }}
+{{- if and .root.Values.webhook.matchConditions.enabled .entry.conditions }}
+matchConditions:
+  {{- range .entry.conditions }}
+  {{- if include "berth.isOn" (dict "root" $root "when" .when) }}
+  - name: {{ .name }}
+    expression: {{ include "berth.cel" (dict "root" $root "terms" .terms) | quote }}
+  {{- end }}
+  {{- end }}
+{{- end }}
+{{- end -}}
+
+{{- /* (dict "root" $ "expressions" (list …)): those of a label selector that are on, as JSON. */ -}}
+{{- define "berth.expressions" -}}
+{{- $root := .root -}}
+{{- $written := list -}}
+{{- range .expressions -}}
+{{- if include "berth.isOn" (dict "root" $root "when" .when) -}}
+{{- $one := pick . "key" "operator" "values" -}}
+{{- with .source -}}{{- $_ := set $one "values" (fromJsonArray (include . $root)) -}}{{- end -}}
+{{- $written = append $written $one -}}
+{{- end -}}
+{{- end -}}
+{{- $written | toJson -}}
+{{- end -}}
+
+{{- /* (dict "root" $ "terms" (list …)): CEL that is true if any of the terms that are on is true. */ -}}
+{{- define "berth.cel" -}}
+{{- $root := .root -}}
+{{- $written := list -}}
+{{- range .terms -}}
+{{- $values := list -}}
+{{- with .values -}}
+{{- range fromJsonArray (include . $root) -}}{{- $values = append $values (squote .) -}}{{- end -}}
+{{- end -}}
+{{- if and (or $values (not .values)) (include "berth.isOn" (dict "root" $root "when" .when)) -}}
+{{- $written = append $written (replace "{values}" (printf "[%s]" (join ", " $values)) .expression) -}}
+{{- end -}}
+{{- end -}}
+{{- join " || " $written -}}
 {{- end -}}
 
 {{- define "berth.registrationMetadata" -}}
@@ -36,52 +88,15 @@ annotations:
 {{- end }}
 {{- end -}}
 
-{{- /* Namespaces that are never asked for: Berth itself, and what it takes to run it, must start without Berth. */ -}}
+{{- /* Sources of files/roles.json, as JSON. */ -}}
 {{- define "berth.exemptNamespaces" -}}
 {{- concat (fromJsonArray (include "berth.neverAsked" .)) .Values.webhook.exemptNamespaces | uniq | toJson -}}
 {{- end -}}
 
-{{- /* Those of them that no values can add to. */ -}}
 {{- define "berth.neverAsked" -}}
 {{- list "kube-system" .Release.Namespace | uniq | toJson -}}
 {{- end -}}
 
-{{- /*
-(dict "root" $ "label" "Exists"): a webhook for whatever holds the spec of a Pod, and for claims of devices, in namespaces
-with the label berth.dev/tenant, or without (DoesNotExist).
-*/ -}}
-{{- define "berth.tenantIsolation" -}}
-{{ include "berth.review" (dict "root" .root "path" "/validate" "kind" "tenantIsolation") }}
-namespaceSelector:
-  matchExpressions:
-    - {key: berth.dev/tenant, operator: {{ .label }}}
-    - {key: kubernetes.io/metadata.name, operator: NotIn, values: {{ include "berth.neverAsked" .root }}}
-{{- end -}}
-
-{{- /* What files/roles.json says of reviews, as JSON. */ -}}
-{{- define "berth.reviews" -}}
-{{- (.Files.Get "files/roles.json" | fromJson).reviews | toJson -}}
-{{- end -}}
-
-{{- /* CEL: whether a Pod's opt-out is missing, or does not count. */ -}}
-{{- define "berth.hasNotOptedOut" -}}
-!(has(object.metadata.labels) && 'berth.dev/inject' in object.metadata.labels && object.metadata.labels['berth.dev/inject'] == 'false') || request.namespace.startsWith('tenant-')
-{{- end -}}
-
-{{- /* CEL: whether a Pod asks for something. */ -}}
-{{- define "berth.asksForSomething" -}}
-{{- $labels := concat (keys .Values.webhook.controlSwitches.userDefinedInjections | sortAlpha) .Values.webhook.injectionLabels | uniq -}}
-has(object.metadata.annotations) && [
-{{- range $index, $key := (include "berth.reviews" . | fromJson).asking -}}
-{{ if $index }}, {{ end }}{{ $key | squote }}
-{{- end -}}
-].exists(key, key in object.metadata.annotations)
-{{- if $labels }} || has(object.metadata.labels) && [
-{{- range $index, $key := $labels -}}
-{{ if $index }}, {{ end }}{{ $key | squote }}
-{{- end -}}
-].exists(key, key in object.metadata.labels)
-{{- end }}
-{{- if .Values.webhook.args.confineTenants }} || request.namespace.startsWith('tenant-')
-{{- end }}
+{{- define "berth.injectionLabels" -}}
+{{- concat (keys .Values.webhook.controlSwitches.userDefinedInjections | sortAlpha) .Values.webhook.injectionLabels | uniq | toJson -}}
 {{- end -}}

@@ -1,0 +1,58 @@
+"""What commands that talk to a cluster have alike: their options, and the client."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, TypeVar
+
+import typer
+
+from app.errors import UsageError
+from app.kube.names import check_dns_label
+
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+T = TypeVar("T")
+Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
+
+
+def kubeconfig_option(text: str) -> typer.models.OptionInfo:
+    found: typer.models.OptionInfo = typer.Option("--kubeconfig", help=text, show_default=False)
+    return found
+
+
+def dns_label(flag: str, *, optional: bool = False) -> Callable[[str], str]:
+    """A check of the namespace that a flag gives."""
+
+    def check(name: str) -> str:
+        try:
+            return name if optional and not name else check_dns_label(name)
+        except ValueError as error:
+            raise UsageError(f"{flag}: {error}") from error
+
+    return check
+
+
+def in_cluster(
+    work: Callable[[KubeClient], Awaitable[T]],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    stop: asyncio.Event | None = None,
+) -> T:
+    """Do the work with a client. SIGTERM and SIGINT set `stop`, if there is one."""
+
+    async def run() -> T:
+        if stop is not None:  # the first process of a container gets no default action for these signals
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        # Imported late: the official client takes longer to import than the flags to parse. Signals may come meanwhile.
+        from app.kube.transport import connect  # noqa: PLC0415
+
+        async with await connect(kubeconfig=kubeconfig, context=context) as client:
+            return await work(client)
+
+    return asyncio.run(run())

@@ -1,0 +1,82 @@
+"""`berth sandbox`, a development control plane with Berth in it, and `berth demo`, which plays the examples in one."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Annotated, cast
+
+import typer
+from rich.console import Console
+
+from app.cli.options import alone, devtool, epilog
+from app.errors import UsageError
+
+_SANDBOX_EPILOG = epilog(
+    "berth sandbox",
+    "berth sandbox --dir /tmp/berth",
+    "berth sandbox --bare (and then: helm install berth charts/berth)",
+    "berth sandbox --kubeconfig icp=real.kubeconfig",
+)
+_DEMO_EPILOG = epilog(
+    "berth demo",
+    "berth demo --log-level info",
+    text="Exits 0 when every step held, 1 at the first that did not.",
+)
+
+
+sandbox_app, demo_app = alone(), alone()
+
+
+@sandbox_app.command(epilog=_SANDBOX_EPILOG)
+def sandbox(
+    directory: Annotated[
+        Path, typer.Option("--dir", help="Where kubeconfigs and certificates are written.", show_default=True)
+    ] = Path(".sandbox"),
+    kubeconfig: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=FILE",
+            help="Use this API server as cluster NAME (icp, tenant1, tenant2) instead of a stand-in; repeatable.",
+        ),
+    ] = None,
+    stand_ins: Annotated[
+        bool, typer.Option(help="Stand in for scheduler, kubelets and garbage collector; off for a whole cluster.")
+    ] = True,
+    bare: Annotated[
+        bool,
+        typer.Option(
+            "--bare", help="Leave Berth out, to install it; Pods of its image run as processes of this machine."
+        ),
+    ] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "warning",
+) -> int:
+    """Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C."""
+    running = devtool("app.devtools.clusters.foreground:run_sandbox")(
+        directory=directory,
+        kubeconfigs=_by_name(kubeconfig or []),
+        stand_ins=stand_ins,
+        bare=bare,
+        log_level=log_level,
+        console=Console(),
+    )
+    return cast("int", asyncio.run(running))
+
+
+@demo_app.command(epilog=_DEMO_EPILOG)
+def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
+    """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
+    run_demo = devtool("app.devtools.demo.play:run_demo")
+    return cast("int", asyncio.run(run_demo(Console(), log_level=log_level)))
+
+
+def _by_name(pairs: list[str]) -> dict[str, Path]:
+    found: dict[str, Path] = {}
+    for pair in pairs:
+        name, _, path = pair.partition("=")
+        if not name or not path:
+            raise UsageError(f"--kubeconfig: want NAME=FILE, got {pair!r}")
+        if not Path(path).is_file():
+            raise UsageError(f"--kubeconfig {name}: no such file: {path}")
+        found[name] = Path(path)
+    return found

@@ -1,0 +1,178 @@
+"""What a role may do: questions to the API server, asked as the role's ServiceAccount, and who these accounts are.
+
+What a role has to be allowed is `app.permissions`; what it must not be are powers that none of Berth's roles needs and
+that would make a stolen token of it the cluster's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from app.doctor.cluster import Cluster
+from app.doctor.installed import Installed
+from app.doctor.objects import COMPONENT, PART_OF, labels
+from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
+from app.permissions import permissions_of
+from app.registry import BY_NAME
+from app.wire import JSON
+from app.wiring import SYSTEM_NAMESPACE, Permission
+
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_AT_ONCE = 8
+_RBAC = "rbac.authorization.k8s.io"
+_CHANGES = ("create", "update", "patch", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """May it do this? `namespace` "" asks for all of them; `resource` may be `pods/status`; `name` "" for any."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str = ""
+    name: str = ""
+
+    @property
+    def what(self) -> str:
+        plural, slash, sub = self.resource.partition("/")
+        return f"{plural}.{self.group}{slash}{sub}" if self.group else self.resource
+
+    def review(self) -> JSON:
+        """The SelfSubjectAccessReview that asks it."""
+        plural, _, sub = self.resource.partition("/")
+        attributes = {"verb": self.verb, "group": self.group, "resource": plural, "subresource": sub}
+        attributes |= {"namespace": self.namespace, "name": self.name}
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
+        }
+
+
+EVERYTHING = Question("*", "*", "*")
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """The ServiceAccount of a role, and what it needs; `running` is the role's Deployment, where one was found."""
+
+    role: str
+    namespace: str
+    name: str
+    running: Installed | None = None
+    permissions: tuple[Permission, ...] = ()
+
+    @property
+    def user(self) -> str:
+        return f"system:serviceaccount:{self.namespace}:{self.name}"
+
+    @property
+    def subject(self) -> str:
+        return f"ServiceAccount {self.namespace}/{self.name}"
+
+    @property
+    def acts_for_tenants(self) -> bool:
+        return any(one.scope == "tenants" for one in self.permissions)
+
+    def needed(self, *, tenant: str = "") -> Iterator[Question]:
+        """What it has to be allowed: in a namespace of a tenant, or everywhere else."""
+        places = {"cluster": "", "release": self.namespace, "system": SYSTEM_NAMESPACE}
+        if tenant:
+            places = {"tenants": tenant}
+        for one in self.permissions:
+            for resource in one.resources if one.scope in places else ():
+                for verb in one.verbs:
+                    for name in one.names or ("",):
+                        yield Question(verb, one.group, resource, places[one.scope], name)
+
+    def excessive(self) -> list[Question]:
+        asked = [
+            *(Question(verb, "", "secrets") for verb in ("get", "list", "watch", *_CHANGES)),
+            *(Question(verb, "", "secrets", self.namespace) for verb in ("get", "list") if self.role != "certificates"),
+            Question("create", "", "pods/exec"),
+            Question("impersonate", "", "serviceaccounts"),
+            Question("create", "", "serviceaccounts/token"),
+            Question("escalate", _RBAC, "clusterroles"),
+            Question("bind", _RBAC, "clusterroles"),
+            *(Question("create", _RBAC, plural) for plural in ("clusterroles", "clusterrolebindings", "rolebindings")),
+            Question("create", MUTATING_WEBHOOKS.group, MUTATING_WEBHOOKS.plural),
+            *(Question("*", one.group, resource) for one in self.permissions for resource in one.resources),
+        ]
+        if self.role in ("webhook", "agent", "certificates"):
+            asked += [Question(verb, "", "pods") for verb in _CHANGES]
+            asked += [Question(verb, "", "nodes") for verb in ("update", "patch")]
+        if self.role == "webhook":
+            asked += [Question(verb, "", "configmaps") for verb in _CHANGES]
+            for kind in (NETWORK_ATTACHMENTS, MUTATING_WEBHOOKS):
+                asked += [Question(verb, kind.group, kind.plural) for verb in _CHANGES]
+        wanted = {
+            (verb, one.group, resource)
+            for one in self.permissions
+            if one.scope == "cluster" and not one.names
+            for verb in one.verbs
+            for resource in one.resources
+        }
+        return [one for one in dict.fromkeys(asked) if (one.verb, one.group, one.resource) not in wanted]
+
+    def without(self, resource: str) -> str:
+        """What breaks where it may not do what it needs with the resource."""
+        if resource == "events":
+            return "denials and broken rules leave no Event where their owners look"
+        refused = BY_NAME[self.role].when_refused
+        return refused.get(resource.partition("/")[0]) or refused[""]
+
+
+async def accounts_of(cluster: Cluster) -> list[Account]:
+    """One for each role that is installed: of its Deployment, else by the chart's labels, else by name."""
+    running = {one.role: one for one in await cluster.installed()}
+    places = {role: (one.namespace, one.service_account) for role, one in running.items()}
+    for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace):
+        name, own = account["metadata"]["name"], labels(account)
+        for role in BY_NAME:
+            labeled = own.get(PART_OF) == "berth" and own.get(COMPONENT) == role
+            if labeled or name in (f"berth-{role}", f"{cluster.release}-{role}"):
+                places.setdefault(role, (cluster.namespace, name))
+    accounts = []
+    for role in (known for known in BY_NAME if known in places):
+        one = running.get(role)
+        permissions = needed_by(role, one, release=cluster.release, gateway_here="gateway" in places)
+        accounts.append(Account(role, *places[role], one, permissions))
+    return accounts
+
+
+def needed_by(role: str, running: Installed | None, *, release: str, gateway_here: bool) -> tuple[Permission, ...]:
+    """What the role needs with the settings that it has; `running` is its Deployment, where that is known."""
+    given: dict[str, object] = {"configuration": (release,), "gateway": gateway_here} if role == "certificates" else {}
+    return permissions_of(role, **(given | (running.deployed if running else {})))
+
+
+@dataclass(slots=True)
+class Asking:
+    """Sends access reviews as the client's user; `count` is how many."""
+
+    client: KubeClient
+    count: int = 0
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def reason(self, question: Question) -> str | None:
+        """Why it is allowed, None where it is not. Raises ApiError."""
+        async with self.gate:
+            self.count += 1
+            answer = await self.client.post(_REVIEWS, question.review())
+        said = answer.get("status") or {}
+        return str(said.get("reason") or "") if said.get("allowed") else None
+
+    async def reasons(self, questions: Iterable[Question]) -> dict[Question, str | None]:
+        """The answers, in the order of the questions."""
+        asked = list(questions)
+        return dict(zip(asked, await asyncio.gather(*map(self.reason, asked)), strict=True))
+
+    async def refused(self, questions: Iterable[Question]) -> list[Question]:
+        return [one for one, reason in (await self.reasons(questions)).items() if reason is None]

@@ -1,0 +1,48 @@
+"""Reviews as the webhook would decide them, outside of it: its own parts, over caches that are filled once."""
+
+from __future__ import annotations
+
+import msgspec
+
+from app.admission.chain import Chain, Reviewed
+from app.admission.parts import Caches, Context, chains
+from app.admission.review import GroupVersionKind, GroupVersionResource, Request
+from app.kube.client import KubeClient
+from app.registry import parts_of, reviews_of
+from app.settings.source import RoleSettings
+from app.wire import JSON, encode_json
+
+
+class Rehearsal:
+    """What a webhook with these settings in this namespace decides, once `caches` are filled.
+
+    `chains` are those that answer `/mutate` and `/validate`, `alone` has each injector by itself, `validated` are the
+    kinds of which cached objects are checked. Without `client` the caches are all there is; whose a namespace is, they
+    alone say in any case.
+    """
+
+    def __init__(self, settings: RoleSettings, namespace: str, client: KubeClient | None = None) -> None:
+        self.namespace = namespace
+        self.caches = Caches()
+        self.caches.client = client
+        self.parts = parts_of(Context(settings, namespace, self.caches))
+        self.chains = chains(self.parts, namespace=namespace)
+        checked = {plural for rule in reviews_of("attachments", "objects") for plural in rule.resources}
+        self.validated = [one.resource.kind for one in self.caches.all if one.resource.plural in checked]
+        self.alone = {one.name: Chain(injectors=[one]) for part in self.parts for one in part.injectors}
+
+
+async def review(chain: Chain, obj: JSON, *, namespace: str) -> Reviewed:
+    """What the chain decides about the creation of an object. Raises Transient where no decision can be made."""
+    group, _, version = str(obj.get("apiVersion") or "v1").rpartition("/")
+    kind, name = str(obj.get("kind") or "Pod"), obj["metadata"].get("name", "")
+    request = Request(
+        uid="explain",
+        kind=GroupVersionKind(group, version, kind),
+        resource=GroupVersionResource(group, version, f"{kind.lower()}s"),
+        name=name if isinstance(name, str) else "",
+        namespace=namespace,
+        dry_run=True,
+        object=msgspec.Raw(encode_json(obj)),
+    )
+    return await chain.review(request)

@@ -1,0 +1,99 @@
+"""Composes the work of a role from its descriptor, with a client, a Lease and Events where the role asks for them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import socket
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from app.kube.client import KubeClient
+from app.kube.events import EventRecorder
+from app.kube.metrics import create_controller_series
+from app.runtime.manager import Connected, LeaderElected
+from app.settings.reconciling import ElectedSettings, RoleContext, Runnable
+from app.settings.source import RoleSettings
+from app.wiring import Role, resolve
+
+FLUSH_SECONDS = 2.0
+"""How long the end of a role waits for its last Events."""
+
+
+def compose(role: Role, settings: RoleSettings) -> Runnable:
+    """The work of a role, to be run in a loop beside other work."""
+    work: Runnable = resolve(role.build)(context_of(role, settings))
+    return work
+
+
+def context_of(role: Role, settings: RoleSettings) -> RoleContext:
+    def connected(build: Callable[[KubeClient], Runnable]) -> Runnable:
+        connect = _connecting(settings)
+
+        @contextlib.asynccontextmanager
+        async def opened() -> AsyncIterator[Runnable]:
+            async with await connect() as client:
+                yield build(client)
+
+        return Connected(opened())
+
+    def elected(build: Callable[[KubeClient, EventRecorder], Runnable]) -> Runnable:
+        if not isinstance(settings, ElectedSettings):
+            raise TypeError(f"{type(settings).__name__} does not say where the Lease {role.lease} is")
+        lease, namespace = role.lease if settings.leader_elect else "", settings.namespace
+        create_controller_series((), lease=lease)
+        connect = _connecting(settings)
+
+        @contextlib.asynccontextmanager
+        async def opened() -> AsyncIterator[Runnable]:
+            # The recorder outlives the terms of a leader.
+            async with await connect() as client, recording(recorder(role.name, lambda: client)) as events:
+                if not lease:
+                    yield build(client, events)
+                    return
+                # The Pod's name (which is the host's), and something that no other process has.
+                identity = f"{_instance()}_{uuid.uuid4().hex[:8]}"
+                yield LeaderElected(
+                    lambda fenced: build(fenced, events),
+                    client=client,
+                    namespace=namespace,
+                    lease=lease,
+                    identity=identity,
+                )
+
+        return Connected(opened())
+
+    return RoleContext(settings, connected, elected)
+
+
+def _connecting(settings: RoleSettings) -> Callable[[], Awaitable[KubeClient]]:
+    # Imported late, since clients are slow to load and the parent of workers needs none, and before the loop runs,
+    # since health would not answer meanwhile.
+    from app.kube.transport import connect  # noqa: PLC0415
+
+    return partial(connect, kubeconfig=settings.kubeconfig, context=settings.context)
+
+
+@contextlib.asynccontextmanager
+async def recording(events: EventRecorder) -> AsyncIterator[EventRecorder]:
+    """Write Events while the block runs, and the last ones after it."""
+    writing = asyncio.ensure_future(events.run())
+    try:
+        yield events
+    finally:
+        try:
+            await events.flush(FLUSH_SECONDS)
+        finally:
+            writing.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await writing
+
+
+def recorder(role: str, client: Callable[[], KubeClient | None]) -> EventRecorder:
+    return EventRecorder(client, role=role, instance=_instance())
+
+
+def _instance() -> str:
+    return os.environ.get("HOSTNAME") or socket.gethostname()

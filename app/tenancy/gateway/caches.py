@@ -1,0 +1,90 @@
+"""The caches of a gateway: tenants, what they store, and the Pods that they may see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Hashable, Iterable
+
+import structlog
+
+from app.kube.client import KubeClient
+from app.kube.reflector import Reflector
+from app.kube.resources import PODS
+from app.kube.store import Store
+from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
+from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
+from app.tenancy.model import Tenant, cluster_of
+from app.tenancy.tenants.objects import project_tenant
+from app.wire import JSON
+from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
+
+_BY_NAME = "name"
+COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
+"""What the two caches of Pods are called in the metrics."""
+WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
+"""Every kind in the metrics of the caches."""
+
+log = structlog.get_logger(__name__)
+
+
+class Sources:
+    """The caches: tenants, Workloads, tenant rules, and the Pods that tenants may see. `run` fills them."""
+
+    def __init__(self, client: KubeClient) -> None:
+        by_namespace = {BY_NAMESPACE: _namespace}
+        self.tenants: Store[Tenant] = Store(
+            _known_tenant, indices={_BY_NAME: lambda tenant: [name.lower() for name in tenant.names]}
+        )
+        self.workloads: Store[Known] = Store(project_known, indices=by_namespace)
+        self.rules: Store[View] = Store(view_rule, indices=by_namespace)
+        self.companions: Store[View] = Store(view_pod, indices=by_namespace)
+        self.pods: Store[View] = Store(view_pod, indices=by_namespace)
+        self.ledger = ledger_of(self.workloads)
+        # A selector has no "or": one reflector for each of the two marks.
+        others = f"{RESOURCE_OWNER},!{COMPANION}"
+        self._reflectors = (
+            Reflector(client, TENANTS, self.tenants),
+            Reflector(client, WORKLOADS, self.workloads),
+            Reflector(client, TENANT_RULES, self.rules),
+            Reflector(client, PODS, self.companions, label_selector=COMPANION, called=COMPANION_PODS),
+            Reflector(client, PODS, self.pods, label_selector=others, called=RESOURCE_PODS),
+        )
+
+    def tenants_named(self, name: str) -> list[Tenant]:
+        """The tenants that list this name (in lower case) of a certificate."""
+        return self.tenants.by_index(_BY_NAME, name)
+
+    def count_workloads(self, namespace: str) -> int:
+        return self.workloads.count(BY_NAMESPACE, namespace)
+
+    def workloads_in(self, namespace: str) -> list[Known]:
+        return self.workloads.by_index(BY_NAMESPACE, namespace)
+
+    def count_rules(self, namespace: str) -> int:
+        return self.rules.count(BY_NAMESPACE, namespace)
+
+    def unsynced(self) -> list[str]:
+        """What has not been loaded for the first time, one line each."""
+        return [reflector.problem for reflector in self._reflectors if not reflector.store.synced]
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return [reflector.problem for reflector in self._reflectors if reflector.problem]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run())
+
+
+def _namespace(value: Known | View) -> Iterable[Hashable]:
+    return (value.namespace,)
+
+
+def _known_tenant(obj: JSON) -> Tenant | None:
+    """The tenant, or None for one that cannot be read: its callers are refused rather than judged by an old version."""
+    try:
+        return project_tenant(obj).at(cluster_of(obj))
+    except ValueError as error:
+        log.warning("Tenant is not usable; its callers are refused", tenant=obj["metadata"]["name"], problem=str(error))
+        return None

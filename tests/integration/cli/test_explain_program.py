@@ -1,0 +1,181 @@
+"""`berth explain` as a program: mistakes and their exit statuses, pipes and terminals, help, and a cluster it asks."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import os
+import pty
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+import app.networks
+from app.devtools.sandbox.server import Cluster
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
+from app.kube.transport import connect
+from tests.support.command_line import berth
+from tests.support.explaining import FOO_TWICE, NADS, PLAIN, POD, SWITCHES, explain
+from tests.support.paths import ROOT
+from tests.support.waiting import PATIENCE
+
+pytestmark = pytest.mark.usefixtures("plain_surroundings")
+
+CRD = (Path(app.networks.__file__).parent / "crds" / "network-attachment-definitions.yaml").read_text()
+
+
+def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
+    """No color, no folded line, the same text; standard input is a file like any other."""
+    answer = berth("explain", "-f", "-", "-f", "nads.yaml", stdin=POD)
+    assert (answer.returncode, answer.stderr) == (0, "")
+    assert answer.stdout.startswith("Pod default/webhook-demo (stdin:2): would be injected\n")
+    assert "\x1b" not in answer.stdout
+    assert max(map(len, answer.stdout.splitlines())) > 120
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((), "missing option -f"),
+        (("-f", "absent.yaml"), "cannot read absent.yaml: No such file or directory"),
+        (("-f", "broken.yaml"), "broken.yaml:4:7: not valid YAML: mapping values are not allowed here"),
+        (("-f", "nads.yaml"), "no Pod and nothing that makes Pods in nads.yaml"),
+        (("-f", "pod.yaml", "-o", "xml"), "'xml' is not one of"),
+        (("-f", "pod.yaml", "--existing-resources", "double"), "--existing-resources: "),
+        (("-f", "pod.yaml", "--no-such-flag"), "No such option"),
+        (("-f", "pod.yaml", "extra"), "unexpected extra argument"),
+        (("-f", "pod.yaml", "--kubeconfig", "absent.kubeconfig"), "absent.kubeconfig"),
+    ],
+)
+def test_mistakes_are_status_2_and_one_line(manifests, capsys, arguments, message) -> None:
+    Path("broken.yaml").write_text("kind: Pod\nmetadata:\n  name: p\n  a: b: c\n")
+    assert explain(*arguments) == 2
+    captured = capsys.readouterr()
+    assert message in captured.err
+    assert captured.err.startswith("Error: ")
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+def test_a_mistake_in_the_real_program_is_one_line_too(manifests) -> None:
+    answer = berth("explain", "-f", "absent.yaml")
+    assert (answer.returncode, answer.stdout) == (2, "")
+    assert answer.stderr == "Error: cannot read absent.yaml: No such file or directory\n"
+
+
+def test_a_cluster_that_does_not_answer_is_status_3(manifests, capsys) -> None:
+    """Port 9 of loopback refuses."""
+    write_kubeconfig(Path("down.kubeconfig"), server="https://127.0.0.1:9")
+    assert explain("-f", "pod.yaml", "--kubeconfig", "down.kubeconfig") == 3
+    captured = capsys.readouterr()
+    assert captured.err.startswith("Error: the cluster could not be asked: ")
+    assert (captured.out, captured.err.count("\n")) == ("", 1)
+
+
+async def test_the_cluster_fills_in_what_the_files_lack(manifests) -> None:
+    """Attachment and control switches of a cluster count, those of the files come first, and nothing is written."""
+    async with Cluster() as cluster:
+        write("kubeconfig", cluster.kubeconfig())
+        write("nobody", cluster.kubeconfig("nobody", ()))
+        async with await connect(kubeconfig="kubeconfig") as client:
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(CRD))
+            foo, _ = yaml.safe_load_all(NADS)
+            await eventually_create(client, NETWORK_ATTACHMENTS, foo, "default")
+            await client.create(CONFIG_MAPS, yaml.safe_load(SWITCHES), namespace="kube-system")
+            before = cluster.storage.version
+            answer = await program("-f", "pod.yaml", "--kubeconfig", "kubeconfig")
+            assert (answer.returncode, answer.stderr) == (0, "")
+            assert f"  {FOO_TWICE}\n" in answer.stdout
+            write("bar.yaml", NADS.replace("example.com/foo", "example.com/bar"))
+            answer = await program("-f", "pod.yaml", "-f", "bar.yaml", "--kubeconfig", "kubeconfig")
+            assert "[example.com/bar]" in answer.stdout
+            assert "[example.com/foo]" not in answer.stdout
+            write("labeled.yaml", PLAIN.replace("name: plain", "name: plain, labels: {wants-foo: 'true'}"))
+            answer = await program("-f", "labeled.yaml", "--kubeconfig", "kubeconfig")
+            assert "  user-defined injection of label wants-foo\n" in answer.stdout
+            assert (await program("-f", "denied.yaml", "--kubeconfig", "kubeconfig")).returncode == 1
+            answer = await program("-f", "pod.yaml", "--kubeconfig", "nobody")
+            assert answer.returncode == 3
+            assert answer.stderr.startswith("Error: the cluster could not be asked: ")
+            assert cluster.storage.version == before
+
+
+def test_colors_are_for_terminals(manifests) -> None:
+    """On a terminal the diff is colored, unless NO_COLOR asks for none."""
+    assert "\x1b[32m+" in on_a_terminal("explain", "-f", "pod.yaml", "-f", "nads.yaml", "-o", "diff")
+    assert "\x1b" not in on_a_terminal("explain", "-f", "pod.yaml", "-f", "nads.yaml", "-o", "diff", NO_COLOR="1")
+
+
+def test_help_has_examples_and_the_exit_statuses(capsys) -> None:
+    assert explain("--help") == 0
+    out = capsys.readouterr().out
+    assert "berth explain -f pod.yaml -f nads.yaml" in out
+    for line in ("at least one Pod would be denied", "a flag or a file is wrong", "the cluster could not be asked"):
+        assert line in out
+
+
+def test_standard_input_in_process(manifests, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(PLAIN.encode())))
+    assert explain("-f", "-") == 0
+    assert "Pod default/plain (stdin:1)" in capsys.readouterr().out
+
+
+def write_kubeconfig(path: Path, *, server: str) -> None:
+    named = {"name": "x", "cluster": {"server": server, "insecure-skip-tls-verify": True}}
+    path.write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "x",
+                "clusters": [named],
+                "users": [{"name": "x", "user": {"token": "t"}}],
+                "contexts": [{"name": "x", "context": {"cluster": "x", "user": "x"}}],
+            }
+        )
+    )
+
+
+def write(name: str, text: str) -> None:
+    Path(name).write_text(text)
+
+
+async def program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`berth explain` in a process of its own, while this one serves the cluster."""
+    return await asyncio.to_thread(berth, "explain", *arguments)
+
+
+async def eventually_create(client: KubeClient, resource: Resource, body: dict, namespace: str) -> None:
+    """A CRD is served a moment after it was written."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            try:
+                await client.create(resource, body, namespace=namespace)
+            except ApiError as error:
+                if not error.not_found:
+                    raise
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+def on_a_terminal(*arguments: str, **environment: str) -> str:
+    """What the program writes to a terminal."""
+    ours, theirs = pty.openpty()
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm-256color", **environment}
+    variables.pop("CI", None)
+    process = subprocess.Popen([sys.executable, "-m", "app", *arguments], stdout=theirs, env=variables)
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := os.read(ours, 65536):
+            written += chunk
+    except OSError:  # Linux reports the closed far end as an error
+        pass
+    os.close(ours)
+    assert process.wait() == 0
+    return written.decode()

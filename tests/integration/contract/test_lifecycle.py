@@ -1,0 +1,276 @@
+"""Start, readiness, drain, workers, manifests that change."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import signal
+from pathlib import Path
+
+import aiohttp
+import pytest
+import yaml
+
+from tests.support.ports import lasting_port
+from tests.support.waiting import PATIENCE
+
+SWITCHES = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "nri-control-switches", "namespace": "berth-system"},
+    "data": {"config.json": json.dumps({"features": {"enableHugePageDownApi": True}})},
+}
+
+
+@pytest.fixture
+def directory(tmp_path: Path, manifests: Path) -> Path:
+    """A directory of manifests that a test may change."""
+    own = tmp_path / "manifests"
+    own.mkdir()
+    (own / "nads.yaml").write_text((manifests / "nads.yaml").read_text())
+    return own
+
+
+def test_it_is_alive_but_not_ready_before_its_caches_are_loaded(launch, pki, tmp_path, review) -> None:
+    port = lasting_port()
+    kubeconfig = tmp_path / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "c", "context": {"cluster": "c", "user": "u"}}
+    document = {"apiVersion": "v1", "kind": "Config", "current-context": "c", "clusters": [cluster]}
+    document |= {"contexts": [context], "users": [{"name": "u", "user": {}}]}
+    kubeconfig.write_text(yaml.safe_dump(document))
+    server = launch(pki, "--insecure", f"--kubeconfig={kubeconfig}", source=None)
+    server.until(lambda: server.get("/healthz")[0] == 200, "alive")
+    server.until(lambda: "Cannot connect" in server.get("/readyz")[1], "listening, and refused")
+    status, text = server.get("/readyz")
+    assert status == 503
+    waiting = " ".join(json.loads(text)["waitingFor"])
+    assert "network-attachment-definitions" in waiting
+    assert "configmaps" in waiting
+    # What needs no cache is answered; what does is a failure and no denial.
+    assert server.post(review("plain"))[0] == 200
+    status, answer = server.post(review("webhook-demo"))
+    assert status == 500
+    assert answer["response"]["status"]["reason"] == "Unavailable"
+    assert server.process.poll() is None
+    server.signal()
+    assert server.wait() == 0
+
+
+def test_manifests_are_followed_and_broken_ones_keep_the_last_good_state(launch, pki, directory, review) -> None:
+    server = launch(pki, "--insecure", source=directory).until_ready()
+    asked = review("webhook-demo")
+    asked["request"]["object"]["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"] = "later"
+
+    def allowed() -> bool:
+        return server.post(asked)[1]["response"]["allowed"]  # type: ignore[no-any-return]  # JSON
+
+    assert not allowed()
+    later = (directory / "nads.yaml").read_text().split("---")[0].replace("foo-network", "later")
+    (directory / "later.yaml").write_text(later)
+    server.until(allowed, "the new attachment")
+    (directory / "later.yaml").write_text(later + "\n  broken: [")
+    server.until(lambda: server.get("/readyz")[0] == 503, "unready")
+    (reason,) = json.loads(server.get("/readyz")[1])["waitingFor"]
+    assert f"{directory / 'later.yaml'}:" in reason
+    assert reason.split("later.yaml:")[1][0].isdigit()
+    assert allowed()
+    (directory / "later.yaml").unlink()
+    server.until(lambda: not allowed(), "the attachment gone")
+    server.until_ready()
+
+
+def test_control_switches_of_our_namespace_count(launch, pki, directory, review, patched) -> None:
+    (directory / "switches.yaml").write_text(yaml.safe_dump(SWITCHES))
+    server = launch(pki, "--insecure", source=directory, env={"NAMESPACE": "berth-system"}).until_ready()
+    asked = review("rich")
+
+    def files() -> str:
+        return json.dumps(patched(asked, server.post(asked)[1])["spec"]["volumes"])
+
+    assert "hugepages_1G_limit_app" in files()
+    elsewhere = SWITCHES | {"metadata": {"name": "nri-control-switches", "namespace": "kube-system"}}
+    (directory / "switches.yaml").write_text(yaml.safe_dump(elsewhere))
+    server.until(lambda: "hugepages_1G_limit_app" not in files(), "the switches of another namespace ignored")
+
+
+class Clients:
+    """Clients that send only to replicas whose /readyz is 200, and learn of it late, as in a cluster."""
+
+    def __init__(self, servers, body: str) -> None:
+        self.servers, self.body = servers, body
+        self.ready = set(servers)
+        self.stopped = asyncio.Event()
+        self.answered = dict.fromkeys(servers, 0)
+
+    async def follow_readiness(self) -> None:
+        timeout = aiohttp.ClientTimeout(total=PATIENCE)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while not self.stopped.is_set():
+                for server in self.servers:
+                    try:
+                        async with session.get("http://{}:{}/readyz".format(*server.health_address)) as answer:
+                            ready = answer.status == 200
+                    except aiohttp.ClientError:
+                        ready = False
+                    (self.ready.add if ready else self.ready.discard)(server)
+                await asyncio.sleep(0.7)
+
+    async def send(self, number: int, *, keep: bool) -> None:
+        connector = aiohttp.TCPConnector(ssl=self.servers[0].pki.context(), force_close=not keep)
+        async with aiohttp.ClientSession(connector=connector) as session:
+            while not self.stopped.is_set():
+                ready = [server for server in self.servers if server in self.ready]
+                assert ready, "no replica is left"
+                server, number = ready[number % len(ready)], number + 1
+                headers = {"Content-Type": "application/json"}
+                async with session.post(f"{server.url}/mutate", data=self.body, headers=headers) as answer:
+                    assert answer.status == 200
+                    assert (await answer.json())["response"]["allowed"] is True
+                self.answered[server] += 1
+
+    async def until(self, true, what: str) -> None:
+        await asyncio.to_thread(self.servers[-1].until, true, what)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_no_request_fails_while_a_replica_is_stopped(launch, pki, review, workers) -> None:
+    first, second = (launch(pki, "--insecure", "--drain-seconds=6", f"--workers={workers}") for _ in range(2))
+    first.until_ready()
+    second.until_ready()
+    clients = Clients([first, second], json.dumps(review("webhook-demo")))
+
+    async def scenario() -> None:
+        await clients.until(lambda: min(clients.answered.values()) > 20, "load on both")
+        first.signal(signal.SIGTERM)
+        assert await asyncio.to_thread(first.wait) == 0
+        seen = clients.answered[second]
+        await clients.until(lambda: clients.answered[second] > seen + 20, "load on the other")
+        clients.stopped.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(clients.follow_readiness())
+        for number, keep in enumerate((True, False, True, False)):
+            tasks.create_task(clients.send(number, keep=keep))
+        tasks.create_task(scenario())
+    assert len(first.events("drained")) == workers
+    errors = [event for event in first.events("review") if event["decision"] != "allowed"]
+    assert errors == []
+
+
+def test_a_review_under_way_is_answered_after_the_signal(launch, pki, review) -> None:
+    """Its body is still coming in when the drain begins and ends."""
+    server = launch(pki, "--insecure", "--drain-seconds=0.1").until_ready()
+    body = json.dumps(review("webhook-demo")).encode()
+    connection = server.connect()
+    connection.putrequest("POST", "/mutate")
+    connection.putheader("Content-Type", "application/json")
+    connection.putheader("Content-Length", str(len(body)))
+    connection.endheaders(body[:100])
+    server.until(lambda: server.metrics()['admission_in_flight{webhook="mutate"}'] == 1, "under way")
+    server.signal()
+    server.until(lambda: server.get("/readyz")[0] != 200, "unready")
+    connection.send(body[100:])
+    answer = connection.getresponse()
+    assert answer.status == 200
+    assert answer.getheader("Connection") == "close"
+    assert json.loads(answer.read())["response"]["allowed"] is True
+    connection.close()
+    assert server.wait() == 0
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_second_interrupt_ends_a_long_drain(launch, pki, workers) -> None:
+    server = launch(pki, "--insecure", "--drain-seconds=300", f"--workers={workers}").until_ready()
+    # As a terminal does it: to the whole group of processes, each time.
+    os.killpg(server.process.pid, signal.SIGINT)
+    server.until(lambda: len(server.events("draining")) == workers, "draining")
+    asyncio.run(asyncio.sleep(0.4))
+    assert server.process.poll() is None
+    os.killpg(server.process.pid, signal.SIGINT)
+    assert server.wait() == 1
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_an_interrupt_while_the_workers_start_shows_no_traceback(launch, pki) -> None:
+    server = launch(pki, "--insecure", "--workers=2")
+    server.until(lambda: len(workers_of(server)) == 2, "the workers' processes")
+    os.killpg(server.process.pid, signal.SIGINT)
+    assert server.wait() == 0
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_the_same_signal_twice_at_once_is_one_wish(launch, pki) -> None:
+    """As wrappers send it: to the child, and to the group that the child is in."""
+    server = launch(pki, "--insecure", "--drain-seconds=0.5").until_ready()
+    server.signal()
+    server.signal()
+    assert server.wait() == 0
+    assert server.events("drained")
+    assert len(server.events("stopping")) == 1
+
+
+def workers_of(server) -> list[int]:
+    """The process ids of the workers, oldest first."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, parent = int(path.parent.name), int(path.read_text().rpartition(")")[2].split()[1])
+            line = (path.parent / "cmdline").read_bytes()
+        except OSError:
+            continue
+        if parent == server.process.pid and b"spawn_main" in line:
+            found.append(pid)
+    return sorted(found)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process is there and no zombie that nobody has buried."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_workers_share_the_port_are_summed_and_replaced(launch, pki, review) -> None:
+    server = launch(pki, "--insecure", "--workers=2").until_ready()
+    count = 'admission_requests_total{decision="allowed",operation="CREATE",webhook="mutate"}'
+    assert server.metrics()[count] == 0
+    for _ in range(30):
+        assert server.post(review("plain"))[0] == 200
+    server.until(lambda: server.metrics()[count] == 30, "metrics summed")
+    assert server.metrics()["cert_not_after_seconds"] > pki.now.timestamp()
+    assert server.metrics()['cache_objects{kind="NetworkAttachmentDefinition"}'] == 2
+    before = workers_of(server)
+    assert len(before) == 2
+    resource.prlimit(before[0], resource.RLIMIT_CORE, (0, 0))
+    os.kill(before[0], signal.SIGABRT)
+    server.until(lambda: server.get("/readyz")[0] == 503, "readiness is that of all workers")
+    assert "worker" in server.get("/readyz")[1]
+    server.until_ready()
+    after = workers_of(server)
+    assert len(after) == 2
+    assert before[1] in after
+    for _ in range(30):
+        assert server.post(review("plain"))[0] == 200
+    server.until(lambda: server.metrics()[count] == 60, "the dead worker's count is kept")
+    assert server.metrics()["worker_restarts_total"] == 1
+    server.signal()
+    while (status := server.get("/metrics")[0]) and server.process.poll() is None:
+        assert status == 200, "they can be scraped for as long as they are served"
+    assert server.wait() == 0
+    assert "Fatal Python error: Aborted" in "".join(server.lines)
+    assert "Traceback" not in "".join(server.lines)
+
+
+def test_workers_end_when_their_parent_is_killed(launch, pki) -> None:
+    server = launch(pki, "--insecure", "--workers=2").until_ready()
+    workers = workers_of(server)
+    server.process.kill()
+    server.process.wait()
+    # The pipe of standard error ends when the last of them has ended.
+    server.wait()
+    assert not [pid for pid in workers if alive(pid)]
+    assert len(server.events("drained")) == 2

@@ -1,0 +1,127 @@
+"""What the README shows is what happens."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import shlex
+import ssl
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import typer.main
+import yaml
+
+from app.cli.main import cli
+from tests.support.paths import ROOT
+from tests.support.ports import lasting_port
+from tests.support.processes import Background
+from tests.support.waiting import PATIENCE
+
+README = (ROOT / "README.md").read_text()
+
+
+def blocks(language: str) -> list[str]:
+    """The fenced blocks of one language, in order."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", README, re.DOTALL | re.MULTILINE)
+    return [text for name, text in found if name == language]
+
+
+def command(start: str) -> list[str]:
+    """The words of the command in the README that begins like this."""
+    for block in blocks(""):
+        for line in block.replace("\\\n", " ").splitlines():
+            if line.startswith(start):
+                return shlex.split(line)
+    raise AssertionError(f"the README has no command {start!r}")
+
+
+def berth(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "app", *arguments]
+
+
+def test_the_review_by_curl_gets_the_answer_that_is_shown(tmp_path: Path) -> None:
+    make = command(".venv/bin/berth certs make")[1:]
+    serve = command(".venv/bin/berth webhook")[1:]
+    curl = command("curl --silent")
+    certs = str(tmp_path / "certs")
+    subprocess.run(berth(*_moved(make, certs)), check=True)
+    port = lasting_port()
+    process = Background(
+        [*berth(*_moved(serve, certs)), f"--port={port}", f"--health-check-port={lasting_port()}", "--drain-seconds=0"],
+        directory=ROOT,
+    )
+    try:
+        process.wait_for('"msg":"ready"')
+        context = ssl.create_default_context(cafile=str(Path(certs) / "ca.crt"))
+        body = (ROOT / curl[curl.index("--data") + 1].removeprefix("@")).read_bytes()
+        url = curl[-1].replace(":8443", f":{port}")
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, context=context, timeout=PATIENCE) as found:
+            answer = json.load(found)
+    finally:
+        process.stop()
+    shown, shown_patch = (json.loads(block) for block in blocks("json")[:2])
+    assert json.loads(base64.b64decode(answer["response"]["patch"])) == shown_patch
+    assert answer["response"]["patch"].startswith(shown["response"]["patch"].rstrip("…"))
+    assert answer | {"response": answer["response"] | {"patch": ""}} == shown | {
+        "response": shown["response"] | {"patch": ""}
+    }
+
+
+def test_the_explanation_names_what_the_diff_shows() -> None:
+    done = subprocess.run(
+        berth(*command(".venv/bin/berth explain")[1:]), cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 'resources.limits[example.com/foo]: "2"' in done.stdout
+    assert "podnetinfo" in done.stdout
+
+
+def _moved(words: list[str], certs: str) -> list[str]:
+    """The same words, with the folder `certs` elsewhere, so that the test leaves no trace."""
+    return [re.sub(r"^certs(?=/|$)", certs, word) if number else word for number, word in enumerate(words)]
+
+
+def test_every_command_of_the_installation_is_one_with_its_flags() -> None:
+    """From nothing to a running system with what is there."""
+    commands: Any = typer.main.get_command(cli)
+    install = README.partition("\n## Install")[2].partition("\n## ")[0]
+    typed = [shlex.split(line.partition(" | ")[0]) for line in re.findall(r"^berth (.+)$", install, re.MULTILINE)]
+    assert {words[0] for words in typed} == {"crds", "tenant", "gateway", "controller", "webhook", "agent"}
+    for words in typed:
+        command = commands.commands[words[0]]
+        if hasattr(command, "commands"):
+            command = command.commands[words[1]]
+        known = {name for param in command.params for name in param.opts}
+        assert {word for word in words if word.startswith("--")} <= known, words
+
+
+def test_every_file_and_target_that_is_named_exists() -> None:
+    for path in re.findall(r"\]\(((?!http)[^)#]+)\)", README):
+        found = ROOT / path
+        assert found.is_dir() or found.stat().st_size > 0, path
+    for target in re.findall(r"`make (\w+)`", README):
+        assert re.search(rf"^{target}:", (ROOT / "Makefile").read_text(), re.MULTILINE), target
+    for path in re.findall(r"examples/[\w./-]+", README):
+        assert (ROOT / path).exists(), path
+
+
+def test_the_examples_are_those_of_the_demo() -> None:
+    demo = ROOT / "app/devtools/demo/manifests"
+    attachment = (ROOT / "examples/attachments/foo-network.yaml").read_text()
+    assert attachment == (demo / "attachment.yaml").read_text()
+    pod = yaml.safe_load((ROOT / "examples/webhook-demo.yaml").read_text())
+    played = yaml.safe_load((demo / "pod.yaml").read_text())
+    del played["spec"]["containers"][0]["resources"]
+    assert pod == played
+
+
+def test_the_walk_through_is_that_of_the_demo() -> None:
+    """Who types what the examples hold does what the demo plays."""
+    for path in sorted((ROOT / "examples/workload-api").iterdir()):
+        assert path.read_text() == (ROOT / "app/devtools/demo/manifests" / path.name).read_text(), path.name

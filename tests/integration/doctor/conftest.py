@@ -1,0 +1,59 @@
+"""A cluster to examine, and one with Berth in it: made once for a module, and as it was made for each test."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.integration.doctor.baseline import Baseline
+from tests.integration.doctor.installation import Place, a_place
+from tests.integration.doctor.patient import Patient, a_patient
+
+HERE = Path(__file__).parent
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What a module shares lives in one event loop, so its tests do too."""
+    for item in items:
+        if HERE in item.path.parents and item.get_closest_marker("asyncio") is not None:
+            item.add_marker(pytest.mark.asyncio(loop_scope="module"), append=False)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def ward(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Patient]:
+    async with a_patient(tmp_path_factory.mktemp("ward")) as patient:
+        yield patient
+
+
+@pytest.fixture(scope="module")
+def untouched(ward: Patient) -> Baseline:
+    return Baseline(ward.cluster)
+
+
+@pytest.fixture
+def patient(ward: Patient, untouched: Baseline) -> Iterator[Patient]:
+    yield ward
+    ward.later = timedelta()
+    untouched.restore()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def installed(
+    ward: Patient, untouched: Baseline, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Place, Baseline]]:
+    """What was there before it is noted down first."""
+    async with a_place(ward, tmp_path_factory.mktemp("place")) as place:
+        at_work = Baseline(ward.cluster)
+        untouched.restore()
+        yield place, at_work
+
+
+@pytest.fixture
+def place(patient: Patient, installed: tuple[Place, Baseline]) -> Place:
+    place, at_work = installed
+    at_work.restore()
+    return place

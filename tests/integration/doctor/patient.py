@@ -1,0 +1,180 @@
+"""A cluster of the sandbox for the doctor: Berth's kinds, its namespace, and whatever a test makes wrong in it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from app.definitions import INFRA, TENANT, read_definitions
+from app.devtools.sandbox.server import Cluster
+from app.doctor.checks import run
+from app.doctor.cluster import Cluster as Examined
+from app.doctor.locating import locate
+from app.doctor.model import Check, Finding, Severity
+from app.kube.client import KubeClient
+from app.kube.credentials import Impersonation
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    PODS,
+    ROLE_BINDINGS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
+from app.kube.transport import connect
+from app.tenancy.permissions import tenants_role
+from app.wiring import Permission
+from tests.integration.doctor.command_lines import checked
+
+JSON = dict[str, Any]
+HOME = "berth-system"
+RBAC = ROLE_BINDINGS.group
+ROLES = Resource(RBAC, "v1", "roles", "Role")
+CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
+RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+NETWORKS = "k8s.v1.cni.cncf.io/networks"
+
+
+class Patient:
+    """The cluster, an administrator's client of it, and examinations; `later` moves the doctor's clock."""
+
+    def __init__(self, cluster: Cluster, client: KubeClient, kubeconfig: Path) -> None:
+        self.cluster = cluster
+        self.client = client
+        self.kubeconfig = kubeconfig
+        self.later = timedelta()
+
+    async def examine(self, check: Check, *, kubeconfig: Path | None = None, **options: Any) -> list[Finding]:
+        """The findings of one check, of a doctor who has not been here before."""
+        path = str(kubeconfig or self.kubeconfig)
+
+        @asynccontextmanager
+        async def impersonating(user: str, groups: tuple[str, ...]) -> AsyncIterator[KubeClient]:
+            async with await connect(kubeconfig=path, impersonate=Impersonation(user, groups)) as client:
+                yield client
+
+        async with await connect(kubeconfig=path) as client:
+            examined = Examined(
+                client,
+                namespace=HOME,
+                impersonating=impersonating,
+                now=lambda: datetime.now(UTC) + self.later,
+                **options,
+            )
+            try:
+                return checked(await run(examined, check))
+            finally:
+                await examined.close()
+
+    async def complaints(self, check: Check, **options: Any) -> list[Finding]:
+        """What is worse than information."""
+        return [one for one in await self.examine(check, **options) if one.severity > Severity.info]
+
+    async def run(self, command: str) -> None:
+        """Run the command of a finding as the user would."""
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+        process = await asyncio.create_subprocess_shell(
+            command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        output, _ = await process.communicate()
+        assert process.returncode == 0, output.decode()
+
+    async def create(self, resource: Resource, name: str, *, namespace: str | None = None, **fields: Any) -> JSON:
+        metadata = {"name": name, **fields.pop("metadata", {})}
+        body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
+        return await self.client.create(resource, body, namespace=namespace)
+
+    async def report(self, resource: Resource, name: str, status: JSON, *, namespace: str | None = None) -> None:
+        """Write the status, as whoever reconciles the object would."""
+        await self.client.patch(
+            resource, name, {"status": status}, patch_type="merge", namespace=namespace, subresource="status"
+        )
+
+    async def attachment(self, name: str, *, namespace: str = "default", resource: str = "example.com/nic") -> JSON:
+        metadata = {"annotations": {RESOURCE_NAME: resource}}
+        spec = {"config": '{"cniVersion": "1.0.0", "type": "host-device"}'}
+        return await self.create(NETWORK_ATTACHMENTS, name, namespace=namespace, metadata=metadata, spec=spec)
+
+    async def pod(self, name: str, *, namespace: str = "default", spec: JSON | None = None, **metadata: Any) -> JSON:
+        whole = {"containers": [{"name": "app", "image": "app"}], **(spec or {})}
+        return await self.create(PODS, name, namespace=namespace, metadata=metadata, spec=whole)
+
+    async def register(self, **webhook: Any) -> JSON:
+        """A webhook for Pods that is registered and never called: it lets pass what it cannot see."""
+        entry = {
+            "name": "pods.berth.dev",
+            "admissionReviewVersions": ["v1"],
+            "clientConfig": {"url": "https://127.0.0.1:9/mutate"},
+            "rules": [{"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}],
+            "failurePolicy": "Ignore",
+            "sideEffects": "NoneOnDryRun",
+            "timeoutSeconds": 1,
+            **webhook,
+        }
+        return await self.create(MUTATING_WEBHOOKS, "berth", webhooks=[entry])
+
+    async def enroll(self, role: str, granted: Sequence[Permission]) -> None:
+        """The ServiceAccount of a role, with these rights, as the chart gives them (those for tenants apart)."""
+        name = f"berth-{role}"
+        labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": role}
+        await self.create(SERVICE_ACCOUNTS, name, namespace=HOME, metadata={"labels": labels})
+        places = {"cluster": None, "release": HOME, "system": "universe"}
+        for scope, namespace in places.items():
+            rules = [rule_of(one) for one in granted if one.scope == scope]
+            if rules:
+                await self.bind(name, rules, namespace=namespace)
+        rules = [rule_of(one) for one in granted if one.scope == "tenants"]
+        if rules:
+            await self.create(CLUSTER_ROLES, tenants_role(role), rules=rules)
+
+    async def bind(self, account: str, rules: list[JSON], *, namespace: str | None = None, name: str = "") -> None:
+        """A role with these rules, bound to the account."""
+        name, kind = name or account, CLUSTER_ROLES if namespace is None else ROLES
+        await self.create(kind, name, namespace=namespace, rules=rules)
+        await self.create(
+            CLUSTER_ROLE_BINDINGS if namespace is None else ROLE_BINDINGS,
+            name,
+            namespace=namespace,
+            roleRef={"apiGroup": RBAC, "kind": kind.kind, "name": name},
+            subjects=[{"kind": "ServiceAccount", "name": account, "namespace": HOME}],
+        )
+
+    def kubeconfig_of(self, user: str) -> Path:
+        path = self.kubeconfig.with_name(f"{user}.kubeconfig")
+        path.write_text(self.cluster.kubeconfig(user, ()))
+        return path
+
+
+def rule_of(one: Permission) -> JSON:
+    rule: JSON = {"apiGroups": [one.group], "resources": list(one.resources), "verbs": list(one.verbs)}
+    return rule | ({"resourceNames": list(one.names)} if one.names else {})
+
+
+@asynccontextmanager
+async def a_patient(folder: Path) -> AsyncIterator[Patient]:
+    """A cluster with the kinds of both sides, so that one will do for all tests."""
+    async with Cluster("ward") as cluster:
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(kubeconfig)) as client:
+            for definition in read_definitions((*INFRA, *TENANT, NETWORK_ATTACHMENTS)):
+                await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            for name in (HOME, "universe"):
+                await client.create(NAMESPACES, {"metadata": {"name": name}})
+            yield Patient(cluster, client, kubeconfig)
+
+
+async def located(client: KubeClient, release: str, *, namespace: str = "") -> tuple[str, str]:
+    """Namespace and release that are found where these are assumed."""
+    cluster = Examined(client, namespace=namespace, impersonating=lambda *_: nullcontext(client), release=release)
+    await locate(cluster)
+    await cluster.close()
+    return cluster.namespace, cluster.release

@@ -1,0 +1,210 @@
+"""The rights of each role, asked as the role itself at an API server with RBAC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from app.certs.permissions import WEBHOOK_SECRET
+from app.doctor.access import needed_by
+from app.doctor.installed import read_deployment
+from app.doctor.model import Severity
+from app.doctor.permissions import CHECK, Grant, grant_of
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS
+from app.permissions import permissions_of
+from app.registry import BY_NAME
+from app.tenancy.permissions import TENANT_GRANTS, tenants_role
+from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
+
+TABLES = {
+    "webhook": permissions_of("webhook"),
+    "controller": permissions_of("controller"),
+    "gateway": permissions_of("gateway"),
+    "agent": permissions_of("agent"),
+    "certificates": permissions_of("certificates"),
+}
+
+
+async def tenant_with_bindings(patient: Patient, *roles: str) -> None:
+    labels = {"berth.dev/tenant": "a"}
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "tenant-a", "labels": labels}})
+    for role in roles:
+        await patient.create(
+            ROLE_BINDINGS,
+            tenants_role(role),
+            namespace="tenant-a",
+            roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": tenants_role(role)},
+            subjects=[{"kind": "ServiceAccount", "name": f"berth-{role}", "namespace": HOME}],
+        )
+
+
+@pytest.mark.parametrize("role", BY_NAME)
+async def test_a_role_with_the_rights_of_the_table_is_well(patient: Patient, role: str) -> None:
+    await patient.enroll(role, TABLES[role])
+    await tenant_with_bindings(patient, *({role} & set(TENANT_GRANTS)))
+    (found,) = await patient.examine(CHECK)
+    assert (found.severity, found.subject) == (Severity.ok, f"ServiceAccount {HOME}/berth-{role}"), found
+
+
+async def test_a_missing_right_names_what_breaks_and_its_command_gives_it(patient: Patient) -> None:
+    attachments, *others = permissions_of("webhook")
+    await patient.enroll("webhook", [replace(attachments, verbs=("get",)), *others])
+    (found,) = await patient.examine(CHECK)
+    assert found.severity is Severity.error
+    assert found.message == (
+        "role webhook may not list, watch network-attachment-definitions.k8s.cni.cncf.io in the whole cluster"
+    )
+    assert "does not get ready" in found.consequence
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+
+
+async def test_a_missing_right_in_a_namespace_is_given_there(patient: Patient) -> None:
+    granted = [one for one in permissions_of("webhook") if one.scope != "release"]
+    await patient.enroll("webhook", granted)
+    (found,) = await patient.complaints(CHECK)
+    assert found.message == (
+        f"role webhook may not get, list, watch configmaps/nri-control-switches in namespace {HOME}"
+    )
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+
+
+async def test_missing_events_are_a_warning(patient: Patient) -> None:
+    await patient.enroll("webhook", permissions_of("webhook", events=False))
+    (found,) = await patient.complaints(CHECK)
+    assert (found.severity, found.message) == (
+        Severity.warning,
+        "role webhook may not create, patch events in the whole cluster",
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["webhook", "--confine-tenants"], ["role webhook may not get, list, watch namespaces in the whole cluster"]),
+        (["webhook", "--no-events"], []),
+    ],
+)
+async def test_what_a_deployment_is_told_decides_what_it_needs(
+    patient: Patient, arguments: list[str], expected: list[str]
+) -> None:
+    await patient.enroll("webhook", permissions_of("webhook", events="--no-events" not in arguments))
+    labels = {"app": "berth"}
+    container = {"name": "webhook", "image": "berth", "args": arguments}
+    spec: JSON = {"containers": [container], "serviceAccountName": "berth-webhook"}
+    template: JSON = {"metadata": {"labels": labels}, "spec": spec}
+    whole: JSON = {"selector": {"matchLabels": labels}, "template": template}
+    await patient.create(DEPLOYMENTS, "berth-webhook", namespace=HOME, spec=whole)
+    assert [one.message for one in await patient.complaints(CHECK)] == expected
+
+
+async def test_a_tenants_namespace_without_the_binding(patient: Patient) -> None:
+    """The command is what the controller would have written: with its mark, so that it goes on keeping it."""
+    await patient.enroll("controller", permissions_of("controller"))
+    await tenant_with_bindings(patient)
+    (found,) = await patient.complaints(CHECK)
+    assert found.severity is Severity.error
+    assert "may not act for the tenant in namespace tenant-a: get pods, create pods" in found.message
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+    kept = await patient.client.get(ROLE_BINDINGS, "berth-controller-tenants", namespace="tenant-a")
+    assert kept["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "berth"}
+
+
+async def test_secrets_of_the_whole_cluster_are_too_much(patient: Patient) -> None:
+    await patient.enroll("webhook", permissions_of("webhook"))
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}
+    await patient.bind("berth-webhook", [rule], name="too-much")
+    (found,) = await patient.complaints(CHECK)
+    assert found.severity is Severity.warning
+    assert "by ClusterRoleBinding too-much: get, list secrets in the whole cluster" in found.message
+    assert found.command == "kubectl delete clusterrolebindings.rbac.authorization.k8s.io too-much"
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+
+
+async def test_everything_is_told_in_one_finding_and_others_keep_their_binding(patient: Patient) -> None:
+    await patient.enroll("webhook", permissions_of("webhook"))
+    await patient.create(
+        CLUSTER_ROLE_BINDINGS,
+        "admins",
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
+        subjects=[
+            {"kind": "User", "name": "ada", "apiGroup": RBAC},
+            {"kind": "ServiceAccount", "name": "berth-webhook", "namespace": HOME},
+        ],
+    )
+    (found,) = await patient.examine(CHECK)
+    assert (found.severity, found.consequence) == (Severity.warning, "who gets hold of its token owns the cluster")
+    await patient.run(found.command)
+    assert [one["name"] for one in (await patient.client.get(CLUSTER_ROLE_BINDINGS, "admins"))["subjects"]] == ["ada"]
+    assert not await patient.complaints(CHECK)
+
+
+async def test_every_verb_and_writes_that_a_webhook_does_not_need(patient: Patient) -> None:
+    await patient.enroll("webhook", permissions_of("webhook"))
+    rules = [
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["patch"]},
+    ]
+    await patient.bind("berth-webhook", rules, name="too-much")
+    (found,) = await patient.complaints(CHECK)
+    assert "do anything (`*`) with, create, update, patch, delete configmaps in the whole cluster" in found.message
+    assert "patch pods in the whole cluster" in found.message
+
+
+async def test_who_may_not_impersonate_is_told_so_once(patient: Patient) -> None:
+    for role in ("webhook", "agent"):
+        await patient.enroll(role, TABLES[role])
+    rules = [
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["list"]},
+    ]
+    await patient.create(CLUSTER_ROLES, "viewer", rules=rules)
+    await patient.create(
+        CLUSTER_ROLE_BINDINGS,
+        "viewer",
+        roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": "viewer"},
+        subjects=[{"kind": "User", "name": "viewer", "apiGroup": RBAC}],
+    )
+    (found,) = await patient.examine(CHECK, kubeconfig=patient.kubeconfig_of("viewer"))
+    assert (found.severity, found.message) == (
+        Severity.warning,
+        "not checked: you may not act as it (verb impersonate)",
+    )
+    assert found.command == f"kubectl --namespace {HOME} auth can-i impersonate serviceaccounts/berth-webhook"
+
+
+async def test_a_role_that_should_be_here_and_is_not(patient: Patient) -> None:
+    (found,) = await patient.examine(CHECK, roles=frozenset({"gateway"}))
+    assert found.message == f"no ServiceAccount of role gateway was found in namespace {HOME}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (
+            'RBAC: allowed by ClusterRoleBinding "x" of ClusterRole "y" to ServiceAccount "z/ns"',
+            Grant("ClusterRoleBinding", "x"),
+        ),
+        ('RBAC: allowed by RoleBinding "x/ns" of Role "y" to User "z"', Grant("RoleBinding", "x", "ns")),
+        ("allowed by the house", Grant()),
+    ],
+)
+def test_whence_a_right_comes(reason: str, expected: Grant) -> None:
+    assert grant_of(reason) == expected
+
+
+def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
+    """Each release names its own; the default is that of a release `berth`."""
+    for arguments, secret in (
+        ([], WEBHOOK_SECRET),
+        (["--webhook-secret=prod-webhook-tls"], "prod-webhook-tls"),
+    ):
+        container = {"name": "keeper", "args": ["certs", "keep", *arguments]}
+        metadata = {"name": "keeper", "namespace": HOME}
+        running = read_deployment({"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}})
+        wanted = needed_by("certificates", running, release="prod", gateway_here=False)
+        assert [one.names for one in wanted if one.resources == ("secrets",) and one.names] == [(secret,)]

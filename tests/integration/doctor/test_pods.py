@@ -1,0 +1,246 @@
+"""Pods that lack what the webhook would give them, found over live objects; none of them was ever sent to a webhook."""
+
+from __future__ import annotations
+
+import tracemalloc
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import pytest_asyncio
+
+from app.doctor.model import Finding, Severity
+from app.doctor.planning import Nearest
+from app.doctor.pods import CHECK
+from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, REPLICA_SETS
+from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
+from tests.integration.doctor.patient import HOME, JSON, NETWORKS, Patient
+
+WANTS = {NETWORKS: "foo"}
+
+
+@pytest_asyncio.fixture(autouse=True, loop_scope="module")
+async def attachment(patient: Patient) -> None:
+    await patient.attachment("foo")
+
+
+def provided() -> JSON:
+    """A Pod's spec as the webhook leaves it."""
+    resources = {side: {"example.com/nic": "1"} for side in ("requests", "limits")}
+    mount = {"name": "podnetinfo", "readOnly": True, "mountPath": "/etc/podnetinfo"}
+    item = {"path": "annotations", "fieldRef": {"fieldPath": "metadata.annotations"}}
+    return {
+        "containers": [{"name": "app", "image": "app", "resources": resources, "volumeMounts": [mount]}],
+        "volumes": [{"name": "podnetinfo", "downwardAPI": {"items": [item]}}],
+    }
+
+
+def owned(kind: str, name: str) -> list[JSON]:
+    return [{"apiVersion": "apps/v1", "kind": kind, "name": name, "uid": f"uid-{name}", "controller": True}]
+
+
+async def one(patient: Patient) -> Finding:
+    (found,) = await patient.complaints(CHECK)
+    return found
+
+
+async def test_one_pod_is_one(patient: Patient) -> None:
+    await patient.pod("plain")
+    (found,) = await patient.examine(CHECK)
+    assert found.message == "1 Pod has all that it needs"
+
+
+async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> None:
+    await patient.pod("plain")
+    await patient.pod("provided", spec=provided(), annotations=WANTS)
+    await patient.pod("host", spec={"hostNetwork": True}, annotations=WANTS)
+    await patient.pod("opted-out", annotations=WANTS, labels={"berth.dev/inject": "false"})
+    await patient.pod("system", namespace="kube-system", annotations={NETWORKS: "default/foo"})
+    await patient.pod("own", namespace=HOME, annotations={NETWORKS: "default/foo"})
+    await patient.pod("done", annotations=WANTS)
+    await patient.report(PODS, "done", {"phase": "Succeeded"}, namespace="default")
+    (found,) = await patient.examine(CHECK)
+    assert (found.severity, found.message) == (Severity.ok, "4 Pods have all that they need")
+
+
+async def test_a_pod_without_its_devices_and_the_command_that_begins_anew(patient: Patient) -> None:
+    await patient.pod("bare", annotations=WANTS)
+    found = await one(patient)
+    assert (found.severity, found.subject) == (Severity.error, "Pod default/bare")
+    assert found.message == "lacks example.com/nic=1 for default/foo"
+    assert "no device is allotted" in found.consequence
+    assert found.command == "kubectl --namespace default delete pod bare"
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+
+
+async def test_pods_of_a_deployment_are_told_together_and_restarted(patient: Patient) -> None:
+    labels = {"app": "web"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+    whole = {"selector": {"matchLabels": labels}, "template": template}
+    await patient.create(DEPLOYMENTS, "web", namespace="default", spec=whole)
+    metadata = {"ownerReferences": owned("Deployment", "web")}
+    await patient.create(REPLICA_SETS, "web-1", namespace="default", metadata=metadata, spec=whole)
+    for number in range(7):
+        await patient.pod(f"web-1-{number}", annotations=WANTS, ownerReferences=owned("ReplicaSet", "web-1"))
+    found = await one(patient)
+    assert found.subject == "Deployment default/web"
+    assert found.message == (
+        "7 Pods of it (such as web-1-0, web-1-1, web-1-2, web-1-3, web-1-4) lack example.com/nic=1 for default/foo"
+    )
+    assert found.command == "kubectl --namespace default rollout restart deployment/web"
+
+
+async def test_whether_a_pod_is_older_than_the_registration(patient: Patient) -> None:
+    storage = patient.cluster.storage
+    storage._clock = lambda: datetime.now(UTC) - timedelta(hours=1)
+    await patient.pod("old", annotations=WANTS)
+    storage._clock = lambda: datetime.now(UTC)
+    await patient.register()
+    found = await one(patient)
+    assert ": created before Berth was registered (" in found.message
+    storage._clock = lambda: datetime.now(UTC) + timedelta(hours=1)
+    await patient.client.delete(PODS, "old", namespace="default")
+    await patient.pod("new", annotations=WANTS)
+    found = await one(patient)
+    assert ": created after Berth was registered, so it was not asked" in found.message
+
+
+async def test_namespaces_and_labels_that_the_registration_leaves_out_have_opted_out(patient: Patient) -> None:
+    key = "berth.dev/inject"
+    opt_out = {"matchExpressions": [{"key": key, "operator": "NotIn", "values": ["false"]}]}
+    await patient.register(namespaceSelector=opt_out, objectSelector=opt_out)
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "calm", "labels": {key: "false"}}})
+    await patient.pod("left-alone", namespace="calm", annotations={NETWORKS: "default/foo"})
+    assert not await patient.complaints(CHECK)
+    await patient.client.patch(NAMESPACES, "calm", {"metadata": {"labels": None}}, patch_type="merge")
+    assert (await one(patient)).subject == "Pod calm/left-alone"
+
+
+async def test_an_attachment_that_does_not_exist(patient: Patient) -> None:
+    await patient.pod("typo", annotations={NETWORKS: "fooo"}, ownerReferences=owned("DaemonSet", "agent"))
+    found = await one(patient)
+    assert (found.severity, found.subject) == (Severity.error, "DaemonSet default/agent")
+    assert found.message.endswith("does not exist: default/fooo (there is default/foo)")
+    assert "denies every Pod that is to replace" in found.consequence
+    assert found.command == "kubectl --namespace default edit daemonset/agent"
+    await patient.attachment("fooo")
+    assert (await one(patient)).message.endswith("lacks example.com/nic=1 for default/fooo")
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "expected"),
+    [("a", "frnt", "a/front"), ("b", "front", "a/front"), ("b", "other", "")],
+)
+def test_the_attachment_that_was_meant(namespace: str, name: str, expected: str) -> None:
+    assert Nearest(lambda: [("a", "front")]).to(namespace, name) == expected
+
+
+def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def near(name: str, names: list[str], n: int) -> list[str]:
+        asked.append(name)
+        return names[:n]
+
+    monkeypatch.setattr("app.doctor.planning.get_close_matches", near)
+    nearest = Nearest(lambda: [("a", "front")])
+    assert {nearest.to("a", "frnt") for _ in range(5)} == {"a/front"}
+    assert asked == ["frnt"]
+
+
+async def test_a_pod_that_would_be_denied_today(patient: Patient) -> None:
+    await patient.pod("broken", annotations={NETWORKS: "Not A Name"})
+    found = await one(patient)
+    assert found.severity is Severity.warning
+    assert f"would be denied today: annotation {NETWORKS}: element 1" in found.message
+
+
+async def test_files_and_labels_alone_are_a_warning(patient: Patient) -> None:
+    spec = provided()
+    del spec["volumes"], spec["containers"][0]["volumeMounts"]
+    await patient.pod("blind", spec=spec, annotations=WANTS)
+    found = await one(patient)
+    assert (found.severity, found.message) == (
+        Severity.warning,
+        "lacks podnetinfo at /etc/podnetinfo for example.com/nic",
+    )
+
+
+async def test_control_switches_count_as_for_the_webhook(patient: Patient) -> None:
+    await patient.pod("labeled", labels={"example.com/fast": "true"})
+    assert not await patient.complaints(CHECK)
+    text = (
+        '{"user-defined-injections": {"example.com/fast": {"op": "add", "path": "/metadata/annotations", '
+        '"value": {"k8s.v1.cni.cncf.io/networks": "foo"}}}}'
+    )
+    await patient.create(CONFIG_MAPS, "nri-control-switches", namespace=HOME, data={"config.json": text})
+    assert (await one(patient)).message == "lacks example.com/nic=1 for default/foo"
+
+
+async def test_pods_in_tenants_namespaces_without_the_affinity(patient: Patient) -> None:
+    """Nobody opts out of that, and that the scheduler has named a node is no contradiction."""
+    await patient.client.create(NAMESPACES, {"metadata": {"name": "tenant-a", "labels": {TENANT_LABEL: "a"}}})
+    await patient.pod("loose", namespace="tenant-a", labels={"berth.dev/inject": "false"}, spec={"nodeName": "dpu-1"})
+    term = {"matchExpressions": [{"key": TENANT_LABEL, "operator": "In", "values": ["a"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    await patient.pod("kept", namespace="tenant-a", spec={"affinity": {"nodeAffinity": required}})
+    found = await one(patient)
+    assert (found.severity, found.subject) == (Severity.error, "Pod tenant-a/loose")
+    assert found.message.startswith(f"lacks the node affinity {TENANT_LABEL}=a")
+    assert "another tenant" in found.consequence
+    upgrade, renew = found.command.splitlines()
+    assert "webhook.args.confineTenants=true" in upgrade
+    assert renew == "kubectl --namespace tenant-a delete pod loose"
+
+
+async def test_a_pod_that_asks_for_the_dpu_of_a_host(patient: Patient) -> None:
+    await patient.pod("near", annotations={DPU_OF_HOST: "host-a"})
+    found = await one(patient)
+    assert found.message.startswith(f"lacks the node affinity {HOST_LABEL}=host-a")
+    assert found.command == "kubectl --namespace default delete pod near"
+
+
+async def test_an_owner_whose_pods_are_denied_has_none_to_show_it(patient: Patient) -> None:
+    labels = {"app": "web"}
+    metadata = {"labels": labels, "annotations": {NETWORKS: "fooo"}}
+    template = {"metadata": metadata, "spec": {"containers": [{"name": "app", "image": "app"}]}}
+    whole = {"selector": {"matchLabels": labels}, "template": template}
+    for name, replicas in (("web", 1), ("off", 0)):
+        await patient.create(DEPLOYMENTS, name, namespace="default", spec={**whole, "replicas": replicas})
+    found = await one(patient)
+    assert (found.severity, found.subject) == (Severity.error, "Deployment default/web")
+    assert found.message == (
+        "its Pods are denied: they select a network whose attachment does not exist: default/fooo (there is default/foo)"
+    )
+    assert found.command == "kubectl --namespace default edit deployment/web"
+    await patient.attachment("fooo")
+    assert not await patient.complaints(CHECK)
+
+
+async def test_a_cluster_without_attachments(patient: Patient) -> None:
+    await patient.client.delete(NETWORK_ATTACHMENTS, "foo", namespace="default")
+    await patient.pod("plain")
+    assert not await patient.complaints(CHECK)
+
+
+async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many pages of Pods, all of which lack something, and no two of one owner: few are told one by one."""
+    monkeypatch.setattr("app.doctor.cluster.PAGE", 50)
+    made = await patient.pod("one", annotations=WANTS)
+    padding = {"example.com/padding": "x" * 2_000}
+    for number in range(1_199):
+        name = f"pod-{number}"
+        metadata = {**made["metadata"], "name": name, "uid": name, "annotations": {**WANTS, **padding}}
+        del metadata["resourceVersion"]
+        patient.cluster.storage.create(("", "pods"), {**made, "metadata": metadata})
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    found = await patient.complaints(CHECK)
+    peak = tracemalloc.get_traced_memory()[1] - before
+    tracemalloc.stop()
+    assert len(found) == 201
+    assert found[-1].message == (
+        "1000 more Pods of other owners lack something: fix the above, then run the doctor again"
+    )
+    # All of them at once take 15 MB; a page, at both ends of the connection, takes 2.
+    assert peak < 5_000_000

@@ -1,0 +1,69 @@
+"""What is imported late, and when: clients are slow to load."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from app.cli.cluster import in_cluster
+from app.kube.client import KubeClient
+from tests.support.waiting import PATIENCE
+
+
+def loaded_by(statements: str) -> str:
+    """Which clients a new process has loaded after these statements."""
+    names = "('aiohttp', 'kubernetes', 'grpc')"
+    probe = f"import sys\n{statements}\nprint(*(name for name in {names} if name in sys.modules))"
+    command = [sys.executable, "-c", probe]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout.strip()
+
+
+def test_the_parent_of_workers_loads_no_client() -> None:
+    """It would cost memory and time, and only its workers need one."""
+    assert loaded_by("import app.runtime.process, app.runtime.webhook") == ""
+
+
+def test_a_role_has_its_client_loaded_before_it_runs() -> None:
+    """Health answers nothing while a module loads in the event loop."""
+    composing = (
+        "from app.registry import BY_NAME; from app.runtime.composing import compose\n"
+        "from app.runtime.controller_settings import ControllerSettings\n"
+        "compose(BY_NAME['controller'], ControllerSettings.load({}, environment=False))"
+    )
+    assert loaded_by(composing) == "aiohttp kubernetes"
+
+
+def test_a_signal_while_the_client_loads_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first process of a container has no default action for it: it would go on until it is killed."""
+
+    class Slow(ModuleType):
+        @property
+        def connect(self) -> object:
+            os.kill(os.getpid(), signal.SIGTERM)
+            return connect
+
+    async def connect(**_: object) -> object:
+        return opened()
+
+    @contextlib.asynccontextmanager
+    async def opened() -> AsyncIterator[SimpleNamespace]:
+        yield SimpleNamespace()
+
+    async def work(_client: KubeClient) -> None:
+        await asyncio.wait_for(stop.wait(), 5)
+
+    stop = asyncio.Event()
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    try:
+        monkeypatch.setitem(sys.modules, "app.kube.transport", Slow("app.kube.transport"))
+        in_cluster(work, None, None, stop=stop)
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,151 @@
+"""Deployments, ReplicaSets and Jobs as the stand-ins keep them, over a whole API server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+import pytest_asyncio
+
+from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.standins import StandIns
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
+from app.kube.transport import connect
+from tests.support.waiting import eventually
+
+JSON = dict[str, Any]
+T = TypeVar("T")
+HERE = "default"
+
+
+@pytest_asyncio.fixture
+async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
+    async with Cluster() as cluster:
+        path = tmp_path / "kubeconfig"
+        path.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(path)) as made:
+            running = asyncio.create_task(StandIns(made, [NodeSpec("node")]).run())
+            yield made
+            running.cancel()
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def get(client: KubeClient, resource: Resource, name: str) -> Callable[[], Awaitable[JSON]]:
+    return lambda: client.get(resource, name, namespace=HERE)
+
+
+def listed(client: KubeClient, resource: Resource) -> Callable[[], Awaitable[list[JSON]]]:
+    async def look() -> list[JSON]:
+        return (await client.list_page(resource, namespace=HERE)).items
+
+    return look
+
+
+def deployment(replicas: int = 2, image: str = "busybox:1") -> JSON:
+    labels = {"app": "d"}
+    template = {"metadata": {"labels": labels}, "spec": {"containers": [{"name": "c", "image": image}]}}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": spec}
+
+
+def complete(found: JSON, replicas: int) -> bool:
+    status = found.get("status") or {}
+    counts = [status.get(name) for name in ("replicas", "updatedReplicas", "availableReplicas")]
+    return counts == [replicas] * 3 and status.get("observedGeneration") == found["metadata"]["generation"]
+
+
+def job(*, code: int, backoff: int) -> JSON:
+    metadata = {"annotations": {"berth.dev/sandbox-exit": str(code)}}
+    spec = {"restartPolicy": "Never", "containers": [{"name": "c", "image": "busybox"}]}
+    body = {"backoffLimit": backoff, "template": {"metadata": metadata, "spec": spec}}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}, "spec": body}
+
+
+async def test_a_deployment_runs_as_many_pods_as_it_wants(client: KubeClient) -> None:
+    """Pods belong to a ReplicaSet and that to the Deployment, as everybody who looks for owners expects."""
+    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    (owner,) = await listed(client, REPLICA_SETS)()
+    pods = await listed(client, PODS)()
+    assert {one["metadata"]["ownerReferences"][0]["uid"] for one in pods} == {owner["metadata"]["uid"]}
+    assert owner["metadata"]["ownerReferences"][0]["name"] == "d"
+    assert all("pod-template-hash" in one["metadata"]["labels"] for one in pods)
+
+
+async def test_a_pod_that_goes_is_made_anew_and_one_too_many_goes(client: KubeClient) -> None:
+    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    first = (await listed(client, PODS)())[0]["metadata"]
+    await client.delete(PODS, first["name"], namespace=HERE)
+    await eventually(
+        listed(client, PODS),
+        lambda pods: len(pods) == 2 and first["uid"] not in {one["metadata"]["uid"] for one in pods},
+    )
+    await client.patch(DEPLOYMENTS, "d", {"spec": {"replicas": 1}}, patch_type="merge", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: len(pods) == 1)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 1))
+
+
+async def test_another_template_rolls(client: KubeClient) -> None:
+    """The new Pods are ready before the old ones go."""
+    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    await client.apply(DEPLOYMENTS, "d", deployment(image="busybox:2"), namespace=HERE, field_manager="test")
+    await eventually(
+        listed(client, PODS),
+        lambda pods: len(pods) == 2 and {one["spec"]["containers"][0]["image"] for one in pods} == {"busybox:2"},
+    )
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    assert len(await listed(client, REPLICA_SETS)()) == 1
+
+
+async def test_a_deployment_takes_its_pods_along(client: KubeClient) -> None:
+    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    await client.delete(DEPLOYMENTS, "d", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: not pods)
+
+
+async def test_pods_that_are_refused_are_tried_again(client: KubeClient) -> None:
+    """A Pod without its ServiceAccount's quota, webhook or class comes when the obstacle goes."""
+    body = deployment(1)
+    body["spec"]["template"]["spec"]["priorityClassName"] = "not-there-yet"
+    await client.create(DEPLOYMENTS, body, namespace=HERE)
+    await eventually(listed(client, REPLICA_SETS), lambda sets: sets and sets[0]["status"].get("replicas") == 0)
+    resource = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+    metadata = {"name": "not-there-yet"}
+    await client.create(
+        resource, {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": metadata, "value": 1}
+    )
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 1))
+
+
+async def test_a_job_that_succeeds_is_complete(client: KubeClient) -> None:
+    await client.create(JOBS, job(code=0, backoff=0), namespace=HERE)
+    found = await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("conditions"))
+    assert [one["type"] for one in found["status"]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
+    assert found["status"]["succeeded"] == 1
+
+
+async def test_a_job_that_fails_is_tried_as_often_as_it_says(client: KubeClient) -> None:
+    await client.create(JOBS, job(code=3, backoff=2), namespace=HERE)
+    found = await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("conditions"))
+    assert [one["type"] for one in found["status"]["conditions"]] == ["FailureTarget", "Failed"]
+    assert found["status"]["failed"] == 3
+
+
+async def test_an_owner_that_is_gone_is_no_fault(client: KubeClient) -> None:
+    """Deleted between the look and the write: nothing is left behind and nothing stops."""
+    for _ in range(3):
+        await client.create(DEPLOYMENTS, deployment(3), namespace=HERE)
+        await client.delete(DEPLOYMENTS, "d", namespace=HERE)
+    with pytest.raises(ApiError, match="not found"):
+        await client.get(DEPLOYMENTS, "d", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: not pods)
+    await eventually(listed(client, REPLICA_SETS), lambda sets: not sets)

@@ -1,0 +1,153 @@
+"""A wing is its folder and one line: `tests/wing/echo`, put into a copy of the project, is in everything that there is.
+
+`docs/adding-a-wing.md` says the same in words.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import helm_python
+import kubernetes
+import pytest
+
+from tests.support.chart import rendering
+from tests.support.paths import ROOT
+from tests.support.processes import Background
+from tests.support.waiting import PATIENCE
+
+LAST, LINE = '        "certs",\n', '        "echo",\n'
+Berth = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The project with one more wing."""
+    copy = tmp_path_factory.mktemp("project")
+    for name in ("app", "docs", "charts"):  # with their bytecode: else the copy would be compiled anew
+        shutil.copytree(ROOT / name, copy / name)
+    shutil.copy(ROOT / "pyproject.toml", copy)
+    shutil.copytree(Path(__file__).parent / "echo", copy / "app/echo")
+    registry = copy / "app/registry.py"
+    text = registry.read_text()
+    assert text.count(LAST) == 1
+    registry.write_text(text.replace(LAST, LAST + LINE))
+    return copy
+
+
+@pytest.fixture(scope="module")
+def berth(project: Path) -> Berth:
+    def run(*arguments: str, status: int = 0, given: str | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", *arguments],
+            cwd=project,
+            env=os.environ | {"COLUMNS": "200"},
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def sandbox(project: Path) -> Iterator[Path]:
+    """The kubeconfig of the infra cluster, where webhook and controller run."""
+    directory = project / "sandbox"
+    process = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory)], directory=project)
+    try:
+        process.wait_for("Ready.")
+        yield directory / "icp.kubeconfig"
+    finally:
+        process.stop()
+
+
+def test_the_command_line_has_its_role_and_its_flags(berth: Berth) -> None:
+    assert "echoer" in berth("app", "--help").stdout
+    assert "--echo-distance" in berth("app", "echoer", "--help").stdout
+    assert "--echo-annotation" in berth("app", "webhook", "--help").stdout
+    controller = berth("app", "controller", "--help").stdout
+    assert "--echo-suffix" in controller
+    assert "workloads, tenants, echoes" in controller
+
+
+def test_its_definitions_are_printed_with_the_others(berth: Berth) -> None:
+    assert "echoes.echo.example.com" in berth("app", "crds", "infra").stdout
+    assert "echoes" not in berth("app", "crds", "tenant").stdout
+
+
+def test_the_reference_has_its_flags_rights_metrics_and_kinds(berth: Berth, project: Path) -> None:
+    berth("docs.generate")
+    pages = {page.name: page.read_text() for page in (project / "docs/reference").glob("*.md")}
+    assert "BERTH_ECHO_DISTANCE" in pages["flags.md"]
+    assert "## echoer" in pages["permissions.md"]
+    assert "`echoes/status`" in pages["permissions.md"]
+    assert "`echoes_total`" in pages["metrics.md"]
+    assert "### Echo" in pages["crds.md"]
+    assert "kind: Echo" in (project / "charts/berth/files/crds/infra.yaml").read_text()
+
+
+def test_the_chart_runs_its_role_and_has_its_values(berth: Berth, project: Path) -> None:
+    berth("docs.generate")
+    render = rendering(helm_python.Chart.load(project / "charts/berth"))
+    values = {
+        "echoer": {"enabled": True, "args": {"echoDistance": 34}},
+        "controller": {"enabled": True, "args": {"echoSuffix": "?"}},
+        "webhook": {"args": {"echoAnnotation": "example.com/echo"}},
+    }
+    rendered = render(values)
+    arguments = {
+        role: rendered.one("Deployment", f"berth-{role}")["spec"]["template"]["spec"]["containers"][0]["args"]
+        for role in values
+    }
+    assert "--echo-distance=34" in arguments["echoer"]
+    assert "--echo-suffix=?" in arguments["controller"]
+    assert "--echo-annotation=example.com/echo" in arguments["webhook"]
+    rights = {rule["resources"][0] for rule in rendered.one("ClusterRole", "berth-echoer")["rules"]}
+    assert "echoes" in rights
+    checked = rendered.one("ValidatingWebhookConfiguration", "berth")["webhooks"]
+    assert any("echoes" in rule["resources"] for webhook in checked for rule in webhook["rules"])
+    (pods,) = rendered.one("MutatingWebhookConfiguration", "berth")["webhooks"]
+    assert "'echo' in object.metadata.labels" in pods["matchConditions"][0]["expression"]
+    assert rendered.one("CustomResourceDefinition", "echoes.echo.example.com")
+
+
+def test_pods_are_explained_with_it(berth: Berth) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "labels": {"echo": "hallo"}}, "spec": {}}
+    shown = berth("app", "explain", "-f", "-", given=json.dumps(pod)).stdout
+    assert "echo.example.com/heard" in shown
+    assert "label echo" in shown
+
+
+def test_a_cluster_runs_it_and_the_doctor_sees_it(berth: Berth, sandbox: Path) -> None:
+    where = {"group": "echo.example.com", "version": "v1", "namespace": "default", "plural": "echoes"}
+    echo = {"apiVersion": "echo.example.com/v1", "kind": "Echo", "metadata": {"name": "e"}, "spec": {"text": ""}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p", "labels": {"echo": "hallo"}},
+        "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10"}]},
+    }
+    with kubernetes.config.new_client_from_config(str(sandbox)) as api:
+        echoes = kubernetes.client.CustomObjectsApi(api)
+        with pytest.raises(kubernetes.client.ApiException, match=r"spec\.text: want something to echo"):
+            echoes.create_namespaced_custom_object(body=echo, **where)
+        echoes.create_namespaced_custom_object(body=echo | {"spec": {"text": "hallo"}}, **where)
+        end = time.monotonic() + PATIENCE
+        while (found := echoes.get_namespaced_custom_object(name="e", **where)).get("status") != {"text": "hallo!"}:
+            assert time.monotonic() < end, found
+            time.sleep(0.05)
+        made = kubernetes.client.CoreV1Api(api).create_namespaced_pod("default", pod)
+    assert made.metadata.annotations["echo.example.com/heard"] == "hallo"
+    assert "1 echoes are heard" in berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "echoes").stdout

@@ -1,0 +1,178 @@
+"""An infra cluster whose storage is restored from an earlier copy: what the controller believed of its writes is void."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+from app.errors import ApiError
+from app.kube.credentials import load_credentials
+from app.kube.resources import PODS, Resource
+from app.kube.transport import Session
+from app.placement.model import PlacementOptions
+from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
+from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
+from tests.support.fake_apiserver import running
+from tests.support.waiting import eventually
+from tests.support.workloads import T1, CountingClient, Infra
+
+JSON = dict[str, Any]
+
+
+class Restoring(CountingClient):
+    """The cluster becomes what it was before a rule's status said that all is well, before we have the answer."""
+
+    infra: Infra
+    restored = False
+    pods_are_refused = False
+    lists_of_pods = 0
+
+    async def patch(self, resource: Resource, name: str, body: Any, **more: Any) -> JSON:
+        snapshot = self.infra.cluster.storage.snapshot()
+        answer = await super().patch(resource, name, body, **more)
+        if resource is TENANT_RULES and body["status"]["created"] == 1 and not self.restored:
+            self.restored = True
+            await restore(self.infra, snapshot)
+        return answer
+
+    async def list_page(self, resource: Resource, **options: Any) -> Any:
+        if resource is PODS:
+            self.lists_of_pods += 1
+            if self.pods_are_refused:
+                raise ApiError("pods: no answer in time", status=504)
+        return await super().list_page(resource, **options)
+
+
+async def restore(infra: Infra, snapshot: Any) -> None:
+    await infra.cluster.stop()
+    infra.cluster.storage.restore(snapshot)
+    infra.cluster.storage.reopen()
+    await infra.cluster.start()
+
+
+async def restoring(infra: Infra) -> Restoring:
+    client = Restoring(Session(await load_credentials(kubeconfig=str(infra.kubeconfig))))
+    client.infra, client.counts = infra, Counter()
+    return client
+
+
+async def test_a_status_that_was_lost_is_written_again(infra: Infra) -> None:
+    """The answer says that it is there, the cache never shows it, and no event says that it is not."""
+    await infra.rule("r")
+    await infra.workload("u")
+    client = await restoring(infra)
+    async with infra.controller(client, status_interval=0.05):
+        await eventually(lambda: client.restored)
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+    await client.close()
+
+
+async def test_no_status_is_written_while_a_cache_is_in_doubt(infra: Infra) -> None:
+    """The rule is known anew, its companions are not: there is none, and `1 of 1 companions exist` would be a lie."""
+    await infra.rule("r")
+    await infra.workload("u")
+    snapshot = infra.cluster.storage.snapshot()
+    client = await restoring(infra)
+    client.restored = True
+    async with infra.controller(client, status_interval=0.05):
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        client.pods_are_refused = True
+        asked = client.lists_of_pods
+        await restore(infra, snapshot)
+        await infra.rule("r", image="nginx:2")
+        await eventually(lambda: client.lists_of_pods >= asked + 3)
+        assert not infra.status(TENANT_RULES, "r")
+        assert not infra.status(WORKLOADS, "workload-u")
+        client.pods_are_refused = False
+        await eventually(lambda: infra.status(TENANT_RULES, "r").get("created") == 1)
+        assert infra.pods()["r-u"]["spec"]["containers"][0]["image"] == "nginx:2"
+    await client.close()
+
+
+class Doubtful(QuietTime):
+    """A cache comes into doubt while a status waits for its turn."""
+
+    def __init__(self, caches: Caches) -> None:
+        super().__init__(lambda _: 0)
+        self.caches, self.turns = caches, 0
+
+    async def come(self, namespace: str) -> None:
+        self.turns += 1
+        if self.turns == 1:
+            self.caches.companions.suspect()
+
+
+async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_for(infra: Infra) -> None:
+    await infra.rule("r")
+    await infra.workload("u")
+    for kind in ("rule", "workload"):
+        caches = Caches(PlacementOptions())
+        quiet, client = Doubtful(caches), await infra.client()
+        rules = RuleStatuses(client, caches, quiet, interval=0.0)
+        workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+        caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
+        caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))
+        caches.workloads.replace_all(infra.stored(WORKLOADS))
+        for store in caches.stores:
+            store.mark_synced()
+        written: list[bool] = []
+
+        async def before(verb: str, _name: str, caches: Caches = caches, written: list[bool] = written) -> None:
+            written.append(caches.in_doubt)
+
+        client.before = before
+        status = rules if kind == "rule" else workloads
+        if kind == "workload":
+            workloads.controller.enqueue((T1, "workload-u"))
+        async with running(status.controller.run()):
+            await eventually(lambda quiet=quiet: quiet.turns == 1)
+            caches.companions.mark_synced()
+            await eventually(lambda written=written: bool(written))
+        assert written[0] is False
+        await client.close()
+
+
+def pod(*, spec_hash: str, version: int) -> JSON:
+    annotations = {RULE_NAME: "r", RULE: f"{T1}/r", WORKLOAD: f"{T1}/u", SPEC_HASH: spec_hash}
+    metadata = {"namespace": T1, "name": "r-u", "uid": "1", "resourceVersion": str(version)}
+    return {"metadata": {**metadata, "labels": {COMPANION: "tenant"}, "annotations": annotations}, "spec": {}}
+
+
+def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
+    """The same version may be another state there; and what was written may be gone."""
+    caches = Caches(PlacementOptions())
+    caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
+    for store in caches.stores:
+        store.mark_synced()
+    ours = pod(spec_hash="a", version=7)
+    expected = caches._companion(ours)
+    assert expected is not None
+    caches.written.wrote(expected.key, expected)
+    caches.companions.suspect()
+    caches.companions.replace_all([pod(spec_hash="b", version=7)])
+    shown = caches.companions.get(T1, "r-u")
+    assert shown is not None
+    assert shown.spec_hash == "b"
+    caches.written.wrote(expected.key, replace(expected, version=9))
+    caches.companions.mark_synced()
+    assert caches.written.written((T1, "r-u")) is None
+
+
+async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
+    """A status that was restored may be the one that was seen before ours was written: it must be written again."""
+    caches, client = Caches(PlacementOptions()), await infra.client()
+    quiet = QuietTime(lambda _: 0)
+    rules = RuleStatuses(client, caches, quiet, interval=0.0)
+    workloads = WorkloadStatuses(client, caches, quiet, workers=1)
+    caches.listeners = Listeners(lambda _: None, workloads.controller.enqueue, rules.changed)
+    for store in caches.stores:
+        store.mark_synced()
+    rules._sent.wrote((T1, "r"), {"result": "success"})
+    workloads._sent.wrote((T1, "r"), b"ours")
+    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == ({"result": "success"}, b"ours")
+    caches.tenant_rules.suspect()
+    caches.tenant_rules.mark_synced()
+    assert (rules._sent.get((T1, "r")), workloads._sent.get((T1, "r"))) == (None, None)
+    await client.close()

@@ -1,0 +1,242 @@
+"""The pages for people: links lead somewhere, every alert has its section, and what they name exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+
+from app.admission import connection, endpoint
+from app.doctor.checks import CHECKS
+from app.placement.model import TENANT_LABEL
+from app.registry import BY_NAME
+from app.serving import listener
+from app.tenancy.gateway.front import HANDSHAKES
+from app.tenancy.gateway.reading import SMALL_MESSAGE
+from app.tenancy.gateway.relaying import MOST_HEADERS
+from app.tenancy.gateway.settings import Limits
+from docs.generate.catalog import catalog
+from docs.generate.flags import commands
+from tests.support.paths import ROOT
+
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/**/*.md", "charts/**/*.md", "examples/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+WRITTEN = [page for page in PAGES if not page.startswith("docs/reference/")]
+"""Those that no generator keeps true."""
+ALERTS = "charts/berth/files/alerts.yaml"
+APP = ROOT / "app"
+RUNBOOK = "docs/troubleshooting.md"
+
+_FENCE = re.compile(r"^```.*?^```\s*?$", re.DOTALL | re.MULTILINE)
+_SHELL = re.compile(r"^```(?:sh|console)?\n(.*?)^```\s*?$", re.DOTALL | re.MULTILINE)
+_LINK = re.compile(r"(?<!\\)\[[^\]]*\]\(([^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} +(.+?) *#*$", re.MULTILINE)
+_CODE = re.compile(r"`([^`\n]+)`")
+_METRIC = re.compile(r"([a-z][a-z0-9]*(?:_[a-z0-9]+)+)(?:\{([^}]*)\})?")
+_ENDINGS = ("_bucket", "_sum", "_count")
+_KNOWN = {metric.name: metric for metric in catalog()}
+_SUBJECTS = {name.partition("_")[0] for name in _KNOWN}
+"""The first words of our metrics: by them a name in a text is known for a metric's."""
+
+
+@cache
+def text_of(page: str, root: Path = ROOT) -> str:
+    return (root / page).read_text()
+
+
+@cache
+def prose_of(page: str, root: Path = ROOT) -> str:
+    """Without the code blocks."""
+    return _FENCE.sub("", text_of(page, root))
+
+
+@cache
+def anchors_of(page: str, root: Path = ROOT) -> frozenset[str]:
+    """What GitHub makes of the headings: lower case, no punctuation, hyphens; a number from the second of a kind."""
+    seen: Counter[str] = Counter()
+    found = []
+    for heading in _HEADING.findall(prose_of(page, root)):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        slug = re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
+        found.append(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return frozenset(found)
+
+
+def broken_links(page: str, root: Path = ROOT) -> list[str]:
+    broken = []
+    for target in _LINK.findall(_CODE.sub("code", prose_of(page, root))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        place, _, anchor = target.partition("#")
+        path = ((root / page).parent / place if place else root / page).resolve()
+        if not path.exists() or not path.is_relative_to(root):
+            broken.append(f"{target}: there is no such file")
+        elif anchor and anchor not in anchors_of(path.relative_to(root).as_posix(), root):
+            broken.append(f"{target}: there is no such heading")
+    return broken
+
+
+def alerts() -> list[dict[str, object]]:
+    groups = yaml.safe_load(text_of(ALERTS))["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_and_anchors_resolve(page: str) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    """The check itself; links to other sites and those in code are none of its business."""
+    (tmp_path / "b.md").write_text("# A `code` heading, twice\n\n# A code heading twice\n")
+    good = "[one](b.md#a-code-heading-twice) [two](b.md#a-code-heading-twice-1) [out](https://example.com/x) `[x](y)`"
+    (tmp_path / "a.md").write_text(f"[gone](c.md) [no](b.md#nothing)\n{good}\n\n```\n[x](y)\n```\n")
+    found = ["c.md: there is no such file", "b.md#nothing: there is no such heading"]
+    assert broken_links("a.md", tmp_path) == found
+
+
+def test_every_alert_has_its_section() -> None:
+    """And its runbook leads there."""
+    assert alerts()
+    for rule in alerts():
+        anchor = str(rule["alert"]).lower()
+        assert anchor in anchors_of(RUNBOOK), rule["alert"]
+        assert rule["annotations"]["runbook_url"] == f"{RUNBOOK}#{anchor}"  # type: ignore[index]  # of YAML
+
+
+def test_no_section_for_an_alert_that_there_is_not() -> None:
+    names = {str(rule["alert"]) for rule in alerts()}
+    assert {name for name in _HEADING.findall(prose_of(RUNBOOK)) if name.startswith("Berth")} == names
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_metrics_that_pages_name_exist(page: str) -> None:
+    """With the labels that they are asked for."""
+    for code in _CODE.findall(prose_of(page)):
+        match = _METRIC.fullmatch(code)
+        if match is None or match[1].partition("_")[0] not in _SUBJECTS:
+            continue
+        name = match[1]
+        if name not in _KNOWN:
+            name = next((name.removesuffix(end) for end in _ENDINGS if name.endswith(end)), name)
+        assert name in _KNOWN, code
+        for matcher in filter(None, (match[2] or "").split(",")):
+            assert re.split(r"[=!]", matcher)[0].strip() in _KNOWN[name].labels, code
+
+
+@pytest.mark.parametrize("page", WRITTEN)
+def test_commands_that_pages_give_exist(page: str) -> None:
+    """Each `berth …` of a code block or a code span is a command with these flags."""
+    known = dict(commands())
+    for line in _berth_lines(page):
+        words = shlex.split(line.partition(" #")[0])
+        path = next((tuple(words[:length]) for length in (3, 2) if tuple(words[:length]) in known), None)
+        if path is None:
+            # The program itself, or a group of commands.
+            assert words[1:2] in ([], ["--version"]) or any(group[:2] == tuple(words) for group in known), line
+            continue
+        command = known[path]
+        flags = {flag for one in command.params for flag in (*one.opts, *one.secondary_opts)} | {"--help"}
+        given = {word.partition("=")[0] for word in words[1:] if word.startswith("-") and word != "-"}
+        assert given <= flags, line
+
+
+def test_checks_that_pages_name_exist() -> None:
+    named = {name for page in WRITTEN for name in re.findall(r"--only ([a-z]+)", text_of(page))}
+    assert named
+    assert named <= {check.name for check in CHECKS}
+
+
+def test_every_role_is_in_the_security_model_and_in_the_guide_to_scaling() -> None:
+    for page in ("docs/security.md", "docs/scaling.md"):
+        for role in BY_NAME:
+            assert re.search(rf"^\| {role} \|", text_of(page), re.MULTILINE), (page, role)
+
+
+def test_what_the_security_model_says_of_the_policy_is_what_the_chart_installs() -> None:
+    """The file that it links, the start of the names, and the label of tenants' namespaces; tests/chart tries it."""
+    said = text_of("docs/security.md").partition("### Confining the controller")[2].partition("\n## ")[0]
+    policy = text_of("charts/berth/templates/controller/confinement.yaml")
+    assert "../charts/berth/templates/controller/confinement.yaml" in said
+    for text, expression in (("`tenant-…`", "startsWith('tenant-')"), (f"`{TENANT_LABEL}`", f"'{TENANT_LABEL}' in")):
+        assert text in said
+        assert expression in policy
+
+
+def test_bounds_in_the_security_model_are_those_of_the_code() -> None:
+    limits = Limits()
+    bounds = {
+        "body of a review": f"{endpoint.BODY_LIMIT // 2**20} MiB",
+        "deadline of a review": f"{endpoint.DEADLINE:g} s",
+        "head of a request": f"{connection.HEAD_BYTES // 1024} KiB, {connection.HEAD_SECONDS:g} s",
+        "body, from its head on": f"{connection.BODY_SECONDS:g} s",
+        "an answer that the client does not read": f"{connection.ANSWER_SECONDS:g} s",
+        "TLS handshake": f"{listener.HANDSHAKE_SECONDS:g} s",
+        "connections of a port of a process": f"{listener.CONNECTIONS:,}",
+        "requests that wait on one connection": f"{connection.PIPELINED}",
+        "connections of a gateway": f"{limits.connections:,}",
+        "TLS handshake at a gateway": (f"{limits.handshake:g} s, {10 * HANDSHAKES} begun a second"),
+        "connections of a tenant": f"{limits.connections_per_tenant}",
+        "message to the gateway, and a list from it": f"{limits.message_bytes // 2**20} MiB",
+        "what is read of a call unasked": f"{limits.unread_bytes // 1024} KiB",
+        "calls of a tenant under way": f"{limits.calls_per_tenant}",
+        "requests of a tenant in memory": (
+            f"{limits.requests_per_tenant}, one of them larger than {SMALL_MESSAGE // 1024} KiB"
+        ),
+        "a request that comes in, an answer that is taken": f"{limits.exchange:g} s",
+        "reading and checking what a tenant sends": (
+            f"{limits.reading_share:g} s of CPU a second, {limits.reading_burst:g} s at once"
+        ),
+        "values of a manifest": f"{limits.manifest_values:,}",
+        "a rule or Pod of a tenant; a DaemonSet": (
+            f"{limits.rule_bytes // 1024} KiB; {limits.daemon_set_bytes // 1024} KiB"
+        ),
+        "all Pods of a tenant's UVSPods; those without a node": (
+            f"{limits.pods_bytes // 2**20} MiB; {limits.pending_pods_bytes // 2**20} MiB"
+        ),
+        "what is stored for a tenant": (
+            f"{limits.stored_bytes_per_second / 1024:g} KiB a second, {limits.stored_bytes_burst // 2**20} MiB at once"
+        ),
+        "rules of a tenant times its workloads": f"{limits.pairs:,}",
+        "streams of a tenant": f"{limits.streams_per_tenant}",
+        "calls of a tenant": f"{limits.calls_per_second:g} a second, {limits.calls_burst} at once",
+        "bytes of a tenant": f"{limits.bytes_per_second / 2**20:g} MiB a second, {limits.bytes_burst / 2**20:g} MiB at once",
+        "headers of a call to the gateway": f"{MOST_HEADERS // 1024} KiB",
+        "bytes of a certificate that is no caller's": f"{limits.strange_bytes_per_second / 1024:g} KiB a second",
+        "workloads of a tenant": (
+            f"{limits.workloads_per_tenant:,}, {limits.workload_mean_bytes // 1024} KiB each on average"
+        ),
+        "writes of a tenant under way": f"{limits.writes_per_tenant} of {limits.writes}",
+    }
+    rows = dict(re.findall(r"^\| ([^|]+?) \| ([^|]+?) \|", text_of("docs/security.md"), re.MULTILINE))
+    assert {name: rows.get(name) for name in bounds} == bounds
+
+
+def test_rooms_of_the_architecture_exist() -> None:
+    """A name without a folder is in that of the one before it, or at the top of the package."""
+    rows = re.findall(r"^\| (`.+?) \| [^|]+ \|$", text_of("docs/architecture.md"), re.MULTILINE)
+    modules = [row for row in rows if ".py" in row or "/`" in row]
+    assert len(modules) > 30
+    for row in modules:
+        folder = APP
+        for name in _CODE.findall(row):
+            folder = (APP / name).parent if "/" in name.rstrip("/") else folder
+            places = [APP / name, folder / name, folder.parent / name]
+            assert any(place.exists() for place in places), f"{name} in {row}"
+
+
+def _berth_lines(page: str) -> list[str]:
+    """Command lines, those that go on after a backslash as one."""
+    lines = [line for block in _SHELL.findall(text_of(page)) for line in block.replace("\\\n", " ").splitlines()]
+    stripped = [re.sub(r"^(\$ |\.venv/bin/)+", "", line.strip()) for line in lines]
+    spans = [code for code in _CODE.findall(prose_of(page)) if not re.search(r"[<>|…\[]", code)]
+    return [line for line in (*stripped, *spans) if re.match(r"berth( |$)", line) and "|" not in line]

@@ -1,0 +1,69 @@
+"""Explaining says where a Pod would be confined to: by its annotation, and by Namespaces among the manifests."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.explain.explaining import explain
+from app.explain.manifests import sort_documents
+from app.explain.rehearsal import Rehearsal
+from app.explain.rendering import Explained, render
+from app.kube.documents import Document
+from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
+from app.registry import settings_of
+
+Explanation = tuple[list[Explained], list[str]]
+
+
+async def explained(*objects: dict[str, Any], **flags: Any) -> Explanation:
+    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
+    settings = settings_of("webhook").load({"confine_tenants": True, **flags}, environment=False)
+    return await explain(sort_documents(documents), Rehearsal(settings, "kube-system"))
+
+
+def pod(namespace: str = "default", **annotations: str) -> dict[str, Any]:
+    metadata = {"name": "p", "namespace": namespace, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+
+
+def namespace(name: str, labels: Any) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
+
+
+def text(explanation: Explanation) -> str:
+    return "\n".join(line.text for line in render(explanation[0], "text"))
+
+
+async def test_the_annotation_is_shown_with_its_affinity() -> None:
+    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"})))
+    assert f"annotation {DPU_OF_HOST}: host-a" in shown
+    assert f'"key": "{HOST_LABEL}", "operator": "In", "values": ["host-a"]' in shown
+
+
+async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
+    explanation = results, notes = await explained(
+        pod("ns"), pod("other"), namespace("ns", {TENANT_LABEL: "t1"}), namespace("odd", ["x"])
+    )
+    assert notes == []
+    confined, free = results
+    assert confined.decision.reason == "Injected"
+    assert "namespace ns belongs to tenant t1" in text(explanation)
+    assert free.decision.operations == []
+
+
+async def test_the_name_of_a_tenants_namespace_confines_its_pods_too() -> None:
+    assert "namespace tenant-t1 belongs to tenant t1" in text(await explained(pod("tenant-t1")))
+
+
+async def test_the_labels_of_nodes_are_those_of_the_surroundings() -> None:
+    shown = text(await explained(pod(**{DPU_OF_HOST: "host-a"}), host_label="example.com/host"))
+    assert '"key": "example.com/host"' in shown
+
+
+async def test_a_contradiction_would_be_denied() -> None:
+    """A template counts like a Pod."""
+    template = {"metadata": {"annotations": {DPU_OF_HOST: "host-a"}}, "spec": {"nodeName": "n", "containers": []}}
+    owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": template}}
+    ((result,), _) = await explained(owner)
+    assert result.denied
+    assert "spec.nodeName: 'n' bypasses the scheduler" in result.verdict

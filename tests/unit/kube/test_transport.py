@@ -1,0 +1,292 @@
+"""The real client against real HTTP: what it sends, what it makes of bad answers."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import json
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from email.utils import format_datetime
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from app.errors import ApiError, UsageError
+from app.kube.answers import delay_of
+from app.kube.client import KubeClient
+from app.kube.resources import CONFIG_MAPS, LEASES, NODES, PODS
+from app.kube.transport import connect
+from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
+from tests.support.waiting import eventually
+
+
+async def test_create_get_replace_delete(server: ApiServer, client: KubeClient) -> None:
+    made = await client.create(CONFIG_MAPS, config_map("a", x="1"), namespace="default")
+    read = await client.get(CONFIG_MAPS, "a", namespace="default")
+    assert read == made
+    read["data"]["x"] = "2"
+    replaced = await client.replace(CONFIG_MAPS, "a", read, namespace="default")
+    assert replaced["data"] == {"x": "2"}
+    with pytest.raises(ApiError) as caught:
+        await client.replace(CONFIG_MAPS, "a", read, namespace="default")
+    assert caught.value.conflict
+    assert caught.value.reason == "Conflict"
+    await client.delete(CONFIG_MAPS, "a", namespace="default", uid="u-1", grace_period_seconds=0)
+    assert server.bodies[-1][2]["preconditions"] == {"uid": "u-1"}
+    assert server.bodies[-1][2]["gracePeriodSeconds"] == 0
+    with pytest.raises(ApiError) as missing:
+        await client.get(CONFIG_MAPS, "a", namespace="default")
+    assert missing.value.not_found
+    assert "'a' not found" in str(missing.value)
+
+
+@pytest.mark.parametrize(
+    ("patch_type", "body", "content_type"),
+    [
+        ("json", [{"op": "add", "path": "/data/x", "value": "1"}], "application/json-patch+json"),
+        ("merge", {"data": {"x": None}}, "application/merge-patch+json"),
+        ("strategic", {"data": {"x": "1"}}, "application/strategic-merge-patch+json"),
+    ],
+)
+async def test_patch_types(
+    server: ApiServer, client: KubeClient, patch_type: str, body: object, content_type: str
+) -> None:
+    await client.patch(CONFIG_MAPS, "a", body, patch_type=patch_type, namespace="default")
+    assert server.bodies[-1] == ("PATCH", content_type, body)
+
+
+async def test_apply_names_its_manager_and_keeps_unknown_fields(server: ApiServer, client: KubeClient) -> None:
+    body = {**config_map("a"), "futureField": {"deep": [1, None]}}
+    answer = await client.apply(CONFIG_MAPS, "a", body, namespace="default", subresource="status")
+    assert answer["echo"] == body
+    assert server.bodies[-1][1] == "application/apply-patch+yaml"
+    assert server.requests[-1].startswith("PATCH /api/v1/namespaces/default/configmaps/a/status?")
+    assert "fieldManager=berth" in server.requests[-1]
+    assert "force=true" in server.requests[-1]
+
+
+async def test_list_items_say_what_they_are(server: ApiServer, client: KubeClient) -> None:
+    """The API leaves apiVersion and kind out of list items."""
+    server.put(config_map("a"))
+    page = await client.list_page(CONFIG_MAPS)
+    assert page.items[0]["kind"] == "ConfigMap"
+    assert page.items[0]["apiVersion"] == "v1"
+    assert page.continue_token == ""
+    assert page.resource_version == str(server.version)
+
+
+async def test_names_cannot_climb_out_of_their_path(server: ApiServer, client: KubeClient) -> None:
+    with pytest.raises(ApiError):
+        await client.get(PODS, "../secrets/x?y", namespace="a/b")
+    assert server.requests[-1].startswith("GET /api/v1/namespaces/a%2Fb/pods/..%2Fsecrets%2Fx%3Fy")
+
+
+def test_paths() -> None:
+    assert LEASES.path(namespace="ns", name="n") == "/apis/coordination.k8s.io/v1/namespaces/ns/leases/n"
+    assert NODES.path(namespace="ignored", name="n", subresource="status") == "/api/v1/nodes/n/status"
+
+
+async def test_watch_says_first_that_it_is_open(server: ApiServer, client: KubeClient) -> None:
+    server.put(config_map("a"))
+    lines = client.watch(CONFIG_MAPS, resource_version="1")
+    assert await anext(lines) == b""
+    assert b'"ADDED"' in await anext(lines)
+    await lines.aclose()
+    await eventually(lambda: not server.watches)
+
+
+def answering(response: web.Response) -> object:
+    async def fault(server: ApiServer, request: web.Request) -> web.Response:
+        return response
+
+    return fault
+
+
+async def test_status_is_read_and_cut(server: ApiServer, client: KubeClient) -> None:
+    body = status(429, "TooManyRequests", "line one\nline two " + "x" * 1000, retryAfterSeconds=7)
+    server.fault = answering(web.json_response(body, status=429))
+    with pytest.raises(ApiError) as caught:
+        await client.get(PODS, "a", namespace="b")
+    error = caught.value
+    assert (error.status, error.reason, error.delay) == (429, "TooManyRequests", 7)
+    assert len(str(error)) <= 300
+    assert "\n" not in str(error)
+    assert str(error).startswith("GET /api/v1/namespaces/b/pods/a: HTTP 429: line one line two")
+
+
+async def test_status_that_comes_in_pieces_is_read_whole(server: ApiServer, client: KubeClient) -> None:
+    body = json.dumps(status(422, "Invalid", "spec.foo: bad value")).encode()
+
+    async def in_pieces(server: ApiServer, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(status=422, headers={"Content-Type": "application/json"})
+        await response.prepare(request)
+        for piece in (body[:20], body[20:]):
+            await response.write(piece)
+            await asyncio.sleep(0.1)
+        return response
+
+    server.fault = in_pieces
+    with pytest.raises(ApiError, match=r"HTTP 422: spec\.foo: bad value") as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert caught.value.reason == "Invalid"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        lambda: web.Response(status=500, text="password=hunter2"),
+        lambda: web.json_response({"kind": "Secret", "message": "hunter2", "data": {"p": "hunter2"}}, status=500),
+        lambda: web.Response(status=200, text="hunter2"),
+        lambda: web.json_response(["hunter2"]),
+        lambda: web.Response(status=204),
+    ],
+)
+async def test_other_bodies_never_reach_the_message(server: ApiServer, client: KubeClient, response: object) -> None:
+    server.fault = answering(response())
+    with pytest.raises(ApiError) as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert "hunter2" not in str(caught.value)
+    assert "hunter2" not in caught.value.reason
+
+
+async def test_retry_after_header(server: ApiServer, client: KubeClient) -> None:
+    server.fault = answering(web.Response(status=503, headers={"Retry-After": "3"}))
+    with pytest.raises(ApiError) as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert caught.value.delay == 3
+
+
+@pytest.mark.parametrize(
+    ("header", "delay"),
+    [
+        (None, None),
+        ("", None),
+        ("2.5", 2.5),
+        ("-1", 0),
+        ("99999", 300),
+        ("nan", None),
+        ("soon", None),
+        (format_datetime(dt.datetime.fromtimestamp(1060, dt.UTC), usegmt=True), 60),
+    ],
+)
+def test_retry_after_forms(header: str | None, delay: float | None) -> None:
+    assert delay_of(header, clock=lambda: 1000.0) == delay
+
+
+async def test_no_answer_is_status_zero(server: ApiServer, client: KubeClient) -> None:
+    await server.stop()
+    with pytest.raises(ApiError) as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert caught.value.status == 0
+    with pytest.raises(ApiError) as watched:
+        await anext(client.watch(PODS, resource_version="1"))
+    assert watched.value.status == 0
+
+
+async def test_deadline_bounds_the_whole_answer(server: ApiServer, tmp_path: Path) -> None:
+    """Headers alone do not stop the clock: a body that never ends is no answer."""
+
+    async def dribble(server: ApiServer, request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for _ in range(100):
+            await response.write(b" ")
+            await asyncio.sleep(0.05)
+        return response
+
+    server.fault = dribble
+    kubeconfig = write_kubeconfig(tmp_path / "k", server.url)
+    async with await connect(kubeconfig=str(kubeconfig), deadline=0.2) as client:
+        with pytest.raises(ApiError, match="no answer in time") as caught:
+            await client.get(PODS, "a", namespace="b")
+    assert caught.value.status == 0
+
+
+async def test_caller_can_cancel(server: ApiServer, client: KubeClient) -> None:
+    async def wait(server: ApiServer, request: web.Request) -> None:
+        await asyncio.sleep(30)
+
+    server.fault = wait
+    task = asyncio.create_task(client.get(PODS, "a", namespace="b"))
+    await eventually(lambda: bool(server.requests))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def test_closed_client_answers_like_a_lost_server(server: ApiServer, tmp_path: Path) -> None:
+    client = await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", server.url)))
+    await client.close()
+    with pytest.raises(ApiError, match="closed") as caught:
+        await client.get(PODS, "a", namespace="b")
+    assert caught.value.status == 0
+
+
+async def test_a_watch_whose_connection_went_between_two_reads_is_a_lost_server(
+    server: ApiServer, tmp_path: Path
+) -> None:
+    """Nobody waited at that moment, so that no error was left for the next read."""
+    client = await connect(kubeconfig=str(write_kubeconfig(tmp_path / "k", server.url)))
+    server.put(config_map("a"))
+    lines = client.watch(CONFIG_MAPS, resource_version="1")
+    assert await anext(lines) == b""
+    assert b'"ADDED"' in await anext(lines)
+    await client.close()
+    with pytest.raises(ApiError) as caught:
+        await anext(lines)
+    assert caught.value.status == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "kubeconfig"),
+        ("[]", "kubeconfig"),
+        ("apiVersion: v1\nkind: Config\n", "current-context"),
+        ("current-context: x\ncontexts: []\nclusters: []\nusers: []\n", "name x"),
+    ],
+)
+async def test_bad_kubeconfig_is_a_usage_error(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(UsageError, match=message) as caught:
+        await connect(kubeconfig=str(path))
+    assert "\n" not in str(caught.value)
+
+
+async def test_absent_kubeconfig_is_a_usage_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="no such file"):
+        await connect(kubeconfig=str(tmp_path / "absent"))
+
+
+async def test_default_rules_read_the_environment(
+    server: ApiServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kubeconfig = write_kubeconfig(tmp_path / "k", server.url)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    async with await connect(kubeconfig=None) as client:
+        assert client.server == server.url
+    with pytest.raises(UsageError, match="nowhere"):
+        await connect(kubeconfig=None, context="nowhere")
+
+
+async def test_the_answer_of_a_watch_is_closed_with_its_iterator(
+    client: KubeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not when it is collected: a connection is given back, or ended, before the next request."""
+    closed = []
+
+    async def lines(*_: object) -> AsyncGenerator[bytes]:
+        try:
+            while True:
+                yield b"{}"
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(client._session, "lines", lines)
+    async with aclosing(client.watch(CONFIG_MAPS, resource_version="1")) as found:
+        assert await anext(found) == b"{}"
+        assert not closed
+    assert closed

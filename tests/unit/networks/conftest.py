@@ -1,0 +1,83 @@
+"""What the tests of the networks wing share: a lookup over plain attachments, and one run of the injector."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from app.admission.chain import Chain, Plan
+from app.admission.review import Decision, Request
+from app.kube.store import Store
+from app.networks.attachments import Attachments
+from app.networks.model import RESOURCE_NAME, Attachment, project
+from app.networks.switches import Switches
+from app.networks.webhook import NetworksInjector, NetworksOptions
+from tests.support.patches import patched
+from tests.support.pod_requests import request_for
+
+
+def lookup_for(
+    attachments: Iterable[dict[str, Any]], *, client: Any = None, keys: tuple[str, ...] = (RESOURCE_NAME,)
+) -> Attachments:
+    """The real lookup over the real store; without a client, what is not listed does not exist."""
+    store: Store[Attachment] = Store(lambda obj: project(obj, keys))
+    for attachment in attachments:
+        store.upsert(attachment)
+    return Attachments(store, client=lambda: client, resource_name_keys=keys)
+
+
+def attachment(name: str, resource: str | None = None, *, namespace: str = "default", **annotations: str) -> Any:
+    """A NetworkAttachmentDefinition."""
+    values = dict(annotations) | ({RESOURCE_NAME: resource} if resource is not None else {})
+    return {
+        "apiVersion": "k8s.cni.cncf.io/v1",
+        "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": name, "namespace": namespace, "annotations": values},
+    }
+
+
+async def inject(injector: NetworksInjector, request: Request, plan: Plan) -> None:
+    """One injection to its end, whether it has to wait or not."""
+    waiting = injector.inject(request, plan)
+    if waiting is not None:
+        await waiting
+
+
+@dataclass
+class Run:
+    """One review through the chain: the decision, the plan, and the Pod with the patch applied."""
+
+    decision: Decision
+    plan: Plan
+    pod: Any
+
+
+@dataclass
+class Injection:
+    """Runs the injector as the webhook does."""
+
+    attachments: list[dict[str, Any]] = field(default_factory=list)
+    options: NetworksOptions = field(default_factory=NetworksOptions)
+    switches: Switches = field(default_factory=Switches)
+    client: Any = None
+    keys: tuple[str, ...] = (RESOURCE_NAME,)
+
+    def injector(self) -> NetworksInjector:
+        lookup = lookup_for(self.attachments, client=self.client, keys=self.keys)
+        return NetworksInjector(lookup, switches=lambda: self.switches, options=self.options)
+
+    async def run(self, pod: Any, **fields: Any) -> Run:
+        before = copy.deepcopy(pod)
+        decision, plan = await Chain(injectors=[self.injector()]).review(request_for(pod, **fields))
+        result = patched(pod, plan.patch) if decision.allowed else pod
+        assert pod == before
+        return Run(decision, plan, result)
+
+
+@pytest.fixture
+def injection() -> Injection:
+    return Injection([attachment("foo", "example.com/foo"), attachment("bar", "example.com/bar")])
