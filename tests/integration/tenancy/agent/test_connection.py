@@ -26,7 +26,7 @@ async def test_a_cut_stream_is_opened_again_with_the_full_state(
     await tenant.pod("p1")
     await tenant.pod("p2")
     agent, seen = await agents.start()
-    await eventually(lambda: names(fake) == {"p1", "p2"})
+    await eventually(lambda: kinds(fake) == ["update", "update", "synced"])
     fake.calls.clear()
     fake.events.clear()
     fake.cut()
