@@ -47,7 +47,6 @@ CONTROLLER_LEASE = "berth-controller"
 
 WEBHOOK = Role(
     name="webhook",
-    command=("webhook",),
     settings="app.settings.webhook:WebhookSettings",
     build="app.runtime.webhook:build",
     summary="Answer AdmissionReviews on /mutate and /validate over TLS.",
@@ -121,7 +120,6 @@ WEBHOOK = Role(
 )
 CONTROLLER = Role(
     name="controller",
-    command=("controller",),
     settings="app.runtime.controller_settings:ControllerSettings",
     build="app.runtime.controller:build",
     summary="Reconcile companions and tenants in the infra cluster.",

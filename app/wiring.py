@@ -216,7 +216,7 @@ TLS_FILES = (
 class Role:
     """A process of Berth that runs until it is stopped.
 
-    `command` are the words that start it. `settings` and `build` are references (`"module:name"`): the class of its
+    `berth NAME` starts it. `settings` and `build` are references (`"module:name"`): the class of its
     settings; the function from `app.settings.reconciling.RoleContext` to its work, something that runs until it is
     cancelled. `ignored` are flags of a peer that are accepted and have no effect. `needs` is the cluster whose kinds
     have to be defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
@@ -226,7 +226,6 @@ class Role:
     """
 
     name: str
-    command: tuple[str, ...]
     settings: str
     build: str
     summary: str

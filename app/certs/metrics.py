@@ -1,4 +1,4 @@
-"""When certificates end: this process's own, and those that `berth certs keep` keeps in Secrets.
+"""When certificates end: this process's own, and those that `berth certificates` keeps in Secrets.
 
 Its own is what it serves with or, an agent, what it shows to the gateway. There is no series before the date is known:
 a zero would look like an alarm.

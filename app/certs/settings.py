@@ -1,4 +1,4 @@
-"""The settings of `berth certs keep`, without those of the gateway's certificates."""
+"""The settings of `berth certificates`, without those of the gateway's certificates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LONGEST = 36_500
 
 
 class CertificatesSettings(RoleSettings):
-    """The settings of `berth certs keep`. Times are in seconds, lives of certificates in days.
+    """The settings of `berth certificates`. Times are in seconds, lives of certificates in days.
 
     `namespace` is where the Secrets and the Services are. Without a `webhook_service` nothing is kept for a webhook.
     """

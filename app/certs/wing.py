@@ -6,13 +6,12 @@ from app.wiring import Argument, Chart, Role, Wing
 
 CERTIFICATES = Role(
     name="certificates",
-    command=("certs", "keep"),
     settings="app.certs.settings:CertificatesSettings",
     build="app.runtime.certificates:build",
     summary="Keep certificates in Secrets, and webhook configurations trusting them.",
     examples=(
-        "berth certs keep --namespace berth",
-        "berth certs keep --namespace berth --webhook-service berth-webhook --configuration berth --gateway",
+        "berth certificates --namespace berth",
+        "berth certificates --namespace berth --webhook-service berth-webhook --configuration berth --gateway",
     ),
     notes="""Keeps the webhook's certificate in a Secret and its CA in every caBundle of the configurations that call
 the Service, and with --gateway what berth tenant authority makes. Any number of replicas may run at once. The

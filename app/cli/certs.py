@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from app.certs import bundles, certificate_set, files, folder, issuing, patching
-from app.certs.wing import CERTIFICATES
-from app.cli import cluster, options, roles
+from app.cli import cluster, options
 from app.errors import Transient, UsageError
 from app.registration import install, objects
 from app.text import stamp
@@ -32,7 +31,6 @@ certs_app = options.group(
         "berth certs renew --dir certs",
         "berth certs show --dir certs -o json",
         "berth certs patch --ca certs/ca-bundle.crt berth",
-        "berth certs keep --namespace berth",
     ),
 )
 
@@ -211,9 +209,6 @@ def install_command(
         context,
         stop=stop if every else None,
     )
-
-
-roles.add_role(certs_app, CERTIFICATES)
 
 
 @certs_app.command(

@@ -57,7 +57,7 @@ _COMMANDS = {
 
 
 class _Root(LazyGroup):
-    loaders = {role.command[0]: (role.summary, partial(role_app, role)) for role in ROLES if len(role.command) == 1} | {
+    loaders = {role.name: (role.summary, partial(role_app, role)) for role in ROLES} | {
         name: (summary, partial(resolve, f"app.cli.{reference}")) for name, (reference, summary) in _COMMANDS.items()
     }
 

@@ -1,4 +1,4 @@
-"""The commands of the roles, made from the fields of their settings: `berth webhook`, `berth certs keep` and others.
+"""The commands of the roles, made from the fields of their settings: `berth webhook`, `berth certificates` and others.
 
 Making a command imports the settings of its role.
 """
@@ -24,17 +24,12 @@ Exit status: 0 after a drained stop, 1 after a fault or a stop before that, 2 fo
 
 
 def role_app(role: Role) -> typer.Typer:
-    """The command of a role alone."""
+    """The command of a role."""
     app = alone()
-    add_role(app, role)
-    return app
-
-
-def add_role(app: typer.Typer, role: Role) -> None:
-    """Add the command of a role to a group of commands."""
     command = type("Command", (RoleCommand,), {"role": role})
     text = epilog(*role.examples, text=f"{role.notes}\n\n{_ENVIRONMENT}")
-    app.command(role.command[-1], cls=command, help=role.summary, epilog=text)(_running(role))
+    app.command(role.name, cls=command, help=role.summary, epilog=text)(_running(role))
+    return app
 
 
 class RoleCommand(PanelCommand):

@@ -80,7 +80,7 @@ _AgentNamespace = Annotated[
         "berth tenant authority",
         "berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates",
         text="""Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the
-namespace and renews what is due, so it may be run again at any time; berth certs keep --gateway does it all the time.
+namespace and renews what is due, so it may be run again at any time; berth certificates --gateway does it all the time.
 The gateway answers to api-gateway.local, its Service's names and what --dns and --address add. With --out, gateway/ and
 admin/ in that directory hold the same as files.""",
     ),

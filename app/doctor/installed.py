@@ -174,7 +174,7 @@ def _role_of(words: tuple[str, ...]) -> str | None:
     """The role that `berth ROLE …` runs; the word `berth` is the image's where only arguments are given."""
     if words and words[0].rpartition("/")[2] == "berth":
         words = words[1:]
-    return next((role.name for role in ROLES if words[: len(role.command)] == role.command), None)
+    return next((role.name for role in ROLES if words[:1] == (role.name,)), None)
 
 
 def _pod_spec(deployment: JSON) -> dict[str, Any]:

@@ -16,7 +16,6 @@ TENANTS_NEXT = (
 
 GATEWAY = Role(
     name="gateway",
-    command=("gateway",),
     settings="app.tenancy.gateway.settings:GatewaySettings",
     build="app.tenancy.gateway.role:build",
     summary="Serve tenants and the cloud admin over gRPC with mutual TLS.",
@@ -54,7 +53,6 @@ GATEWAY = Role(
 )
 AGENT = Role(
     name="agent",
-    command=("agent",),
     settings="app.tenancy.agent.settings:AgentSettings",
     build="app.tenancy.agent.role:build",
     summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",

@@ -89,7 +89,6 @@ def _role(role: Role) -> JSON:
             "name": role.name,
             "kind": chart.kind,
             "enabled": chart.enabled or f"{role.name}.enabled",
-            "command": role.command,
             "arguments": [_argument(role, one, flags[one.field]) for one in arguments_of(role)],
             # The variable holds the namespace of the Pod.
             "namespaceVariable": "namespace" in flags

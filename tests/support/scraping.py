@@ -63,7 +63,7 @@ async def _scrape(folder: Path) -> dict[str, str]:
             "agent": await stage.berth(
                 "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
             ),
-            "certificates": await stage.berth("certs keep", "--namespace=universe", "--gateway"),
+            "certificates": await stage.berth("certificates", "--namespace=universe", "--gateway"),
         }
         for name, process in started.items():
             await process.until_ready()

@@ -1,4 +1,4 @@
-"""The settings of the gateway's certificates in `berth certs keep`."""
+"""The settings of the gateway's certificates in `berth certificates`."""
 
 from __future__ import annotations
 

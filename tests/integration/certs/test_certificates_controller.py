@@ -1,4 +1,4 @@
-"""`berth certs keep`: processes with the role's own permissions heal, renew and agree for as long as they run."""
+"""`berth certificates`: processes with the role's own permissions heal, renew and agree for as long as they run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from tests.support.waiting import eventually
 CertificatesSettings = settings_of("certificates")
 
 USER = "system:serviceaccount:berth:berth-certificates"
-FLAGS = ("certs", "keep", "--namespace", NAMESPACE)
+FLAGS = ("certificates", "--namespace", NAMESPACE)
 
 
 @pytest.fixture

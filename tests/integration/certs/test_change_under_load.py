@@ -1,6 +1,6 @@
 """The CA changes under a constant load of Pods, through the API server's own admission: none of them fails.
 
-Real processes: `berth certs keep` twice, `berth webhook` reading files that a stand-in of the kubelet copies from the
+Real processes: `berth certificates` twice, `berth webhook` reading files that a stand-in of the kubelet copies from the
 Secret, late. Every review is a connection of its own, so that each one verifies the certificate of its moment.
 """
 
@@ -119,7 +119,7 @@ async def served(cluster, client, kubeconfig, tmp_path):
     cluster.services[(NAMESPACE, SERVICE, 443)] = ("127.0.0.1", port)
     caller = cluster.state.webhooks._caller
     caller._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0, force_close=True))
-    keep = ("certs", "keep", "--namespace", NAMESPACE, "--kubeconfig", str(limited))
+    keep = ("certificates", "--namespace", NAMESPACE, "--kubeconfig", str(limited))
     serve = ("webhook", "--insecure", "--port", str(port), "--namespace", NAMESPACE, "--kubeconfig", kubeconfig)
     serve += ("--tls-cert-file", str(files / "tls.crt"), "--tls-private-key-file", str(files / "tls.key"))
     serve += ("--certificate-poll-seconds", "0.2", "--drain-seconds", "0")

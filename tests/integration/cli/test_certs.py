@@ -102,7 +102,7 @@ def test_renew_renews_what_is_due(directory, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "missing command: want one of make, renew, show, patch, install, keep, unregister"),
+        ([], "missing command: want one of make, renew, show, patch, install, unregister"),
         (["make"], "--dir"),
         (["make", "--dir", "DIR", "--service", "UPPER"], "'UPPER' is not a DNS name"),
         (["make", "--dir", "DIR", "--ip", "1.2.3"], "'1.2.3' is not an IP address"),
@@ -135,9 +135,7 @@ def test_patch_needs_a_certificate_to_patch_in(tmp_path, capsys) -> None:
     assert "--service: want NAMESPACE/NAME, got 'no-slash'" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    "command", [[], ["make"], ["renew"], ["show"], ["patch"], ["install"], ["keep"], ["unregister"]]
-)
+@pytest.mark.parametrize("command", [[], ["make"], ["renew"], ["show"], ["patch"], ["install"], ["unregister"]])
 def test_every_help_has_examples(capsys, command) -> None:
     assert certs(*command, "--help") == 0
     out = capsys.readouterr().out

@@ -164,7 +164,7 @@ class Place:
         container = {
             "name": role,
             "image": IMAGE,
-            "args": [*role_words(role), *arguments],
+            "args": [role, *arguments],
             "env": [{"name": "NAMESPACE", "valueFrom": {"fieldRef": {"fieldPath": "metadata.namespace"}}}],
         }
         template = {
@@ -192,10 +192,6 @@ class Place:
     async def pod(self, name: str, role: str, **status: Any) -> None:
         await self.patient.pod(name, namespace=HOME, labels=selector_of(role), spec={"nodeName": "node-1"})
         await self.patient.report(PODS, name, status, namespace=HOME)
-
-
-def role_words(role: str) -> list[str]:
-    return ["certs", "keep"] if role == "certificates" else [role]
 
 
 @asynccontextmanager

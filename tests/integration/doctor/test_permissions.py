@@ -203,7 +203,7 @@ def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
         ([], WEBHOOK_SECRET),
         (["--webhook-secret=prod-webhook-tls"], "prod-webhook-tls"),
     ):
-        container = {"name": "keeper", "args": ["certs", "keep", *arguments]}
+        container = {"name": "keeper", "args": ["certificates", *arguments]}
         metadata = {"name": "keeper", "namespace": HOME}
         running = read_deployment({"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}})
         wanted = needed_by("certificates", running, release="prod", gateway_here=False)

@@ -41,7 +41,7 @@ def _node(kind: str) -> Role:
         arguments=(Argument("port", text="7000"), Argument("rate"), Argument("deep"), Argument("drain_seconds")),
         grace=("drain_seconds",),
     )
-    return Role("node", ("node",), f"{__name__}:NodeSettings", "", "Serves a node.", (), chart=chart)
+    return Role("node", f"{__name__}:NodeSettings", "", "Serves a node.", (), chart=chart)
 
 
 @pytest.fixture(params=["DaemonSet", "Deployment"])

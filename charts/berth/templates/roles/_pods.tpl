@@ -44,7 +44,7 @@ template:
         args:
           {{- $arguments := fromJsonArray (include "berth.arguments" (dict "root" $root "arguments" $entry.arguments)) }}
           {{- $common := list "--health-check-port=8444" (printf "--log-level=%s" $root.Values.logLevel) }}
-          {{- range concat $entry.command $arguments $common ($values.extraArgs | default list) }}
+          {{- range concat (list $entry.name) $arguments $common ($values.extraArgs | default list) }}
           - {{ . | quote }}
           {{- end }}
         {{- with include "berth.env" . }}

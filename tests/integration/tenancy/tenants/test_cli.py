@@ -76,7 +76,7 @@ async def test_the_bundle_is_private_and_its_secret_is_the_same(cluster, tmp_pat
 
 
 async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tmp_path) -> None:
-    """Where `berth certs keep --gateway` keeps the CA, and where the agent of the tenant's cluster looks."""
+    """Where `berth certificates --gateway` keeps the CA, and where the agent of the tenant's cluster looks."""
     made = await cluster.berth("authority", "--namespace", "berth")
     assert f"Secret berth/{CA_SECRET} made" in made.out
     folder = tmp_path / "bundle"

@@ -6,7 +6,6 @@ from app.wiring import Argument, Chart, Controller, Role, Wing
 
 ECHOER = Role(
     name="echoer",
-    command=("echoer",),
     settings="app.echo.settings:EchoerSettings",
     build="app.echo.build:echoer",
     summary="Listen for echoes in the infra cluster.",

@@ -1,4 +1,4 @@
-"""`berth certs keep` and the controller's grants as they are told: flags, environment, one-line mistakes."""
+"""`berth certificates` and the controller's grants as they are told: flags, environment, one-line mistakes."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_wrong_value_is_one_line_that_names_the_flag(given, line) -> None:
 
 
 def test_a_mistake_on_the_command_line_is_status_2(capsys) -> None:
-    assert run(["certs", "keep", "--webhook-service=", "--no-gateway"]) == 2
+    assert run(["certificates", "--webhook-service=", "--no-gateway"]) == 2
     assert capsys.readouterr().err == "Error: nothing to keep: want --webhook-service, --gateway or both\n"
     assert run(["certs", "unregister", "--service", "no-slash"]) == 2
     assert capsys.readouterr().err == "Error: --service: want NAMESPACE/NAME, got 'no-slash'\n"
