@@ -6,12 +6,13 @@ A wing asks for caches and does not know what fills them: a cluster, a directory
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from app.admission.chain import Chain, Check, Injector
+from app.admission.namespaces import Namespaces
 from app.kube.client import KubeClient
-from app.kube.resources import Resource
+from app.kube.resources import NAMESPACES, Resource
 from app.kube.store import Key, Store
 from app.settings.source import RoleSettings
 from app.wire import JSON
@@ -22,11 +23,12 @@ T = TypeVar("T")
 
 
 class Cached(NamedTuple):
-    """A cache: of all objects of a kind, or of `only` one (namespace and name)."""
+    """A cache: of all objects of a kind as `project` shows them, or of `only` one (namespace and name)."""
 
     resource: Resource
     store: Store[Any]
     only: Key | None
+    project: Callable[[JSON], Any]
 
 
 class Caches:
@@ -37,10 +39,17 @@ class Caches:
         self.client: KubeClient | None = None
 
     def cache(self, resource: Resource, project: Callable[[JSON], T | None], *, only: Key | None = None) -> Store[T]:
-        """A cache that is filled from now on, or when `fill` is called."""
+        """A cache that is filled from now on, or when `fill` is called. Who asks for the same gets the same."""
+        for cached in self.all:
+            if (cached.resource, cached.project, cached.only) == (resource, project, only):
+                return cached.store
         store: Store[T] = Store(project if only is None else lambda obj: project(obj) if _key(obj) == only else None)
-        self.all.append(Cached(resource, store, only))
+        self.all.append(Cached(resource, store, only, project))
         return store
+
+    def namespaces(self, project: Callable[[JSON], T]) -> Namespaces[T]:
+        """Namespaces by a cache of them, and by `client` where it lacks one."""
+        return Namespaces(self.cache(NAMESPACES, project), project, client=lambda: self.client)
 
     async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
         """Fill all caches once with what `read` finds for each."""
@@ -60,14 +69,6 @@ class Context:
     namespace: str
     caches: Caches
     logs: bool = False
-    shared: dict[object, Any] = field(default_factory=dict)
-
-    def once(self, make: Callable[[Context], T]) -> T:
-        """What `make` gives for this context. It is made for the first wing that asks, and shared with the others."""
-        if make not in self.shared:
-            self.shared[make] = make(self)
-        made: T = self.shared[make]
-        return made
 
 
 @dataclass(frozen=True, slots=True)

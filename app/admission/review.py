@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from app.admission.patch import Operation
-from app.admission.pods import NO_METADATA, ObjectMeta, Pod, decode_pod
+from app.admission.pods import MIRROR, NO_METADATA, ObjectMeta, Pod, decode_pod
 from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
 from app.wire import JSON, decode_json, encode_json
@@ -25,6 +25,7 @@ GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
 _NULL = msgspec.Raw(b"null")
+_NODES_GROUP = "system:nodes"
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -74,6 +75,11 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
         if self.kind.kind:
             return self.kind.kind == "Pod" and not self.kind.group
         return self.resource.resource == "pods" and not self.resource.group
+
+    @property
+    def is_static_pod(self) -> bool:
+        """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
+        return _NODES_GROUP in self.user_info.groups and MIRROR in self.metadata.annotations
 
     @cached_property
     def pod(self) -> Pod:

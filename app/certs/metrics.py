@@ -1,37 +1,14 @@
-"""When certificates end: this process's own, and those that `berth certificates` keeps in Secrets.
-
-Its own is what it serves with or, an agent, what it shows to the gateway. There is no series before the date is known:
-a zero would look like an alarm.
-"""
+"""When the certificates end that `berth certificates` keeps in Secrets, and how often it wrote them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from functools import cache
 
 from prometheus_client import Counter, Gauge
 
 MANAGED = Gauge("cert_managed_not_after_seconds", "Unix time at which the certificate in a Secret expires", ("secret",))
 RENEWALS = Counter("cert_renewals_total", "Certificates written into a Secret, the first included", ("secret",))
-
-
-@cache
-def _gauge() -> Gauge:
-    return Gauge(
-        "cert_not_after_seconds", "Unix time at which the process's certificate expires", multiprocess_mode="livemin"
-    )
-
-
-def refresh(not_after: datetime | None) -> None:
-    """Set the gauge of the certificate's end."""
-    if not_after is not None:
-        _gauge().set(not_after.timestamp())
-
-
-def follow(not_after: Callable[[], datetime]) -> None:
-    """Ask for the certificate's end at each scrape; not for a process with workers."""
-    _gauge().set_function(lambda: not_after().timestamp())
 
 
 def create_series(secrets: Sequence[str]) -> None:

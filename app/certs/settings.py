@@ -8,7 +8,6 @@ from pydantic import AfterValidator, AliasChoices, Field, field_validator, model
 
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.permissions import WEBHOOK_SECRET
-from app.certs.webhooks import WebhookOptions
 from app.kube.names import check_dns_label, check_dns_subdomain
 from app.settings.flags import CLUSTER, Flag
 from app.settings.source import DnsLabel, DnsSubdomain, Items, RoleSettings
@@ -43,20 +42,6 @@ class CertificatesSettings(RoleSettings):
     namespace: Annotated[
         DnsLabel, Flag("Namespace of the Secrets and Services", CLUSTER, default=f"$NAMESPACE or {SYSTEM_NAMESPACE}")
     ] = Field(SYSTEM_NAMESPACE, validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
-
-    @property
-    def webhook_options(self) -> WebhookOptions | None:
-        """What is kept for the webhook, if anything."""
-        if not self.webhook_service:
-            return None
-        return WebhookOptions(
-            namespace=self.namespace,
-            service=self.webhook_service,
-            secret=self.webhook_secret,
-            configurations=self.configuration,
-            days=self.days,
-            authority_days=self.ca_days,
-        )
 
     @field_validator("configuration")
     @classmethod

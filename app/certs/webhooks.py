@@ -16,12 +16,13 @@ from typing import get_args
 import structlog
 
 from app.certs import issuing, patching, rotation
-from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, renewal_due
+from app.certs.certificate_set import AUTHORITY, SERVING, CertificateSet, renewal_due
 from app.certs.controller import Kept
-from app.certs.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
+from app.certs.settings import CertificatesSettings
 from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
 from app.kube.retry import Sleep, until_no_conflict
+from app.kube.secrets import MANAGED_BY, MANAGER, StoredFiles, read_secret, write_secret
 
 RENEW = "berth.dev/renew"
 """Annotation on the Secret, by an admin: `certificate` or `ca` is renewed at once, then the annotation goes; `revoke`
@@ -30,18 +31,6 @@ _STEPS = 5
 """Writes of one pass: a CA, its certificate, and some patience with rivals that damage it."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookOptions:
-    """Where the Secret and the Service are, which configurations call it, and how long certificates live, in days."""
-
-    namespace: str
-    service: str
-    secret: str
-    configurations: tuple[str, ...]
-    days: int = DAYS
-    authority_days: int = AUTHORITY_DAYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +55,11 @@ class _State:
 class WebhookCertificates:
     """Keeps them. Remembers the last whole set, so that a Secret that is deleted comes back as it was."""
 
-    def __init__(self, client: KubeClient, options: WebhookOptions, *, sleep: Sleep = asyncio.sleep) -> None:
-        names = issuing.serving_names(service=options.service, namespace=options.namespace)
-        self._client, self._options, self._sleep = client, options, sleep
-        self._wanted = rotation.webhook(names, days=options.days, authority_days=options.authority_days)
-        self._service = patching.ServiceName(options.namespace, options.service)
+    def __init__(self, client: KubeClient, settings: CertificatesSettings, *, sleep: Sleep = asyncio.sleep) -> None:
+        names = issuing.serving_names(service=settings.webhook_service, namespace=settings.namespace)
+        self._client, self._settings, self._sleep = client, settings, sleep
+        self._wanted = rotation.webhook(names, days=settings.days, authority_days=settings.ca_days)
+        self._service = patching.ServiceName(settings.namespace, settings.webhook_service)
         self._known: _State | None = None
 
     async def keep(self, now: datetime) -> Kept:
@@ -97,20 +86,22 @@ class WebhookCertificates:
             # A certificate that sheds its chain is no other.
             served = present.held.pairs.get(SERVING)
             if not secret.version or served is None or served.certificate != after.held.serving.certificate:
-                written.append(self._options.secret)
+                written.append(self._settings.webhook_secret)
             _log.info("secret written", secret=secret.place, renew=asked or "as due", revoked=after.mark)
-        raise Transient(f"Secret {self._options.namespace}/{self._options.secret}: another client keeps changing it")
+        raise Transient(
+            f"Secret {self._settings.namespace}/{self._settings.webhook_secret}: another client keeps changing it"
+        )
 
     async def _present(self) -> _State:
         """What there is; for a Secret that is gone or cannot sign, with what is remembered of it, if that holds still.
 
         A CA that no caller trusts any more was revoked meanwhile, and is forgotten.
         """
-        secret = await read_secret(self._client, self._options.secret, namespace=self._options.namespace)
+        secret = await read_secret(self._client, self._settings.webhook_secret, namespace=self._settings.namespace)
         present, known = _State(secret, CertificateSet.parse(secret.files, leaves=[SERVING])), self._known
         if known is None or present.held.can_sign:
             return present
-        callers = await patching.trusting(self._client, self._options.configurations, service=self._service)
+        callers = await patching.trusting(self._client, self._settings.configuration, service=self._service)
         if callers and known.held.authority.certificate not in callers:
             self._known = None
         elif not secret.version:
@@ -128,7 +119,7 @@ class WebhookCertificates:
         if asked in ("ca", "revoke") and base.can_sign and (mark == rotation.PENDING or now < rotation.settled(base)):
             asked = ""
         held = rotation.careful(present.held, rotation.successor(base, self._wanted, now=now, force=asked), now=now)
-        held = rotation.without_outlived(held, days=self._options.days, now=now)
+        held = rotation.without_outlived(held, days=self._settings.days, now=now)
         mark = rotation.next_mark(mark, held, revoke=asked == "revoke", now=now)
         if rotation.is_alone(mark, held):
             held = rotation.alone(held)
@@ -144,18 +135,18 @@ class WebhookCertificates:
             due = min(due, rotation.handed_over(held))
         if (present.asked and not pending) or not held.signed_by_own_authority:
             due = min(due, rotation.settled(held))  # it waits for the callers of the CA
-        return Kept({self._options.secret: held.serving.certificate.not_valid_after_utc}, tuple(written), due)
+        return Kept({self._settings.webhook_secret: held.serving.certificate.not_valid_after_utc}, tuple(written), due)
 
     async def _trust(self, present: _State, *, now: datetime) -> None:
         """Have every configuration trust the CAs of the Secret, if there are any, and of others what is needed."""
         authorities, keeps = present.held.trusted, None
         if present.secret.ours:
             authorities, keeps = rotation.trusted_by_callers(
-                present.held, present.mark, days=self._options.days, now=now
+                present.held, present.mark, days=self._settings.days, now=now
             )
         if not authorities:
             return
-        for name in self._options.configurations:
+        for name in self._settings.configuration:
             for result in await patching.trust(
                 self._client,
                 name,

@@ -18,7 +18,6 @@ from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import renewal_due
 from app.certs.issuing import names_of
 from app.certs.permissions import WEBHOOK_SECRET
-from app.certs.secrets import MANAGED_BY, MANAGER
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
@@ -27,6 +26,7 @@ from app.doctor.serving import Served, by_tls, decode, in_secret, trusts
 from app.doctor.webhooks import Registered
 from app.errors import ApiError, UsageError
 from app.kube.resources import SECRETS
+from app.kube.secrets import MANAGED_BY, MANAGER
 from app.registry import BY_NAME, ROLES
 from app.text import stamp
 from app.wire import encode_json

@@ -10,12 +10,12 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from app.certs.secrets import MANAGED_BY, MANAGER
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
 from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.kube.secrets import MANAGED_BY, MANAGER
 from app.registry import webhooks_of
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON, encode_json

@@ -44,7 +44,7 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Expl
 
 async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> AsyncIterator[JSON]:
     """What a cache holds: objects of the manifests; one object that these lack comes from the cluster."""
-    resource, _, only = cached
+    resource, only = cached.resource, cached.only
     found = False
     if resource == NAMESPACES:
         # One that is not among the manifests is known by its name alone.

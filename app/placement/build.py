@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 from app.admission.parts import Context, Parts
-from app.kube.resources import NAMESPACES
-from app.placement.namespaces import Namespaces, tenant_of
+from app.placement.model import tenant_of
 from app.placement.settings import ConfinementSettings
 from app.placement.webhook import PlacementInjector
 from app.settings.source import settings_as
 
 
-def tenants(context: Context) -> Namespaces | None:
-    """The tenants of namespaces; None where tenants are not confined: the role may not read namespaces there."""
-    caches = context.caches
-    if not settings_as(context.settings, ConfinementSettings).confine_tenants:
-        return None
-    return Namespaces(caches.cache(NAMESPACES, tenant_of), client=lambda: caches.client)
-
-
 def review(context: Context) -> Parts:
     """The placement on DPUs."""
-    options = settings_as(context.settings, ConfinementSettings).placement
-    return Parts(injectors=(PlacementInjector(context.once(tenants), options=options),))
+    settings = settings_as(context.settings, ConfinementSettings)
+    # Where tenants are not confined, the role may not read namespaces.
+    tenants = context.caches.namespaces(tenant_of) if settings.confine_tenants else None
+    return Parts(injectors=(PlacementInjector(tenants, options=settings.placement),))

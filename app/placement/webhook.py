@@ -6,20 +6,19 @@ author of a Pod asks for can be given up by its author; that a Pod stays on its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container
+from collections.abc import Awaitable
 
 import msgspec
 
 from app.admission.chain import Plan, audit_text
-from app.admission.pods import INJECT, MIRROR, NO_SPEC, Pod, unreadable
+from app.admission.namespaces import Namespaces
+from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
 from app.errors import Denied
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
-from app.placement.namespaces import Namespaces
 from app.placement.plan import conflicts, plan_affinity, requirements
 from app.text import quoted
 
-NODES_GROUP = "system:nodes"
 _LINES = 10
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 
@@ -32,7 +31,7 @@ class PlacementInjector:
 
     name = "placement"
 
-    def __init__(self, lookup: Namespaces | None, *, options: PlacementOptions | None = None) -> None:
+    def __init__(self, lookup: Namespaces[str] | None, *, options: PlacementOptions | None = None) -> None:
         self._options = options or PlacementOptions()
         self._lookup = lookup if self._options.tenant_node_label else None
 
@@ -45,7 +44,7 @@ class PlacementInjector:
         if not request.creates_pod:
             return None
         pod = request.pod
-        if self._lookup is None or is_static(request, pod.metadata.annotations):
+        if self._lookup is None or request.is_static_pod:
             self._plan(pod, None, plan)
             return None
         namespace = request.namespace or pod.metadata.namespace
@@ -56,7 +55,7 @@ class PlacementInjector:
         self._plan(pod, (namespace, tenant), plan)
         return None
 
-    async def _find_and_plan(self, lookup: Namespaces, namespace: str, pod: Pod, plan: Plan) -> None:
+    async def _find_and_plan(self, lookup: Namespaces[str], namespace: str, pod: Pod, plan: Plan) -> None:
         self._plan(pod, (namespace, await lookup.find(namespace)), plan)
 
     def _plan(self, pod: Pod, home: tuple[str, str] | None, plan: Plan) -> None:
@@ -99,11 +98,6 @@ def _spec_of(pod: Pod) -> PodSpec | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise unreadable(error) from error
     return PodSpec(spec.node_name, dict(spec.node_selector), affinity)
-
-
-def is_static(request: Request, annotations: Container[str] | None) -> bool:
-    """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-    return MIRROR in (annotations or ()) and NODES_GROUP in request.user_info.groups
 
 
 def _host(pod: Pod, plan: Plan) -> str | None:

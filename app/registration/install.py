@@ -11,11 +11,12 @@ import asyncio
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from app.certs import issuing, patching, rotation, secrets
+from app.certs import issuing, patching, rotation
 from app.certs.certificate_set import DAYS, SERVING, CertificateSet
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS
 from app.kube.retry import Sleep, get_or_none, until_no_conflict
+from app.kube.secrets import read_secret, write_secret
 from app.registration.objects import PORT, Installation, service_of
 from app.wire import JSON
 
@@ -70,13 +71,13 @@ async def _certificates(
 
     A Secret of another installer is taken over, with or without our label, because its name is the one that is given.
     """
-    secret = await secrets.read_secret(client, installation.name, namespace=installation.namespace)
+    secret = await read_secret(client, installation.name, namespace=installation.namespace)
     names = issuing.serving_names(service=installation.service, namespace=installation.namespace, dns=installation.dns)
     present = CertificateSet.parse(secret.files, leaves=[SERVING])
     following = rotation.successor(present, rotation.webhook(names), now=now)
     held = rotation.without_outlived(following, days=DAYS, now=now)
     if written := held.files != secret.files:
-        await secrets.write_secret(client, secret, held.files)
+        await write_secret(client, secret, held.files)
     return held, written
 
 

@@ -20,16 +20,16 @@ from app.tenancy.authority.settings import AuthoritySettings
 
 def build(context: RoleContext) -> Runnable:
     settings = settings_as(context.settings, AuthoritySettings)
-    webhook, gateway = settings.webhook_options, settings.authority_options
+    gateway = settings.authority_options
     create_controller_series((CONTROLLER,), lease="")
-    kinds = (SECRETS, *(CONFIGURATIONS if webhook else ()))
+    kinds = (SECRETS, *(CONFIGURATIONS if settings.webhook_service else ()))
     create_watch_series(tuple(resource.kind for resource in kinds))
 
     def keeper(client: KubeClient) -> Runnable:
         subjects = []
-        if webhook is not None:
-            keep = WebhookCertificates(client, webhook).keep
-            subjects.append(Subject("webhook", keep, secrets=(webhook.secret,), configurations=webhook.configurations))
+        if settings.webhook_service:
+            keep = WebhookCertificates(client, settings).keep
+            subjects.append(Subject("webhook", keep, (settings.webhook_secret,), settings.configuration))
         if gateway is not None:
             keep = partial(_keep_authority, client, gateway)
             subjects.append(Subject("gateway", keep, secrets=(CA_SECRET, SERVING_SECRET, ADMIN_SECRET)))

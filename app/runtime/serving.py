@@ -19,7 +19,6 @@ import structlog
 
 from app.admission.parts import Caches, Context, chains
 from app.admission.server import make_server, review_app
-from app.certs.metrics import refresh
 from app.errors import UsageError
 from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
@@ -28,6 +27,7 @@ from app.kube.transport import connect
 from app.registry import parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import Denials, ReviewLog
+from app.serving.expiry import refresh
 from app.serving.tls import ServingCertificate
 from app.settings.webhook import WebhookSettings
 
@@ -164,7 +164,7 @@ class Sources:
             caches.client = client
             reflectors = [
                 Reflector(client, resource, store, namespace=only[0] if only else None, name=only[1] if only else "")
-                for resource, store, only in caches.all
+                for resource, store, only, _ in caches.all
             ]
             # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
             # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from app.admission.parts import Context, Parts
-from app.placement.build import tenants
-from app.placement.settings import PlacementSettings
+from app.placement.model import tenant_of
+from app.placement.settings import ConfinementSettings, PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
@@ -24,5 +24,7 @@ def controller(context: ControllerContext) -> WorkloadsController:
 
 
 def review(context: Context) -> Parts:
-    policy = settings_as(context.settings, PlacementSettings).placement.policy
-    return Parts(checks=(RuleCheck(policy), TenantPodCheck(context.once(tenants), policy)))
+    settings = settings_as(context.settings, ConfinementSettings)
+    policy = settings.placement.policy
+    tenants = context.caches.namespaces(tenant_of) if settings.confine_tenants else None
+    return Parts(checks=(RuleCheck(policy), TenantPodCheck(tenants, policy)))

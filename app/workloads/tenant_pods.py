@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Final
 
 from app.admission.chain import Plan
+from app.admission.namespaces import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
-from app.placement.namespaces import Namespaces
 from app.placement.policy import TenantPolicy
-from app.placement.webhook import is_static
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
 from app.workloads.templates.marks import at, refuse
 
@@ -45,7 +44,7 @@ class TenantPodCheck:
     give its devices for an extended resource of any name (`extendedResourceName`), and only the claim says which class.
     """
 
-    def __init__(self, lookup: Namespaces | None, policy: TenantPolicy) -> None:
+    def __init__(self, lookup: Namespaces[str] | None, policy: TenantPolicy) -> None:
         self._lookup = lookup
         self._policy = policy
 
@@ -66,7 +65,7 @@ class TenantPodCheck:
             self._judge(request)
         return None
 
-    async def _find_and_check(self, lookup: Namespaces, request: Request) -> None:
+    async def _find_and_check(self, lookup: Namespaces[str], request: Request) -> None:
         if await lookup.find(request.namespace):
             self._judge(request)
 
@@ -75,8 +74,7 @@ class TenantPodCheck:
         obj = decode_object(request.object, reason="UnreadableObject")
         if at(obj, "metadata.deletionTimestamp"):
             return  # its finalizers can be removed
-        annotations = at(obj, "metadata.annotations")
-        if is_static(request, annotations if isinstance(annotations, dict) else None):
+        if request.is_static_pod:
             return
         path = CLAIMS.get(kind) or TEMPLATES[kind]
         part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)

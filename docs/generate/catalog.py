@@ -20,12 +20,11 @@ _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "app.metrics": tuple(BY_NAME),
     "app.kube.metrics": tuple(BY_NAME),
     "app.admission.metrics": ("webhook",),
+    "app.serving.expiry": ("webhook", "gateway", "agent"),
     **{module: roles for wing in WINGS for module, roles in wing.metrics.items()},
 }
 _RECONCILING = ("controller", "agent", "certificates")
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
-    "cert_managed_not_after_seconds": ("certificates",),
-    "cert_renewals_total": ("certificates",),
     "leader": ("controller", "agent"),
     "events_total": ("webhook", "controller", "agent"),
     "reconcile_total": _RECONCILING,

@@ -17,11 +17,11 @@ from app.certs.bundles import overlap, parse_bundle
 from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
 from app.certs.issuing import Issued, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
-from app.certs.secrets import StoredFiles, read_secret, write_secret
 from app.errors import ApiError, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import SECRETS
 from app.kube.retry import Sleep, until_no_conflict
+from app.kube.secrets import StoredFiles, read_secret, write_secret
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_NAMESPACE_PREFIX
 

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 
-from app.certs.secrets import MANAGED_BY, MANAGER
 from app.kube import names, quantity, retry
 from app.kube.client import KubeClient
 from app.kube.resources import RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
+from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.tenants.namespace import FIELD_MANAGER, Foreign, NotReady
 from app.wire import JSON
 from app.workloads.quota import COMPANIONS

@@ -5,10 +5,10 @@ from __future__ import annotations
 import ctypes
 from typing import get_args
 
-from app.certs.metrics import follow
 from app.kube.client import KubeClient
 from app.kube.metrics import create_watch_series
 from app.serving.draining import Drained
+from app.serving.expiry import follow
 from app.serving.listener import listen
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as

@@ -11,8 +11,8 @@ import yaml
 from app.certs.bundles import fingerprint
 from app.certs.certificate_set import CertificateSet
 from app.certs.issuing import COMMON_NAME_LIMIT, issue_client
-from app.certs.secrets import secret_body
 from app.kube.names import shorten
+from app.kube.secrets import secret_body
 from app.tenancy.model import tenant_certificate_name
 from app.text import stamp
 

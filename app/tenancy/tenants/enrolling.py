@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from app.certs.secrets import read_secret
 from app.errors import Terminal, Transient, UsageError
 from app.kube.client import KubeClient
+from app.kube.secrets import read_secret
 from app.tenancy.authority.ensuring import (
     ADMIN_SECRET,
     CA_SECRET,

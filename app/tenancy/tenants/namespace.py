@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.certs.secrets import MANAGED_BY, MANAGER
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, PODS, Resource
 from app.kube.retry import every_item, get_or_none, if_there
+from app.kube.secrets import MANAGED_BY, MANAGER
 from app.placement.model import TENANT_LABEL
 from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace

@@ -9,13 +9,15 @@ from typing import Any
 from app.certs import rotation
 from app.certs.bundles import parse_bundle
 from app.certs.certificate_set import CertificateSet
-from app.certs.webhooks import WebhookOptions
+from app.certs.settings import CertificatesSettings
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Terms, objects_to, pods_to
 
 NAMESPACE, SERVICE, SECRET, NAME = "berth", "berth-webhook", "berth-webhook-tls", "berth"
 KINDS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
-OPTIONS = WebhookOptions(NAMESPACE, SERVICE, SECRET, (NAME,))
+SETTINGS = CertificatesSettings(
+    namespace=NAMESPACE, webhook_service=SERVICE, webhook_secret=SECRET, configuration=(NAME,)
+)
 
 
 def configuration(resource: Resource, name: str = NAME, *, service: str = SERVICE, **labels: str) -> dict[str, Any]:

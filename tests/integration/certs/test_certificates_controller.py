@@ -27,8 +27,8 @@ from tests.integration.certs.berthprocess import berth
 from tests.integration.certs.registered import (
     NAME,
     NAMESPACE,
-    OPTIONS,
     SECRET,
+    SETTINGS,
     bundles,
     change,
     configuration,
@@ -177,7 +177,7 @@ async def test_without_any_one_permission_it_does_not_get_ready(client, cluster,
     assert set(needed) == told
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     for number, ((plural, verb), prepare) in enumerate(needed.items()):
-        await WebhookCertificates(client, OPTIONS).keep(datetime.now(UTC))
+        await WebhookCertificates(client, SETTINGS).keep(datetime.now(UTC))
         if prepare is not None:
             await prepare()
         user = f"lacking-{number}"
@@ -229,7 +229,7 @@ async def test_years_go_by_and_no_certificate_ever_comes_near_its_end(client, no
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await register(client)
     clock = Clock(now)
-    options = replace(OPTIONS, days=365, authority_days=1200)
+    options = SETTINGS.model_copy(update={"days": 365, "ca_days": 1200})
 
     def end() -> datetime:
         seconds = REGISTRY.get_sample_value("cert_managed_not_after_seconds", {"secret": SECRET})

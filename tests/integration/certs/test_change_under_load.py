@@ -21,11 +21,11 @@ from app.certs.certificate_set import CertificateSet
 from app.certs.files import write_files
 from app.certs.issuing import serving_names
 from app.certs.rotation import successor, webhook
-from app.certs.secrets import StoredFiles, write_secret
 from app.certs.webhooks import RENEW
 from app.definitions import read_definitions
 from app.errors import ApiError
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SECRETS
+from app.kube.secrets import StoredFiles, write_secret
 from app.permissions import permissions_of
 from tests.integration.certs.berthprocess import berth
 from tests.integration.certs.registered import NAMESPACE, SECRET, SERVICE, change, configuration, register, stored

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from app.certs.controller import Keeper, Subject
-from app.certs.secrets import check_clock
 from app.certs.webhooks import WebhookCertificates
 from app.errors import ApiError, Transient
 from app.kube.resources import MUTATING_WEBHOOKS, NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
+from app.kube.secrets import check_clock
 from app.registration.install import install
 from app.registration.objects import Installation
 from app.tenancy.authority.ensuring import AuthorityOptions, ensure_authority
 from tests.integration.certs.registered import (
     NAME,
     NAMESPACE,
-    OPTIONS,
     SECRET,
+    SETTINGS,
     bundles,
     configuration,
     register,
@@ -88,7 +88,7 @@ async def test_nobody_issues_by_a_wrong_clock(client, now) -> None:
     """Not the webhook's keeper, nor the gateway's, nor an init container."""
     wrong = Elsewhere(client, timedelta(hours=2))
     for issue in (
-        lambda: WebhookCertificates(wrong, OPTIONS).keep(now),
+        lambda: WebhookCertificates(wrong, SETTINGS).keep(now),
         lambda: ensure_authority(wrong, now=now, options=AuthorityOptions(namespace=NAMESPACE)),
         lambda: install(wrong, Installation(), now=now),
     ):
@@ -101,12 +101,12 @@ async def test_a_keeper_with_a_wrong_clock_is_not_ready_and_waits_with_renewals(
     """What needs no clock goes on: a caBundle is mended. When the clocks agree, it renews."""
     await client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
     await register(client)
-    first = await WebhookCertificates(client, OPTIONS).keep(now)
+    first = await WebhookCertificates(client, SETTINGS).keep(now)
     before = await get_or_none(client, SECRETS, SECRET, namespace=NAMESPACE)
     await client.delete(MUTATING_WEBHOOKS, NAME)
     await client.create(MUTATING_WEBHOOKS, configuration(MUTATING_WEBHOOKS))
     wrong = Elsewhere(client, timedelta(hours=2))
-    subject = Subject("webhook", WebhookCertificates(wrong, OPTIONS).keep, (SECRET,), (NAME,))
+    subject = Subject("webhook", WebhookCertificates(wrong, SETTINGS).keep, (SECRET,), (NAME,))
     keeper = Keeper(client, [subject], namespace=NAMESPACE, resync=0.1, now=lambda: first.next_due)
     running = asyncio.create_task(keeper.run())
     try:
@@ -118,5 +118,5 @@ async def test_a_keeper_with_a_wrong_clock_is_not_ready_and_waits_with_renewals(
         with contextlib.suppress(asyncio.CancelledError):
             await running
     wrong.behind = timedelta(0)
-    kept = await WebhookCertificates(wrong, OPTIONS).keep(first.next_due)
+    kept = await WebhookCertificates(wrong, SETTINGS).keep(first.next_due)
     assert kept.renewed == (SECRET,)

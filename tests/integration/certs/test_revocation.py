@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -20,9 +19,9 @@ from app.kube.resources import MUTATING_WEBHOOKS, SECRETS
 from tests.integration.certs.registered import (
     NAME,
     NAMESPACE,
-    OPTIONS,
     SECRET,
     SERVICE,
+    SETTINGS,
     bundles,
     change,
     configuration,
@@ -58,7 +57,7 @@ def accepted(served: bytes, trusted: list[x509.Certificate], at: datetime) -> bo
 
 async def begun(client: Any, now: datetime) -> tuple[WebhookCertificates, x509.Certificate, datetime]:
     """A keeper, its first CA, and a time at which it is told to revoke that and has begun to."""
-    keeper = WebhookCertificates(client, OPTIONS)
+    keeper = WebhookCertificates(client, SETTINGS)
     await keeper.keep(now)
     old, at = await authority(client), settled(await stored(client))
     await wish(client, "revoke")
@@ -70,12 +69,12 @@ async def begun(client: Any, now: datetime) -> tuple[WebhookCertificates, x509.C
 @pytest.mark.parametrize("key", ["known", "lost"])
 async def test_a_revoked_ca_goes_and_no_request_fails(berth, now, key) -> None:
     """Two keepers; Pods that serve what the Secret held up to two minutes ago, or the newest already."""
-    keepers = [WebhookCertificates(berth, OPTIONS) for _ in range(2)]
+    keepers = [WebhookCertificates(berth, SETTINGS) for _ in range(2)]
     await keepers[0].keep(now)
     old, at = await authority(berth), settled(await stored(berth))
     if key == "lost":
         await change(berth, {"data": {"ca.key": None}})
-        keepers = [WebhookCertificates(berth, OPTIONS) for _ in range(2)]
+        keepers = [WebhookCertificates(berth, SETTINGS) for _ in range(2)]
     await wish(berth, "revoke")
     shown = [(at - timedelta(seconds=1), (await stored(berth))["tls.crt"])]
     for step in range(36):
@@ -96,10 +95,10 @@ async def test_a_revoked_ca_goes_and_no_request_fails(berth, now, key) -> None:
 async def test_replicas_and_restarts_end_it_at_one_time(berth, now) -> None:
     _, old, at = await begun(berth, now)
     new = await authority(berth)
-    early = await WebhookCertificates(berth, OPTIONS).keep(at + HANDOVER - timedelta(seconds=1))
+    early = await WebhookCertificates(berth, SETTINGS).keep(at + HANDOVER - timedelta(seconds=1))
     assert early.next_due == at + HANDOVER
     assert await bundles(berth) == [[new, old]] * 2
-    await asyncio.gather(*(WebhookCertificates(berth, OPTIONS).keep(at + HANDOVER) for _ in range(3)))
+    await asyncio.gather(*(WebhookCertificates(berth, SETTINGS).keep(at + HANDOVER) for _ in range(3)))
     assert await bundles(berth) == [[new]] * 2
     assert await authority(berth) == new
 
@@ -125,13 +124,13 @@ async def test_a_replica_that_read_too_early_does_not_bring_it_back(berth, now) 
     both = base64.b64encode(encode_bundle([await authority(berth), old])).decode()
     again = [{"op": "replace", "path": "/webhooks/0/clientConfig/caBundle", "value": both}]
     await berth.patch(MUTATING_WEBHOOKS, NAME, again, patch_type="json")
-    await WebhookCertificates(berth, OPTIONS).keep(at + HANDOVER)
+    await WebhookCertificates(berth, SETTINGS).keep(at + HANDOVER)
     assert await bundles(berth) == [[await authority(berth)]] * 2
 
 
 async def test_a_wish_waits_for_the_renewal_before_it(berth, now) -> None:
     """A CA that is still settling, and a revocation that is under way: each is followed by the next."""
-    keeper = WebhookCertificates(berth, OPTIONS)
+    keeper = WebhookCertificates(berth, SETTINGS)
     await keeper.keep(now)
     first, settling = await authority(berth), settled(await stored(berth))
     await wish(berth, "revoke")
@@ -153,7 +152,7 @@ async def test_a_wish_waits_for_the_renewal_before_it(berth, now) -> None:
 
 @pytest.mark.parametrize("stage", ["asked", "begun", "done"])
 async def test_with_the_secret_gone_a_revocation_goes_on(berth, now, stage) -> None:
-    keeper = WebhookCertificates(berth, OPTIONS)
+    keeper = WebhookCertificates(berth, SETTINGS)
     await keeper.keep(now)
     old, at = await authority(berth), settled(await stored(berth))
     await wish(berth, "revoke")
@@ -171,7 +170,7 @@ async def test_with_the_secret_gone_a_revocation_goes_on(berth, now, stage) -> N
 
 @pytest.mark.parametrize("damage", ["deleted", "without key"])
 async def test_a_replica_that_slept_through_it_does_not_restore_the_old_ca(berth, now, damage) -> None:
-    sleeper = WebhookCertificates(berth, OPTIONS)
+    sleeper = WebhookCertificates(berth, SETTINGS)
     await sleeper.keep(now)
     keeper, old, at = await begun(berth, now)
     await keeper.keep(at + HANDOVER)
@@ -186,7 +185,7 @@ async def test_a_replica_that_slept_through_it_does_not_restore_the_old_ca(berth
 
 async def test_an_outlived_ca_leaves_secret_and_callers(berth, now) -> None:
     """A year after its successor came, though it would be valid for years."""
-    options = replace(OPTIONS, days=90)
+    options = SETTINGS.model_copy(update={"days": 90})
     keeper = WebhookCertificates(berth, options)
     await keeper.keep(now)
     old, at = await authority(berth), settled(await stored(berth))

@@ -62,7 +62,7 @@ def test_values_reach_the_settings(render: Render) -> None:
 def test_without_a_webhook_no_certificate_is_kept_for_one(render: Render) -> None:
     settings = _roles(render, COMBINATIONS["gateway alone"])["certificates"]
     assert isinstance(settings, CertificatesSettings)
-    assert settings.webhook_options is None
+    assert settings.webhook_service == ""
     assert settings.authority_options is not None
 
 

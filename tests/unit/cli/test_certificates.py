@@ -26,10 +26,9 @@ def bare(monkeypatch):
 
 def test_what_is_told_nothing_keeps_the_webhooks_certificate() -> None:
     settings = CertificatesSettings.load({})
-    options = settings.webhook_options
-    assert options is not None
-    assert (options.namespace, options.service, options.secret) == ("universe", "berth-webhook", "berth-webhook-tls")
-    assert (options.configurations, options.days, options.authority_days) == (("berth",), 365, 3650)
+    assert settings.namespace == "universe"
+    assert (settings.webhook_service, settings.webhook_secret) == ("berth-webhook", "berth-webhook-tls")
+    assert (settings.configuration, settings.days, settings.ca_days) == (("berth",), 365, 3650)
     assert settings.authority_options is None
 
 
@@ -40,20 +39,20 @@ def test_what_is_told_reaches_both(monkeypatch) -> None:
     settings = CertificatesSettings.load(
         given | {"days": 30, "ca_days": 90, "webhook_service": "w", "webhook_secret": "s"}
     )
-    webhook, gateway = settings.webhook_options, settings.authority_options
-    assert webhook is not None
+    gateway = settings.authority_options
     assert gateway is not None
-    assert (webhook.namespace, webhook.service, webhook.secret) == ("berth", "w", "s")
-    assert webhook.configurations == ("one", "two")
+    assert (settings.namespace, settings.webhook_service, settings.webhook_secret) == ("berth", "w", "s")
+    assert settings.configuration == ("one", "two")
     assert (gateway.namespace, gateway.service, gateway.dns, gateway.addresses) == (
         *("berth", "gw", ("a.example",)),
         ("10.0.0.1",),
     )
-    assert (webhook.days, webhook.authority_days) == (gateway.days, gateway.authority_days) == (30, 90)
+    assert (settings.days, settings.ca_days) == (gateway.days, gateway.authority_days) == (30, 90)
 
 
 def test_without_a_webhook_the_gateways_are_kept_alone() -> None:
-    assert CertificatesSettings.load({"webhook_service": "", "gateway": True}).webhook_options is None
+    settings = CertificatesSettings.load({"webhook_service": "", "gateway": True})
+    assert (settings.webhook_service, settings.gateway) == ("", True)
 
 
 @pytest.mark.parametrize(

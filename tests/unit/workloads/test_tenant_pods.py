@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 from app.admission.chain import Chain
+from app.admission.namespaces import Namespaces
 from app.admission.review import Decision, GroupVersionKind, Request, UserInfo
 from app.errors import Transient
 from app.kube.store import Store
-from app.placement.namespaces import Namespaces, tenant_of
+from app.placement.model import tenant_of
 from app.placement.policy import TenantPolicy, parse_policy
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES, TenantPodCheck
 
@@ -58,12 +59,12 @@ AFTER_ADMISSION: JSON = {
 }
 
 
-def namespaces() -> Namespaces:
+def namespaces() -> Namespaces[str]:
     """What the webhook has: the cache of namespaces, here with one of a tenant and one of none, and no cluster."""
     store: Store[str] = Store(tenant_of)
     for name, labels in ((NS, {"berth.dev/tenant": "t1"}), ("default", {}), ("tenant-t2", {})):
         store.upsert({"metadata": {"name": name, "labels": labels}})
-    return Namespaces(store, client=lambda: None)
+    return Namespaces(store, tenant_of, client=lambda: None)
 
 
 def written(kind: tuple[str, str], part: Any) -> JSON:

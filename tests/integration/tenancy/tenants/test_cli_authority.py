@@ -11,8 +11,8 @@ import pytest
 from cryptography import x509
 
 from app.certs.issuing import common_name_of, names_of
-from app.certs.secrets import MANAGED_BY
 from app.kube.resources import SECRETS
+from app.kube.secrets import MANAGED_BY
 from app.tenancy.authority.ensuring import ADMIN_SECRET, CA_SECRET, SERVING_SECRET, AuthorityOptions, ensure_authority
 from app.workloads.model import SYSTEM_NAMESPACE
 

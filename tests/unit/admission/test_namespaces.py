@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from app.admission.namespaces import Namespaces
 from app.errors import ApiError, Transient
 from app.kube.resources import NAMESPACES
 from app.kube.store import Store
-from app.placement.model import TENANT_LABEL
-from app.placement.namespaces import Namespaces, tenant_of
+from app.placement.model import TENANT_LABEL, tenant_of
 
 
 def namespace(name: str, labels: Any = None) -> dict[str, Any]:
@@ -41,11 +41,11 @@ class Recording:
         return self.objects[name]
 
 
-def lookup(*objects: dict[str, Any], client: Any = None, **options: Any) -> tuple[Namespaces, Store[str]]:
+def lookup(*objects: dict[str, Any], client: Any = None, **options: Any) -> tuple[Namespaces[str], Store[str]]:
     store: Store[str] = Store(tenant_of)
     for obj in objects:
         store.upsert(obj)
-    return Namespaces(store, client=lambda: client, **options), store
+    return Namespaces(store, tenant_of, client=lambda: client, **options), store
 
 
 @pytest.mark.parametrize(
