@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from app.admission.patch import Operation
-from app.admission.pods import NO_METADATA, ObjectMeta, Pod, decode_pod
+from app.admission.pods import MIRROR, NO_METADATA, ObjectMeta, Pod, decode_pod
 from app.errors import BadReview, Denied
 from app.kube.names import check_dns_label
 from app.wire import JSON, decode_json, encode_json
@@ -24,6 +24,8 @@ from app.wire import JSON, decode_json, encode_json
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
+_NODES = "system:nodes"
+"""The group of kubelets."""
 _NULL = msgspec.Raw(b"null")
 
 
@@ -89,6 +91,11 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
             return _decode_metadata(self.object).metadata
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return NO_METADATA
+
+    @property
+    def shows_static_pod(self) -> bool:
+        """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
+        return _NODES in self.user_info.groups and MIRROR in self.metadata.annotations
 
     @property
     def names(self) -> tuple[str, str]:

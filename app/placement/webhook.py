@@ -6,21 +6,18 @@ author of a Pod asks for can be given up by its author; that a Pod stays on its 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Container
+from collections.abc import Awaitable
 
 import msgspec
 
 from app.admission.chain import Plan, audit_text
-from app.admission.pods import INJECT, MIRROR, NO_SPEC, Pod, unreadable
+from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
-from app.errors import Denied
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
 from app.placement.namespaces import Namespaces
-from app.placement.plan import conflicts, plan_affinity, requirements
+from app.placement.plan import plan_affinity, refuse_contradictions, requirements
 from app.text import quoted
 
-NODES_GROUP = "system:nodes"
-_LINES = 10
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 
 
@@ -45,7 +42,7 @@ class PlacementInjector:
         if not request.creates_pod:
             return None
         pod = request.pod
-        if self._lookup is None or is_static(request, pod.metadata.annotations):
+        if self._lookup is None or request.shows_static_pod:
             self._plan(pod, None, plan)
             return None
         namespace = request.namespace or pod.metadata.namespace
@@ -65,9 +62,7 @@ class PlacementInjector:
         if not wanted:
             return
         spec = _spec_of(pod)
-        lines = list(conflicts(spec or PodSpec(), tuple(wanted), "spec"))
-        if lines:
-            raise _contradiction(lines, wanted)
+        refuse_contradictions(spec, wanted)
         added = plan_affinity(spec, wanted, plan.patch)
         if not added:
             plan.skip("NothingMissing", "the Pod has the node affinity that it needs")
@@ -101,11 +96,6 @@ def _spec_of(pod: Pod) -> PodSpec | None:
     return PodSpec(spec.node_name, dict(spec.node_selector), affinity)
 
 
-def is_static(request: Request, annotations: Container[str] | None) -> bool:
-    """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-    return MIRROR in (annotations or ()) and NODES_GROUP in request.user_info.groups
-
-
 def _host(pod: Pod, plan: Plan) -> str | None:
     """The host that the author of the Pod asks for; None where there is none, or where it does not count."""
     host = pod.metadata.annotations.get(DPU_OF_HOST)
@@ -118,11 +108,3 @@ def _host(pod: Pod, plan: Plan) -> str | None:
         plan.skip("OptedOut", f'{where} {INJECT} is "false": annotation {DPU_OF_HOST} does not count')
         return None
     return host
-
-
-def _contradiction(lines: list[str], wanted: dict[Requirement, str]) -> Denied:
-    more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
-    return Denied(
-        f"the Pod contradicts where it has to run ({'; '.join(wanted.values())}): {'; '.join(lines[:_LINES] + more)}",
-        reason="PlacementContradiction",
-    )

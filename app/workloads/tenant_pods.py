@@ -14,7 +14,6 @@ from app.admission.chain import Plan
 from app.admission.review import Request, check_namespace, decode_object, old_object
 from app.placement.namespaces import Namespaces
 from app.placement.policy import TenantPolicy
-from app.placement.webhook import is_static
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
 from app.workloads.templates.marks import at, refuse
 
@@ -75,8 +74,7 @@ class TenantPodCheck:
         obj = decode_object(request.object, reason="UnreadableObject")
         if at(obj, "metadata.deletionTimestamp"):
             return  # its finalizers can be removed
-        annotations = at(obj, "metadata.annotations")
-        if is_static(request, annotations if isinstance(annotations, dict) else None):
+        if request.shows_static_pod:
             return
         path = CLAIMS.get(kind) or TEMPLATES[kind]
         part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)
