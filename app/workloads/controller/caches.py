@@ -25,7 +25,7 @@ from app.workloads.controller.places import Places
 from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
 from app.workloads.controller.storing import Storing
 from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.warming import Warming
+from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -35,7 +35,7 @@ from app.workloads.model import (
     ObjectKey,
     Rule,
 )
-from app.workloads.quota import DEFAULT_QUOTA
+from app.workloads.settings import DEFAULT_QUOTA
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
@@ -76,7 +76,7 @@ class Caches:
         self.listeners = Listeners()
         self.findings = Findings()
         self.matcher = Matcher()
-        self.warming = Warming(self.matcher, self._warmed)
+        self.warming = Warming(self.matcher.prepare, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
@@ -190,8 +190,8 @@ class Caches:
             workloads |= self._with_companions_of(key)
         self._tell(key, workloads)
 
-    def _warmed(self, key: ObjectKey, workloads: set[ObjectKey]) -> None:
-        self._tell(key, workloads | self._with_companions_of(key))
+    def _warmed(self, rule: Rule, preparation: Preparation) -> None:
+        self._tell(rule.key, self.matcher.put_rule(rule, preparation) | self._with_companions_of(rule.key))
 
     def _with_companions_of(self, rule: ObjectKey) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""

@@ -16,7 +16,7 @@ from app.placement.model import PlacementOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.quota import DEFAULT_QUOTA
+from app.workloads.settings import DEFAULT_QUOTA
 
 _EXPIRY_CHECK = 1.0
 
