@@ -12,8 +12,7 @@ from typing import Any
 
 from app.kube.store import Store
 from app.networks.model import RESOURCE_NAME, project
-from app.placement.model import TENANT_LABEL
-from app.placement.namespaces import tenant_of
+from app.placement.model import TENANT_LABEL, tenant_of
 from app.tenancy.agent.views import project_object, project_pod
 from app.tenancy.gateway.stored_workloads import project_known
 from app.tenancy.gateway.views import view_pod

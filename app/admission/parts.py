@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from app.admission.chain import Chain, Check, Injector
 from app.kube.client import KubeClient
+from app.kube.lookup import Lookup
 from app.kube.resources import Resource
 from app.kube.store import Key, Store
 from app.settings.source import RoleSettings
@@ -41,6 +42,10 @@ class Caches:
         store: Store[T] = Store(project if only is None else lambda obj: project(obj) if _key(obj) == only else None)
         self.all.append(Cached(resource, store, only))
         return store
+
+    def lookup(self, resource: Resource, project: Callable[[JSON], T], *, called: str) -> Lookup[T]:
+        """Such a cache, with one GET for what it lacks; `called` names an object in messages."""
+        return Lookup(resource, self.cache(resource, project), project, client=lambda: self.client, called=called)
 
     async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
         """Fill all caches once with what `read` finds for each."""

@@ -12,8 +12,7 @@ from app.doctor.model import Finding, error, info, listed, warning
 from app.doctor.webhooks import Registered
 from app.kube.resources import NAMESPACES
 from app.kube.selectors import label_selector_from_json
-from app.placement.model import TENANT_LABEL
-from app.placement.namespaces import tenant_of
+from app.placement.model import TENANT_LABEL, tenant_of
 from app.placement.settings import ConfinementSettings
 from app.registration.objects import isolation_webhooks
 from app.registry import reviews_of

@@ -16,7 +16,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, listed, ok, or_default, warning
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
-from app.placement.namespaces import tenant_of
+from app.placement.model import tenant_of
 
 CLUSTER_ROLE_BINDINGS = Resource(
     ROLE_BINDINGS.group, ROLE_BINDINGS.version, "clusterrolebindings", "ClusterRoleBinding", namespaced=False

@@ -17,7 +17,7 @@ from app.doctor.webhooks import Registered
 from app.errors import ApiError
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
 from app.networks.model import NETWORKS
-from app.placement.namespaces import tenant_of
+from app.placement.model import tenant_of
 
 _SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints")

@@ -13,8 +13,7 @@ from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, all_well, error, info, plain, several, warning
 from app.kube.resources import NAMESPACES, NODES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS
-from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX, PlacementOptions
-from app.placement.namespaces import tenant_of
+from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX, PlacementOptions, tenant_of
 from app.placement.settings import PlacementSettings
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, NamespaceObject, bounds_of, uncounted_in
 from app.wire import JSON

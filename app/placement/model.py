@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from app.placement.policy import TenantPolicy
+from app.wire import JSON
 
 HOST_LABEL = "provisioning.dpu.nvidia.com/host"
 """Label on an infra node (a DPU), by DPF: the name of the host that it sits in. --host-label names another."""
@@ -24,6 +25,19 @@ TENANT_NAMESPACE_PREFIX = "tenant-"
 
 DPU_OF_HOST = "berth.dev/dpu-of-host"
 """Annotation on a Pod, by its author: it must run on a DPU of this host."""
+
+
+def tenant_of(obj: JSON) -> str:
+    """What the cache keeps of a Namespace: its tenant, "" for a namespace of no tenant.
+
+    Without the label, the `tenant-` prefix of the name decides.
+    """
+    labels = obj["metadata"].get("labels")
+    labeled = labels.get(TENANT_LABEL) if isinstance(labels, dict) else None
+    if labeled:
+        return str(labeled)
+    name = str(obj["metadata"].get("name") or "")
+    return name.removeprefix(TENANT_NAMESPACE_PREFIX) if name.startswith(TENANT_NAMESPACE_PREFIX) else ""
 
 
 @dataclass(frozen=True, slots=True)
