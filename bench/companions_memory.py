@@ -11,9 +11,9 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.placement.model import PlacementOptions
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.controller.caches import Caches, Listeners
+from app.workloads.settings import DEFAULT_QUOTA
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class Kept:
 
 
 def kept(workloads: Sequence[JSON], rules: Sequence[JSON], pods: Sequence[JSON]) -> Kept:
-    caches = Caches(PlacementOptions())
+    caches = Caches(DEFAULT_QUOTA)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
     for rule in rules:
         caches.tenant_rules.upsert({**rule, "metadata": {**rule["metadata"], "generation": 1}})

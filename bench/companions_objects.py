@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from app.kube.resources import NAMESPACES
 from app.placement.model import PlacementOptions
 from app.wire import JSON
-from app.workloads.companions.plan import Blueprint, Planned, plan
+from app.workloads.companions.blueprint import Blueprint
+from app.workloads.companions.plan import Planned, plan
 from app.workloads.controller.stored import project_workload
 from app.workloads.matching.matcher import Matcher
 from app.workloads.model import SYSTEM_NAMESPACE, TENANT_RULES, WORKLOADS, tenant_namespace, workload_name

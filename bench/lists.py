@@ -14,13 +14,13 @@ from app.kube.client import KubeClient, Page
 from app.kube.reflector import PAGE_SIZE, RELIST, Reflector
 from app.kube.resources import PODS, Resource
 from app.kube.store import Store
-from app.placement.model import PlacementOptions
 from app.tenancy.agent.views import project_pod
 from app.tenancy.gateway.stored_workloads import project_known
 from app.tenancy.gateway.views import view_pod
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.controller.caches import Caches
 from app.workloads.model import WORKLOADS
+from app.workloads.settings import DEFAULT_QUOTA
 from bench import companions_objects as objects
 from bench.caches import pod_of
 from bench.companions_memory import stored
@@ -49,7 +49,7 @@ class Pages:
 def main() -> None:
     workloads = [objects.workload(number, rules=200) for number in range(COUNT)]
     companions = objects.companions(workloads, [objects.rule(number, rules=200) for number in range(200)])[:COUNT]
-    caches = Caches(PlacementOptions())
+    caches = Caches(DEFAULT_QUOTA)
     rows: list[tuple[str, Resource, Store[Any], list[JSON]]] = [
         ("controller: Workloads", WORKLOADS, caches.workloads, workloads),
         ("controller: companions", PODS, caches.companions, companions),

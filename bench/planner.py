@@ -15,11 +15,13 @@ from rich.table import Table
 
 from app.admission.chain import Chain, Reviewed
 from app.admission.review import decode, encode
+from app.kube.lookup import Lookup
+from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
-from app.networks.attachments import Attachments
 from app.networks.model import RESOURCE_NAME, Attachment, project
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector
+from app.wire import JSON
 from bench import reviews
 from bench.surroundings import RESOURCES, attachment
 
@@ -66,12 +68,15 @@ def main() -> None:
     Console().print(table)
 
 
-def _attachments() -> Attachments:
-    store: Store[Attachment] = Store(lambda obj: project(obj, (RESOURCE_NAME,)))
+def _attachments() -> Lookup[Attachment]:
+    def projected(obj: JSON) -> Attachment:
+        return project(obj, (RESOURCE_NAME,))
+
+    store: Store[Attachment] = Store(projected)
     for name, resource in RESOURCES.items():
         store.upsert(attachment("default", name, resource))
     store.mark_synced()
-    return Attachments(store, client=lambda: None, resource_name_keys=(RESOURCE_NAME,))
+    return Lookup(NETWORK_ATTACHMENTS, store, projected, client=lambda: None, called="attachment")
 
 
 def _decided(found: Reviewed | object) -> Reviewed:

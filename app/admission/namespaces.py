@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Generic, TypeVar
 
 from app.errors import Transient
-from app.kube.client import KubeClient
-from app.kube.lookup import GET_TIMEOUT, Lookup
-from app.kube.resources import NAMESPACES
-from app.kube.store import Store
-from app.wire import JSON
+from app.kube.lookup import Lookup
 
 T = TypeVar("T")
 
 
 class Namespaces(Generic[T]):
-    """Namespaces as `project` shows them. Never guesses: one that cannot be read is an error."""
+    """Namespaces as a lookup shows them. Never guesses: one that cannot be read is an error."""
 
-    def __init__(
-        self,
-        store: Store[T],
-        project: Callable[[JSON], T],
-        *,
-        client: Callable[[], KubeClient | None],
-        get_timeout: float = GET_TIMEOUT,
-    ) -> None:
-        self._client = client
-        self._lookup = Lookup(NAMESPACES, store, project, client=client, called="namespace", timeout=get_timeout)
+    def __init__(self, lookup: Lookup[T]) -> None:
+        self._lookup = lookup
 
     def cached(self, namespace: str) -> T | None:
         """None where the cache does not have the namespace."""
@@ -40,6 +27,6 @@ class Namespaces(Generic[T]):
         """
         found = await self._lookup.find("", namespace)
         if found is None:
-            why = "it was not found" if self._client() else "there is no connection to the cluster yet"
+            why = "it was not found" if self._lookup.connected else "there is no connection to the cluster yet"
             raise Transient(f"could not read namespace {namespace}: {why}")
         return found

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from app.admission.chain import Chain, Check, Injector
 from app.admission.namespaces import Namespaces
 from app.kube.client import KubeClient
+from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES, Resource
 from app.kube.store import Key, Store
 from app.settings.source import RoleSettings
@@ -49,7 +50,11 @@ class Caches:
 
     def namespaces(self, project: Callable[[JSON], T]) -> Namespaces[T]:
         """Namespaces by a cache of them, and by `client` where it lacks one."""
-        return Namespaces(self.cache(NAMESPACES, project), project, client=lambda: self.client)
+        return Namespaces(self.lookup(NAMESPACES, project, called="namespace"))
+
+    def lookup(self, resource: Resource, project: Callable[[JSON], T], *, called: str) -> Lookup[T]:
+        """Such a cache, with one GET for what it lacks; `called` names an object in messages."""
+        return Lookup(resource, self.cache(resource, project), project, client=lambda: self.client, called=called)
 
     async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
         """Fill all caches once with what `read` finds for each."""

@@ -24,8 +24,9 @@ from app.wire import JSON, decode_json, encode_json
 GROUP = "admission.k8s.io"
 VERSIONS = (f"{GROUP}/v1", f"{GROUP}/v1beta1")
 KIND = "AdmissionReview"
+_NODES = "system:nodes"
+"""The group of kubelets."""
 _NULL = msgspec.Raw(b"null")
-_NODES_GROUP = "system:nodes"
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -79,7 +80,7 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
     @property
     def is_static_pod(self) -> bool:
         """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-        return _NODES_GROUP in self.user_info.groups and MIRROR in self.metadata.annotations
+        return _NODES in self.user_info.groups and MIRROR in self.metadata.annotations
 
     @cached_property
     def pod(self) -> Pod:

@@ -20,7 +20,6 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import SECRETS, Resource
 from app.kube.store import Store
-from app.text import stamp
 
 CONTROLLER = "certificates"
 RESYNC = 60.0
@@ -114,7 +113,7 @@ class Keeper:
             self._problems[name] = problem
         metrics.kept(kept.ends, kept.renewed)
         for secret in kept.renewed:
-            _log.info("certificate renewed", secret=secret, not_after=stamp(kept.ends[secret]))
+            _log.info("certificate renewed", secret=secret, not_after=kept.ends[secret])
         left = (kept.next_due - now).total_seconds()
         # A renewal due after the next resync gets no timer: clocks are set and machines sleep, and the resync checks
         # again. What is still overdue after a pass is not managed by Berth.

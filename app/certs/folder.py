@@ -10,7 +10,6 @@ from datetime import datetime, timedelta
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.bundles import fingerprint, parse_bundle
 from app.certs.certificate_set import (
     AUTHORITY,
     AUTHORITY_DAYS,
@@ -20,6 +19,8 @@ from app.certs.certificate_set import (
     SERVING,
     CertificateSet,
     Files,
+    fingerprint,
+    parse_bundle,
     renewal_due,
 )
 from app.certs.issuing import CLOCK_SKEW, Algorithm, Issued, Names, algorithm_of, extension_of, issue_leaf, names_of

@@ -15,7 +15,7 @@ from datetime import datetime
 
 from cryptography import x509
 
-from app.certs.bundles import Keeps, encode_bundle, overlap, parse_bundle
+from app.certs.certificate_set import Keeps, encode_bundle, overlap, parse_bundle
 from app.errors import ApiError, Terminal, UsageError
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource

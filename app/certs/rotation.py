@@ -15,7 +15,6 @@ from typing import Literal
 
 from cryptography import x509
 
-from app.certs.bundles import Keeps, fingerprint, overlap
 from app.certs.certificate_set import (
     AUTHORITY,
     AUTHORITY_DAYS,
@@ -23,6 +22,9 @@ from app.certs.certificate_set import (
     DAYS,
     SERVING,
     CertificateSet,
+    Keeps,
+    fingerprint,
+    overlap,
     renewal_due,
 )
 from app.certs.issuing import (

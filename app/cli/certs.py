@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from app.certs import bundles, certificate_set, files, folder, issuing, patching
+from app.certs import certificate_set, files, folder, issuing, patching
 from app.cli import cluster, options
 from app.errors import Transient, UsageError
 from app.registration import install, objects
@@ -139,7 +139,7 @@ def patch(
 ) -> None:
     """Make webhook configurations trust a CA; touches nothing but caBundle."""
     try:
-        authorities = bundles.parse_bundle(authority.read_bytes(), source=str(authority))
+        authorities = certificate_set.parse_bundle(authority.read_bytes(), source=str(authority))
     except OSError as error:
         raise UsageError(f"--ca: cannot read {authority}: {error.strerror}") from error
     if not authorities:

@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import renewal_due
+from app.certs.certificate_set import parse_bundle, renewal_due
 from app.certs.issuing import names_of
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor import commands, objects

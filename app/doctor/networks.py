@@ -13,8 +13,8 @@ from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, of_each, or_default, plain, several, warning
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
-from app.networks import checking, selection, settings, switches
-from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.networks import selection, settings, switches
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, attachment_problems
 from app.wire import JSON
 
 _OTHER_HOME = "kube-system"
@@ -106,7 +106,7 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
     keys = (await cluster.settings(settings.NetworksSettings)).resource_name_keys
 
     def judge(attachment: JSON) -> Finding | None:
-        problems = checking.attachment_problems(attachment, keys)
+        problems = attachment_problems(attachment, keys)
         if not problems:
             return None
         follows = "Multus cannot attach Pods that select it: they stay in ContainerCreating"

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import BUNDLE
+from app.certs.certificate_set import BUNDLE, parse_bundle
 from app.certs.issuing import signed_by
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster

@@ -35,6 +35,11 @@ class Lookup(Generic[T]):
         self._client, self._timeout = client, timeout
         self._requests: dict[tuple[str, str], asyncio.Task[T | Transient | None]] = {}
 
+    @property
+    def connected(self) -> bool:
+        """Whether there is a client."""
+        return self._client() is not None
+
     async def find(self, namespace: str, name: str) -> T | None:
         """The object, or None where there is none, or no client. Raises Transient where the GET failed."""
         found = self.cached(namespace, name)

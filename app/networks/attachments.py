@@ -1,43 +1,18 @@
-"""Finds the attachments that a Pod selects: in the cache, else with one GET. Nothing else of this wing makes requests.
-
-Names are checked by the parser before an attachment is looked up.
-"""
+"""Finds the attachments that a Pod selects. Names are checked by the parser before an attachment is looked up."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 
 from app.errors import Denied
-from app.kube.client import KubeClient
-from app.kube.lookup import GET_TIMEOUT, Lookup
-from app.kube.resources import NETWORK_ATTACHMENTS
-from app.kube.store import Store
+from app.kube.lookup import Lookup
 from app.networks import selection
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks, project
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 
+Attachments = Lookup[Attachment]
+"""By namespace and name. Without a client (manifests) what is not cached does not exist."""
 Search = Generator[tuple[str, str], Attachment | None, Networks | None]
 """Yields the namespace and name of an attachment, and is sent what was found: from the cache, or after a GET."""
-
-
-class Attachments(Lookup[Attachment]):
-    """Attachments by namespace and name. Without a client (manifests) what is not cached does not exist."""
-
-    def __init__(
-        self,
-        store: Store[Attachment],
-        *,
-        client: Callable[[], KubeClient | None],
-        resource_name_keys: Sequence[str],
-        get_timeout: float = GET_TIMEOUT,
-    ) -> None:
-        super().__init__(
-            NETWORK_ATTACHMENTS,
-            store,
-            lambda obj: project(obj, resource_name_keys),
-            client=client,
-            called="network attachment definition",
-            timeout=get_timeout,
-        )
 
 
 def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, warnings: list[str]) -> Search:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.admission.parts import Context, Parts
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import checking, model, webhook
-from app.networks.attachments import Attachments
 from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, text_of
 from app.settings.source import settings_as
@@ -15,10 +14,8 @@ def review(context: Context) -> Parts:
     """The injection of networks, and the check of attachments."""
     settings, caches = settings_as(context.settings, NetworksSettings), context.caches
     keys = settings.resource_name_keys
-    attachments = Attachments(
-        caches.cache(NETWORK_ATTACHMENTS, lambda obj: model.project(obj, keys)),
-        client=lambda: caches.client,
-        resource_name_keys=keys,
+    attachments = caches.lookup(
+        NETWORK_ATTACHMENTS, lambda obj: model.project(obj, keys), called="network attachment definition"
     )
     switches = ControlSwitches(
         caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),

@@ -1,16 +1,20 @@
-"""The annotations that this wing reads and writes, and what an attachment asks for in its own. Pure."""
+"""The annotations that this wing reads and writes, what an attachment asks for in its own, and what is wrong with one.
+
+Pure.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from app.kube.names import check_label_key, check_label_value, check_qualified_name
+from app.kube.names import check_dns_subdomain, check_label_key, check_label_value, check_qualified_name
 from app.text import quoted
-from app.wire import JSON
+from app.wire import JSON, decode_json
 
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 """Annotation on a Pod, by its author: the attachments that it wants, as a comma list of names or a JSON list."""
@@ -38,6 +42,8 @@ Mode = Literal["top-up", "skip", "add"]
 """
 CACHED_LENGTH = 512
 """What is longer is parsed each time, so that the memory of caches is bounded."""
+# The name of a CNI network, as the CNI library accepts it.
+_NETWORK_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.\-]*", re.ASCII)
 
 
 class Attachment(msgspec.Struct, frozen=True):
@@ -129,3 +135,79 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
 
 
 _labels_cached = lru_cache(maxsize=4096)(_labels)
+
+
+def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
+    """What is wrong with a NetworkAttachmentDefinition, one line each, beginning with the field's path."""
+    metadata = mapping(obj.get("metadata"))
+    annotations = mapping(metadata.get("annotations"))
+    problems: list[str] = []
+    if metadata.get("name"):  # otherwise the API server makes it
+        problems += _problem("metadata.name", check_dns_subdomain, metadata["name"])
+    readers = [*((key, resource_name) for key in keys), (NODE_SELECTOR, parse_node_selector)]
+    for key, read in readers:
+        if annotations.get(key) is not None:
+            problems += _problem(f"metadata.annotations[{key}]", read, annotations[key])
+    return [*problems, *_spec_problems(obj.get("spec"))]
+
+
+def _problem(where: str, read: Callable[[str], object], value: object) -> Iterator[str]:
+    try:
+        read(str(value))
+    except ValueError as error:
+        yield f"{where}: {error}"
+
+
+def _spec_problems(spec: object) -> Iterator[str]:
+    """An empty config is right: Multus then reads the network's configuration from the node's files."""
+    if spec is None:
+        return
+    if not isinstance(spec, dict):
+        yield "spec: want an object"
+        return
+    config = spec.get("config")
+    if config is None or config == "":
+        return
+    if not isinstance(config, str):
+        yield "spec.config: want JSON in a string"
+        return
+    try:
+        network = decode_json(config)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        yield f"spec.config: not valid JSON: {error}"
+        return
+    if not isinstance(network, dict):
+        yield "spec.config: want a JSON object"
+        return
+    yield from _network_problems(network)
+
+
+def _network_problems(network: dict[str, Any]) -> Iterator[str]:
+    version = network.get("cniVersion")
+    if version is not None and not isinstance(version, str):
+        yield 'spec.config.cniVersion: want a string such as "1.0.0"'
+    name = network.get("name")
+    if name is not None and not (isinstance(name, str) and (not name or _NETWORK_NAME.fullmatch(name))):
+        yield (
+            f"spec.config.name: {quoted(str(name))} is not a network name: use letters, digits, '_', '.' and '-', "
+            "beginning with a letter or digit"
+        )
+    plugins = network.get("plugins")
+    if plugins is None:
+        yield from _type_problems(network, "spec.config")
+    elif not isinstance(plugins, list) or not plugins:
+        yield "spec.config.plugins: want a list of at least one plugin"
+    else:
+        for index, plugin in enumerate(plugins):
+            where = f"spec.config.plugins[{index}]"
+            if isinstance(plugin, dict):
+                yield from _type_problems(plugin, where)
+            else:
+                yield f"{where}: want an object"
+
+
+def _type_problems(plugin: dict[str, Any], where: str) -> Iterator[str]:
+    kind = plugin.get("type")
+    if not isinstance(kind, str) or not kind:
+        wanted = "a plugin's name, or a list of plugins" if where == "spec.config" else "a plugin's name"
+        yield f"{where}.type: want {wanted}"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from app.admission.patch import Patch, pointer
+from app.errors import Denied
 from app.kube.names import check_label_value
 from app.placement.model import Expression, PlacementOptions, PodSpec, Requirement, Term
 from app.text import quoted
@@ -24,6 +25,8 @@ _EXPRESSIONS = "matchExpressions"
 _TERMS_PATH = pointer("spec", *_NODE_AFFINITY, _TERMS)
 TERMS_FIELD = ".".join((*_NODE_AFFINITY, _TERMS))
 """The path of the terms of the required affinity in a Pod's spec."""
+_LINES = 10
+"""Contradictions that a denial names."""
 _NEW = -1
 """In place of the index of a term: a new one."""
 _INTEGER = re.compile(r"[+-]?[0-9]{1,256}", re.ASCII)
@@ -53,19 +56,28 @@ def view_of(spec: JSON) -> PodSpec:
 
 
 def contradictions(spec: JSON, wanted: Sequence[Requirement], path: str = "spec") -> list[str]:
-    """The `conflicts` of a spec as it was written; one that cannot be read has a line that says so."""
+    """Why a Pod with this spec can never run where it must, and what would be right: one line for each conflict.
+
+    A line begins with the path of its field, or, for a name that no label can have, with the label. A spec that cannot
+    be read has a line that says so.
+    """
     try:
         view = view_of(spec)
     except ValueError as error:
         return [f"{path}: {error}"]
-    return list(conflicts(view, wanted, path))
+    return list(_conflicts(view, wanted, path))
 
 
-def conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
-    """Why a Pod with this spec can never run where it must, and what would be right: one line for each conflict.
+def refuse_contradictions(spec: PodSpec | None, wanted: Mapping[Requirement, str]) -> None:
+    """Raise Denied where a Pod can never run where it must; `wanted` maps each requirement to its reason."""
+    lines = list(_conflicts(spec or PodSpec(), tuple(wanted), "spec"))
+    if lines:
+        more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
+        reasons, found = "; ".join(wanted.values()), "; ".join(lines[:_LINES] + more)
+        raise Denied(f"the Pod contradicts where it has to run ({reasons}): {found}", reason="PlacementContradiction")
 
-    A line begins with the path of its field, or, for a name that no label can have, with the label.
-    """
+
+def _conflicts(spec: PodSpec, wanted: Sequence[Requirement], path: str) -> Iterator[str]:
     for one in wanted:
         yield from _impossible(one)
     if wanted and spec.node_name:

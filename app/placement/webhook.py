@@ -14,12 +14,10 @@ from app.admission.chain import Plan, audit_text
 from app.admission.namespaces import Namespaces
 from app.admission.pods import INJECT, NO_SPEC, Pod, unreadable
 from app.admission.review import Request, check_namespace
-from app.errors import Denied
 from app.placement.model import DPU_OF_HOST, Affinity, PlacementOptions, PodSpec, Requirement
-from app.placement.plan import conflicts, plan_affinity, requirements
+from app.placement.plan import plan_affinity, refuse_contradictions, requirements
 from app.text import quoted
 
-_LINES = 10
 _decode_affinity = msgspec.json.Decoder(Affinity | None).decode
 
 
@@ -64,9 +62,7 @@ class PlacementInjector:
         if not wanted:
             return
         spec = _spec_of(pod)
-        lines = list(conflicts(spec or PodSpec(), tuple(wanted), "spec"))
-        if lines:
-            raise _contradiction(lines, wanted)
+        refuse_contradictions(spec, wanted)
         added = plan_affinity(spec, wanted, plan.patch)
         if not added:
             plan.skip("NothingMissing", "the Pod has the node affinity that it needs")
@@ -112,11 +108,3 @@ def _host(pod: Pod, plan: Plan) -> str | None:
         plan.skip("OptedOut", f'{where} {INJECT} is "false": annotation {DPU_OF_HOST} does not count')
         return None
     return host
-
-
-def _contradiction(lines: list[str], wanted: dict[Requirement, str]) -> Denied:
-    more = [f"and {len(lines) - _LINES} more"] if len(lines) > _LINES else []
-    return Denied(
-        f"the Pod contradicts where it has to run ({'; '.join(wanted.values())}): {'; '.join(lines[:_LINES] + more)}",
-        reason="PlacementContradiction",
-    )

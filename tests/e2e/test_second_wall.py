@@ -30,7 +30,7 @@ from app.kube.transport import connect
 from app.tenancy.controller.controller import TenantsController, TenantsOptions
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, bounds_of
 from app.workloads.model import TENANTS, WORKLOADS
-from app.workloads.quota import parse_quota
+from app.workloads.settings import parse_quota
 from tests.integration.tenancy.tenants.test_bounds import EVIL
 from tests.support.real_apiserver import real_api_servers
 from tests.support.tenancy import definitions

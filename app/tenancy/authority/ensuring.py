@@ -13,8 +13,17 @@ from datetime import datetime
 
 from cryptography import x509
 
-from app.certs.bundles import overlap, parse_bundle
-from app.certs.certificate_set import AUTHORITY, AUTHORITY_DAYS, DAYS, SERVING, CertificateSet, Files, load
+from app.certs.certificate_set import (
+    AUTHORITY,
+    AUTHORITY_DAYS,
+    DAYS,
+    SERVING,
+    CertificateSet,
+    Files,
+    load,
+    overlap,
+    parse_bundle,
+)
 from app.certs.issuing import Issued, extension_of, serving_names
 from app.certs.rotation import Leaf, Wanted, client_leaf, following, next_leaf, serving_leaf
 from app.errors import ApiError, UsageError

@@ -25,7 +25,7 @@ from app.tenancy.controller.state import Claims, NodeState, TenantState, project
 from app.tenancy.controller.tenants import TenantReconciler
 from app.tenancy.model import ADMIN_NAME
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
-from app.workloads.quota import DEFAULT_QUOTA
+from app.workloads.settings import DEFAULT_QUOTA
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from app.kube.resources import RESOURCE_QUOTAS, ROLE_BINDINGS, SERVICE_ACCOUNTS,
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.tenancy.tenants.namespace import FIELD_MANAGER, Foreign, NotReady
 from app.wire import JSON
-from app.workloads.quota import COMPANIONS
+from app.workloads.controller.places import COMPANIONS
 
 OWN_ROLE = "berth-controller-tenants"
 """What the controller itself may do in a tenant's namespace: it comes before what is kept there by it."""

@@ -12,8 +12,8 @@ from app.tenancy.gateway.views import Keys, keys_of
 from app.tenancy.messages import MessageError, spec_of_data
 from app.tenancy.proto import admin_pb, rule_pb
 from app.wire import JSON
-from app.workloads.rules.problems import rule_problems
-from app.workloads.templates.problems import name_problems, template_problems
+from app.workloads.rules.problems import name_problems, rule_problems
+from app.workloads.templates.problems import template_problems
 
 _PATH = "rule.data"
 _TEMPLATE = f"{_PATH}.rule_template"

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from app.certs.bundles import fingerprint
-from app.certs.certificate_set import CertificateSet
+from app.certs.certificate_set import CertificateSet, fingerprint
 from app.certs.issuing import COMMON_NAME_LIMIT, issue_client
 from app.kube.names import shorten
 from app.kube.secrets import secret_body

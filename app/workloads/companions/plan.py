@@ -1,38 +1,23 @@
 """From a workload and a rule to the companion that should exist: its place, its manifest, its injected annotations.
 
-Pure. What depends on the rule alone is computed once for each version of it, in a `Blueprint`. Blueprints are shared,
-so their contents must not be changed.
+Pure.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
-from app.kube.names import check_label_value
 from app.kube.resources import PODS
-from app.placement.model import PlacementOptions, Requirement
-from app.placement.plan import contradictions, placed, requirements
-from app.wire import JSON, decode_json, encode_json
+from app.placement.model import PlacementOptions
+from app.wire import JSON
 from app.workloads.companions import marks
-from app.workloads.model import (
-    SYSTEM_NAMESPACE,
-    ObjectKey,
-    Problem,
-    Rule,
-    Waiting,
-    Workload,
-    tenant_name,
-)
-from app.workloads.rules.keys import Facts, compile_key
-from app.workloads.templates import problems, terms
+from app.workloads.companions.blueprint import Blueprint, Placed
+from app.workloads.model import SYSTEM_NAMESPACE, ObjectKey, Problem, Rule, Waiting, Workload
+from app.workloads.rules.keys import Facts
 
 ANNOTATION_LIMIT = 256 * 1024
 """Bytes of all keys and values together, as the API server counts them."""
-_RECIPE = b"berth 1"
-"""Part of every hash; another one makes every companion of every cluster anew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,56 +45,35 @@ class Planned:
 
 
 Outcome = Planned | Waiting | Problem
-_NO_NODE = Waiting("NoNode", "the workload has no node yet")
 
 
-class Blueprint:
-    """What every companion of one version of a rule shares, the checks of its template included.
+class Planner:
+    """Plans the companions of workloads. What those of one rule share is worked out when it is first needed."""
 
-    `wanted` and `spec` hold the placement that does not depend on the workload. `problem` stands in the way of all
-    companions. `computed`: a key of an injection is more than a path.
-    """
+    def __init__(self, placement: PlacementOptions) -> None:
+        self._placement = placement
+        self._blueprints: dict[ObjectKey, Blueprint] = {}
 
-    def __init__(self, rule: Rule, placement: PlacementOptions) -> None:
-        template = decode_json(rule.template)
-        wrong = problems.template_problems(template, trusted=rule.kind == "admin", policy=placement.policy)
-        self.problem = Problem("InvalidTemplate", "; ".join(wrong)) if wrong else None
-        metadata: JSON = {} if wrong else template.get("metadata") or {}
-        spec: JSON = {} if wrong else template.get("spec") or {}
-        tenant = tenant_name(rule.namespace) if rule.kind == "tenant" else None
-        self.wanted = requirements(host=None, tenant=tenant, options=placement)
-        if self.problem is None:
-            self.problem = _contradiction(spec, self.wanted)
-        self.rule, self.placement = rule, placement
-        self.labels: Mapping[str, str] = metadata.get("labels") or {}
-        self.annotations: Mapping[str, str] = metadata.get("annotations") or {}
-        self.spec = spec if self.problem else placed(spec, self.wanted)
-        self.weight = terms.weight_of(spec)
-        self.spec_hash = _hash(rule, self.wanted)
-        self.computed = any(compile_key(one.key).path is None for one in rule.injections)
+    def plans(self, workload: Workload, rules: Iterable[Rule]) -> Iterator[tuple[Rule, Outcome, bool]]:
+        """For each rule that matches, what should exist, and whether a key computed: that may take milliseconds."""
+        facts = Facts(workload.document)
+        for rule in rules:
+            blueprint = self._blueprints.get(rule.key)
+            if blueprint is None or blueprint.rule is not rule:
+                blueprint = self._blueprints[rule.key] = Blueprint(rule, self._placement)
+            yield rule, plan(blueprint, workload, facts), blueprint.computed
+
+    def forget(self, rule: ObjectKey) -> None:
+        self._blueprints.pop(rule, None)
 
 
 def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
     """What should exist for a workload that the rule matches; `facts` are those of its document."""
-    rule = blueprint.rule
-    spec, spec_hash, host = blueprint.spec, blueprint.spec_hash, None
-    if blueprint.problem is not None:
-        return blueprint.problem
-    if rule.policy == "SameNode":
-        host = workload.node_name
-        if not host:
-            return _NO_NODE
-        # The node's name is the tenant's own word: it must not lead an admin's Pod to the DPUs of another tenant.
-        tenant = tenant_name(workload.namespace) if rule.kind == "admin" else None
-        wanted = requirements(host=host, tenant=tenant, options=blueprint.placement)
-        problem = _unknown_host(host)
-        if problem is None and (found := _contradiction(spec, wanted)) is not None:
-            problem = replace(found, of_workload=True)
-        if problem is not None:
-            return problem
-        spec, spec_hash = placed(spec, wanted), _hash(rule, (*blueprint.wanted, *wanted))
+    rule, placed = blueprint.rule, blueprint.place(workload)
+    if not isinstance(placed, Placed):
+        return placed
     injected = {one.annotation: text for one in rule.injections if (text := facts.text(one.key)) is not None}
-    written = marks.annotations_of(rule, workload, spec_hash=spec_hash, injected=injected, host=host)
+    written = marks.annotations_of(rule, workload, spec_hash=placed.spec_hash, injected=injected, host=placed.host)
     annotations = {**blueprint.annotations, **injected, **written}
     size = _size(annotations)
     if size > ANNOTATION_LIMIT:
@@ -130,11 +94,11 @@ def plan(blueprint: Blueprint, workload: Workload, facts: Facts) -> Outcome:
         name=name,
         host=marks.host_of(annotations),
         weight=blueprint.weight,
-        spec_hash=spec_hash,
+        spec_hash=placed.spec_hash,
         digest=marks.digest_of(injected),
         injected=injected,
         defaults=blueprint.annotations,
-        manifest=PODS.body(metadata, spec=spec),
+        manifest=PODS.body(metadata, spec=placed.spec),
     )
 
 
@@ -144,25 +108,3 @@ def _size(annotations: Mapping[str, str]) -> int:
     if most <= ANNOTATION_LIMIT:
         return most
     return sum(len(name.encode()) + len(text.encode()) for name, text in annotations.items())
-
-
-@lru_cache(maxsize=4096)  # one cache for all rules, of which there may be hundreds
-def _unknown_host(host: str) -> Problem | None:
-    """Why no DPU can be for a host of this name."""
-    try:
-        check_label_value(host)
-    except ValueError as error:
-        return Problem("InvalidHost", f"no DPU can have the label of the workload's node: {error}", of_workload=True)
-    return None
-
-
-def _contradiction(spec: JSON, wanted: Sequence[Requirement]) -> Problem | None:
-    lines = contradictions(spec, wanted, path="spec.template.spec")
-    return Problem("PlacementContradiction", "; ".join(lines)) if lines else None
-
-
-def _hash(rule: Rule, wanted: Sequence[Requirement]) -> str:
-    """Over all that cannot be changed in place, and nothing else: not the terms, nor what is injected."""
-    facts = encode_json([[one.key, one.value] for one in wanted])
-    parts = (_RECIPE, rule.id.encode(), rule.policy.encode(), facts, rule.template)
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()

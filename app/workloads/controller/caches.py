@@ -16,16 +16,14 @@ from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
 from app.kube.store import EventType, Store, key_of
-from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, version_of
-from app.workloads.companions.plan import Blueprint
 from app.workloads.controller.findings import Findings
 from app.workloads.controller.places import Places
 from app.workloads.controller.stored import StoredRule, StoredWorkload, stored_companion, stored_rule, stored_workload
 from app.workloads.controller.storing import Storing
 from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.warming import Warming
+from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -35,7 +33,6 @@ from app.workloads.model import (
     ObjectKey,
     Rule,
 )
-from app.workloads.quota import DEFAULT_QUOTA
 
 LAG = 10.0
 """Seconds for which the watch may not have shown yet what was written."""
@@ -71,12 +68,11 @@ def own_writes(
 class Caches:
     """Everything that a reconcile reads. `listeners` has to be set before the stores are filled."""
 
-    def __init__(self, placement: PlacementOptions, *, quota: Mapping[str, int] = DEFAULT_QUOTA) -> None:
-        self._placement = placement
+    def __init__(self, quota: Mapping[str, int]) -> None:
         self.listeners = Listeners()
         self.findings = Findings()
         self.matcher = Matcher()
-        self.warming = Warming(self.matcher, self._warmed)
+        self.warming = Warming(self.matcher.prepare, self._warmed)
         self.created: Counter[ObjectKey] = Counter()
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
@@ -89,7 +85,6 @@ class Caches:
         self.places = Places(quota, cached=lambda key: self.companions.get(*key), wake=self._wake)
         self.storing = Storing(quota, wake=self._wake)
         self.stores: tuple[Store[Any], ...] = (self.workloads, self.tenant_rules, self.admin_rules, self.companions)
-        self._blueprints: dict[ObjectKey, Blueprint] = {}
         self.workloads.subscribe(self._workload_changed)
         self.tenant_rules.subscribe(self._rule_changed)
         self.admin_rules.subscribe(self._rule_changed)
@@ -122,13 +117,6 @@ class Caches:
             Reflector(client, ADMIN_RULES, self.admin_rules, namespace=SYSTEM_NAMESPACE),
             Reflector(client, PODS, self.companions, label_selector=COMPANION),
         )
-
-    def blueprint(self, rule: Rule) -> Blueprint:
-        """What the companions of this version of the rule share; worked out when it is first needed."""
-        known = self._blueprints.get(rule.key)
-        if known is None or known.rule is not rule:
-            known = self._blueprints[rule.key] = Blueprint(rule, self._placement)
-        return known
 
     def observed(self, workload: ObjectKey) -> dict[ObjectKey, Companion]:
         """The companions of a workload, as the watch and our own writes say."""
@@ -185,13 +173,12 @@ class Caches:
                 workloads |= self.matcher.put_rule(after)
         elif after is None and before is not None:
             workloads |= self.matcher.remove_rule(key)
-            self._blueprints.pop(key, None)
         if waited or after is None or (old is not None and before is None):
             workloads |= self._with_companions_of(key)
         self._tell(key, workloads)
 
-    def _warmed(self, key: ObjectKey, workloads: set[ObjectKey]) -> None:
-        self._tell(key, workloads | self._with_companions_of(key))
+    def _warmed(self, rule: Rule, preparation: Preparation) -> None:
+        self._tell(rule.key, self.matcher.put_rule(rule, preparation) | self._with_companions_of(rule.key))
 
     def _with_companions_of(self, rule: ObjectKey) -> set[ObjectKey]:
         """For a rule that is broken, gone or was waited for: companions may be known by their marks alone."""

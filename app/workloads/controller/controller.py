@@ -16,7 +16,7 @@ from app.placement.model import PlacementOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
-from app.workloads.quota import DEFAULT_QUOTA
+from app.workloads.settings import DEFAULT_QUOTA
 
 _EXPIRY_CHECK = 1.0
 
@@ -43,10 +43,15 @@ class WorkloadsController:
     """`run` it while this process leads; it runs once."""
 
     def __init__(self, client: KubeClient, *, options: ControllerOptions, events: EventRecorder | None = None) -> None:
-        self._caches = caches = Caches(options.placement, quota=options.quota)
+        self._caches = caches = Caches(options.quota)
         self._reflectors = caches.reflectors(client)
         companions = Companions(
-            client, caches, workers=options.workers, resync=options.resync, restart_pause=options.restart_pause
+            client,
+            caches,
+            options.placement,
+            workers=options.workers,
+            resync=options.resync,
+            restart_pause=options.restart_pause,
         )
         quiet = QuietTime(companions.waiting)
         workloads = WorkloadStatuses(client, caches, quiet, workers=options.status_workers)

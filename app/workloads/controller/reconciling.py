@@ -18,9 +18,10 @@ from app.kube.controller import Controller, Result
 from app.kube.queue import WorkQueue
 from app.kube.resources import PODS
 from app.kube.turns import Turns
+from app.placement.model import PlacementOptions
 from app.wire import JSON
 from app.workloads.companions.marks import Companion, companion_of, injected_mark, policy_of, size_of
-from app.workloads.companions.plan import Planned, plan
+from app.workloads.companions.plan import Planned, Planner
 from app.workloads.controller.caches import Caches
 from app.workloads.controller.findings import DENIED_PAUSE, REPLACING, RefusedError, Restarts, Run
 from app.workloads.model import (
@@ -33,7 +34,6 @@ from app.workloads.model import (
     Workload,
     by_tenant,
 )
-from app.workloads.rules.keys import Facts
 
 log = structlog.get_logger(__name__)
 
@@ -52,9 +52,18 @@ class Companions:
     """`workers` requests are under way at a time, and as many workloads of one tenant are reconciled."""
 
     def __init__(
-        self, client: KubeClient, caches: Caches, *, workers: int, resync: float | None, restart_pause: float
+        self,
+        client: KubeClient,
+        caches: Caches,
+        placement: PlacementOptions,
+        *,
+        workers: int,
+        resync: float | None,
+        restart_pause: float,
     ) -> None:
-        self._client, self._caches = client, caches
+        self._client, self._caches, self._planner = client, caches, Planner(placement)
+        for rules in (caches.tenant_rules, caches.admin_rules):
+            rules.subscribe(lambda _, key, _old, new: None if new else self._planner.forget(key))
         self._turns = Turns(total=workers, each=workers)
         self._restarts = Restarts(pause=restart_pause)
         self.controller: Controller[ObjectKey] = Controller(
@@ -100,13 +109,10 @@ class Companions:
         return run.result()
 
     async def _plan(self, workload: Workload, run: Run) -> None:
-        facts = Facts(workload.document)
-        for number, rule in enumerate(self._caches.matcher.rules_of(workload.key), start=1):
-            blueprint = self._caches.blueprint(rule)
-            outcome = plan(blueprint, workload, facts)
-            if number % _AT_ONCE == 0 or blueprint.computed:
-                # A computed key may take a few milliseconds, and there may be hundreds of rules.
-                await asyncio.sleep(0)
+        plans = self._planner.plans(workload, self._caches.matcher.rules_of(workload.key))
+        for number, (rule, outcome, computed) in enumerate(plans, start=1):
+            if number % _AT_ONCE == 0 or computed:
+                await asyncio.sleep(0)  # there may be hundreds of rules
             if not isinstance(outcome, Planned):
                 run.findings[rule.key] = outcome
             elif outcome.key in run.desired:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from app.workloads.matching.index import Postings, RuleIndex, WorkloadIndex
-from app.workloads.matching.preparing import Preparation
+from app.workloads.matching.warming import Preparation
 from app.workloads.model import ObjectKey, Rule, Workload, tenant_namespace
 from app.workloads.rules.keys import Facts, Found, compile_key, holds
 

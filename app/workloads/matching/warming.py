@@ -1,32 +1,80 @@
-"""Prepares new rules in small slices before they are put into the matcher, so that the event loop stays responsive.
+"""Evaluates new rules in small slices before they are put into the matcher, so that the event loop stays responsive.
 
-The rule that a new one replaces stays in force meanwhile.
+Computed keys may be expensive. The rule that a new one replaces stays in force meanwhile. A result is valid as long as
+the workload has the same document; a workload that changes meanwhile is evaluated again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.preparing import Preparation
-from app.workloads.model import ObjectKey, Rule
+from app.workloads.matching.index import Postings
+from app.workloads.model import ObjectKey, Rule, Workload
+from app.workloads.rules.keys import Facts, Found, holds
 
 _SLICE = 0.005
 """Seconds that the event loop is held at a time."""
+_LEFT = 4
+"""Workloads that may be left to `put_rule`: where they change all the time there is always one."""
+
+
+class _Known(NamedTuple):
+    """Of one workload. No more is kept of it: a rule may have hundreds of keys, and see tens of thousands of them."""
+
+    document: bytes
+    holds: bool
+    values: tuple[Found, ...]
+
+
+class Preparation:
+    """What is known of one rule so far; `postings` are where its terms will be found, by the scope it will stand in."""
+
+    def __init__(
+        self, rule: Rule, postings: Mapping[str, Postings], in_sight: Callable[[], Iterable[Workload]]
+    ) -> None:
+        self._rule, self.postings = rule, postings
+        self._keys = sorted({one[0] for found in postings.values() for one in found if one is not None})
+        self._in_sight = in_sight
+        self._known: dict[ObjectKey, _Known] = {}
+
+    def steps(self) -> Iterator[None]:
+        """Each step evaluates the rule for one workload; it ends once all that it sees are known, but for a few."""
+        while len(waiting := [one for one in self._in_sight() if not self._knows(one)]) > _LEFT:
+            for workload in waiting:
+                self._look(workload)
+                yield
+
+    def holds(self, workload: Workload) -> bool:
+        return self._look(workload).holds
+
+    def value(self, key: str, workload: Workload) -> Found:
+        """What the workload has under a key by which the rule is found."""
+        return self._look(workload).values[self._keys.index(key)]
+
+    def _look(self, workload: Workload) -> _Known:
+        if not self._knows(workload):
+            facts = Facts(workload.document)
+            met = holds(self._rule.terms, facts)
+            self._known[workload.key] = _Known(workload.document, met, tuple(map(facts.find, self._keys)))
+        return self._known[workload.key]
+
+    def _knows(self, workload: Workload) -> bool:
+        known = self._known.get(workload.key)
+        return known is not None and known.document == workload.document
 
 
 class Warming:
-    """`put` in what is heavy; `done` gets the key of the rule and the workloads that `put_rule` returned.
+    """`put` in what is heavy: `prepare` begins with a rule, and `done` gets it when it is prepared.
 
     Namespaces take turns, each with its oldest rule: expensive rules of one tenant delay only its own. A cancelled
     task loses only unfinished evaluations.
     """
 
-    def __init__(self, matcher: Matcher, done: Callable[[ObjectKey, set[ObjectKey]], None]) -> None:
-        self._matcher = matcher
-        self._done = done
+    def __init__(self, prepare: Callable[[Rule], Preparation], done: Callable[[Rule, Preparation], object]) -> None:
+        self._prepare, self._done = prepare, done
         self._waiting: dict[ObjectKey, Rule] = {}
         self._begun: dict[ObjectKey, tuple[Preparation, Iterator[None]]] = {}
         self._filled = asyncio.Event()
@@ -61,7 +109,7 @@ class Warming:
         if rule is None:
             return  # dropped since the turn began
         if key not in self._begun:
-            preparation = self._matcher.prepare(rule)
+            preparation = self._prepare(rule)
             self._begun[key] = preparation, preparation.steps()
         preparation, steps = self._begun[key]
         end = time.perf_counter() + _SLICE
@@ -69,4 +117,4 @@ class Warming:
             if time.perf_counter() >= end:
                 return
         self.drop(key)
-        self._done(key, self._matcher.put_rule(rule, preparation))
+        self._done(rule, preparation)

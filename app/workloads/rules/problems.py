@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, get_args
 
 from app.errors import Terminal
-from app.kube.names import check_annotation_key, check_dns_label, domain_above
+from app.kube.names import check_annotation_key, check_dns_label, check_dns_subdomain, domain_above
 from app.text import cut
 from app.wire import JSON, encode_sorted
 from app.workloads.model import (
@@ -113,6 +113,15 @@ def rule_problems(spec: Any, *, kind: RuleKind, path: str = "spec") -> list[str]
     elif spec.get("tenantMatch") is not None:
         found.append(f"{path}.tenantMatch: only a rule of the admin names tenants")
     return found
+
+
+def name_problems(name: Any, path: str = "metadata.name") -> list[str]:
+    """Why the name of a rule cannot become the beginning of a Pod's name. Long ones can: they are shortened there."""
+    try:
+        check_dns_subdomain(name if isinstance(name, str) else "")
+    except ValueError as error:
+        return [f"{path}: {error}"]
+    return []
 
 
 class RuleError(Terminal):

@@ -14,7 +14,6 @@ import msgspec
 
 from app.kinds.objects import check_written
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.kube.names import check_dns_subdomain
 from app.placement.policy import TenantPolicy
 from app.wire import JSON, decode_json, encode_json
 from app.workloads.templates.guards import forbidden_fields
@@ -84,15 +83,6 @@ def unknown_fields(manifest: Any, *, kind: str, path: str) -> list[str]:
     return [
         f"{path}.{field}: unknown to Berth; the API server of the infra cluster decides about it" for field in unknown
     ]
-
-
-def name_problems(rule_name: Any, path: str = "metadata.name") -> list[str]:
-    """Why the name of a rule cannot become the beginning of a Pod's name. Long ones can: they are shortened there."""
-    try:
-        check_dns_subdomain(rule_name if isinstance(rule_name, str) else "")
-    except ValueError as error:
-        return [f"{path}: {error}"]
-    return []
 
 
 def _crowded(manifest: JSON, kind: str, path: str) -> list[str]:

@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from app.certs import rotation
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import CertificateSet
+from app.certs.certificate_set import CertificateSet, parse_bundle
 from app.certs.settings import CertificatesSettings
 from app.kube.resources import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import Terms, objects_to, pods_to

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from prometheus_client import REGISTRY
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load
+from app.certs.certificate_set import load, parse_bundle
 from app.certs.controller import Keeper, Kept, Subject
 from app.certs.webhooks import RENEW, WebhookCertificates
 from app.errors import UsageError

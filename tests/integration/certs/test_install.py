@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load
+from app.certs.certificate_set import load, parse_bundle
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.cli.main import run

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.certs.bundles import MOST, encode_bundle, parse_bundle
+from app.certs.certificate_set import MOST, encode_bundle, parse_bundle
 from app.certs.issuing import issue_authority
 from app.certs.patching import Patched, ServiceName, merged_bundle, patch_bundle
 from app.errors import ApiError, Terminal

@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from app.certs.bundles import encode_bundle, fingerprint, parse_bundle
+from app.certs.certificate_set import encode_bundle, fingerprint, parse_bundle
 from app.certs.issuing import issue_authority
 from app.certs.rotation import HANDOVER, PENDING, REVOKED
 from app.certs.webhooks import RENEW, WebhookCertificates

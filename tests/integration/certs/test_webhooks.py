@@ -8,8 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.certs.bundles import parse_bundle
-from app.certs.certificate_set import load, renewal_due
+from app.certs.certificate_set import load, parse_bundle, renewal_due
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.certs.rotation import SETTLING

@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from app.certs.bundles import parse_bundle
+from app.certs.certificate_set import parse_bundle
 from app.certs.files import write_files
 from app.certs.folder import make
 from app.certs.issuing import serving_names

@@ -20,7 +20,7 @@ from app.workloads.model import (
     UVS_PODS,
     WORKLOAD_RULES,
 )
-from app.workloads.quota import parse_quota
+from app.workloads.settings import parse_quota
 from tests.integration.doctor.patient import HOME, JSON, Patient
 
 TEMPLATE = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "app", "image": "app"}]}}

@@ -17,7 +17,7 @@ import pytest_asyncio
 import yaml
 
 import app.networks
-from app.certs.bundles import encode_bundle, parse_bundle
+from app.certs.certificate_set import encode_bundle, parse_bundle
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.sandbox.server import Cluster

@@ -10,10 +10,10 @@ from app.errors import ApiError
 from app.kube.credentials import load_credentials
 from app.kube.resources import PODS, Resource
 from app.kube.transport import Session
-from app.placement.model import PlacementOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
+from app.workloads.settings import DEFAULT_QUOTA
 from tests.support.fake_apiserver import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, CountingClient, Infra
@@ -108,7 +108,7 @@ async def test_a_doubt_that_comes_while_a_status_waits_for_its_turn_is_waited_fo
     await infra.rule("r")
     await infra.workload("u")
     for kind in ("rule", "workload"):
-        caches = Caches(PlacementOptions())
+        caches = Caches(DEFAULT_QUOTA)
         quiet, client = Doubtful(caches), await infra.client()
         rules = RuleStatuses(client, caches, quiet, interval=0.0)
         workloads = WorkloadStatuses(client, caches, quiet, workers=1)
@@ -142,7 +142,7 @@ def pod(*, spec_hash: str, version: int) -> JSON:
 
 def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
     """The same version may be another state there; and what was written may be gone."""
-    caches = Caches(PlacementOptions())
+    caches = Caches(DEFAULT_QUOTA)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
     for store in caches.stores:
         store.mark_synced()
@@ -162,7 +162,7 @@ def test_the_answer_to_a_write_is_not_taken_for_another_history() -> None:
 
 async def test_what_was_sent_is_not_believed_in_another_history(infra: Infra) -> None:
     """A status that was restored may be the one that was seen before ours was written: it must be written again."""
-    caches, client = Caches(PlacementOptions()), await infra.client()
+    caches, client = Caches(DEFAULT_QUOTA), await infra.client()
     quiet = QuietTime(lambda _: 0)
     rules = RuleStatuses(client, caches, quiet, interval=0.0)
     workloads = WorkloadStatuses(client, caches, quiet, workers=1)

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from app.kube.own_writes import OwnWrites
-from app.placement.model import PlacementOptions
 from app.text import MESSAGE
 from app.workloads.companions.marks import Companion
 from app.workloads.controller.caches import Caches, Listeners
@@ -16,6 +15,7 @@ from app.workloads.controller.findings import Finding, Findings
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, Problem, Waiting
+from app.workloads.settings import DEFAULT_QUOTA
 from tests.support.waiting import PATIENCE, eventually
 from tests.support.workloads import SYSTEM, T1, T2, Infra
 
@@ -263,7 +263,7 @@ async def test_a_watch_that_lags_causes_no_second_write(infra: Infra) -> None:
     await infra.workload("u1", node="not a label")
     await infra.rule("r", policy="SameNode")
     client = await infra.client()
-    caches = Caches(PlacementOptions())
+    caches = Caches(DEFAULT_QUOTA)
     quiet = QuietTime(lambda _: 0)
     workloads = WorkloadStatuses(client, caches, quiet, workers=1)
     rules = RuleStatuses(client, caches, quiet, interval=0.0)
@@ -310,7 +310,7 @@ async def test_a_status_that_another_client_changes_meanwhile_is_not_believed(in
     """The watch shows our status and the other one before the answer to our write is there."""
     await infra.workload("u1")
     await infra.rule("r")
-    client, caches = await infra.client(), Caches(PlacementOptions())
+    client, caches = await infra.client(), Caches(DEFAULT_QUOTA)
     caches.listeners = Listeners(lambda _: None, lambda _: None, lambda _: None)
     rules = RuleStatuses(client, caches, QuietTime(lambda _: 0), interval=0.0)
     caches.tenant_rules.replace_all(infra.stored(TENANT_RULES))

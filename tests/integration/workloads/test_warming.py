@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from app.workloads.matching import preparing, warming
+from app.workloads.matching import warming
 from app.workloads.matching.matcher import Matcher
-from app.workloads.matching.warming import Warming
+from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name
 from app.workloads.rules import key_budget, keys
 from tests.support.waiting import eventually
@@ -39,10 +39,13 @@ class Bench:
     def __init__(self, count: int) -> None:
         self.matcher = Matcher()
         self.told: list[tuple[ObjectKey, set[ObjectKey]]] = []
-        self.warming = Warming(self.matcher, lambda key, workloads: self.told.append((key, workloads)))
+        self.warming = Warming(self.matcher.prepare, self._prepared)
         self.ready = asyncio.Event()
         for number in range(count):
             self.matcher.put_workload(workload(number))
+
+    def _prepared(self, rule: Rule, preparation: Preparation) -> None:
+        self.told.append((rule.key, self.matcher.put_rule(rule, preparation)))
 
     async def passes(self, count: int) -> None:
         for _ in range(count):
@@ -71,7 +74,7 @@ async def bench(count: int) -> AsyncIterator[Bench]:
 @pytest.fixture(autouse=True)
 def thin_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(warming, "_SLICE", 0.0)
-    monkeypatch.setattr(preparing, "_LEFT", 0)
+    monkeypatch.setattr(warming, "_LEFT", 0)
 
 
 async def test_a_rule_is_put_in_slices_and_told_when_it_is_there() -> None:
@@ -107,7 +110,7 @@ async def test_workloads_that_change_come_and_go_meanwhile() -> None:
 
 
 async def test_a_workload_that_never_rests_does_not_keep_a_rule_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparing, "_LEFT", 4)
+    monkeypatch.setattr(warming, "_LEFT", 4)
     async with bench(20) as at:
         at.ready.set()
         at.warming.put(rule("r", "u1-x"))

@@ -9,6 +9,7 @@ import pytest
 
 from app.admission.namespaces import Namespaces
 from app.errors import ApiError, Transient
+from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, tenant_of
@@ -45,7 +46,8 @@ def lookup(*objects: dict[str, Any], client: Any = None, **options: Any) -> tupl
     store: Store[str] = Store(tenant_of)
     for obj in objects:
         store.upsert(obj)
-    return Namespaces(store, tenant_of, client=lambda: client, **options), store
+    found = Lookup(NAMESPACES, store, tenant_of, client=lambda: client, called="namespace", **options)
+    return Namespaces(found), store
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,7 @@ async def test_the_delay_that_the_server_asks_for_is_kept() -> None:
 async def test_an_answer_that_does_not_come_is_given_up() -> None:
     client = Recording()
     client.gate = asyncio.Event()
-    names, _ = lookup(client=client, get_timeout=0.01)
+    names, _ = lookup(client=client, timeout=0.01)
     with pytest.raises(Transient, match="no answer within"):
         await names.find("new")
 

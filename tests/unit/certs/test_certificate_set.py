@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.certs.bundles import encode_bundle, fingerprint, overlap, parse_bundle
-from app.certs.certificate_set import load, renewal_due
+from app.certs.certificate_set import encode_bundle, fingerprint, load, overlap, parse_bundle, renewal_due
 from app.certs.folder import describe, make, render, renew
 from app.certs.issuing import issue_authority, names_of, serving_names
 from app.errors import UsageError

@@ -6,8 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.certs.bundles import fingerprint, parse_bundle
-from app.certs.certificate_set import CertificateSet
+from app.certs.certificate_set import CertificateSet, fingerprint, parse_bundle
 from app.certs.issuing import issue_authority, serving_names
 from app.certs.rotation import (
     HANDOVER,

@@ -11,8 +11,9 @@ import pytest
 
 from app.admission.chain import Chain, Plan
 from app.admission.review import Decision, Request
+from app.kube.lookup import Lookup
+from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
-from app.networks.attachments import Attachments
 from app.networks.model import RESOURCE_NAME, Attachment, project
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector, NetworksOptions
@@ -22,12 +23,17 @@ from tests.support.pod_requests import request_for
 
 def lookup_for(
     attachments: Iterable[dict[str, Any]], *, client: Any = None, keys: tuple[str, ...] = (RESOURCE_NAME,)
-) -> Attachments:
+) -> Lookup[Attachment]:
     """The real lookup over the real store; without a client, what is not listed does not exist."""
-    store: Store[Attachment] = Store(lambda obj: project(obj, keys))
+
+    def projected(obj: dict[str, Any]) -> Attachment:
+        return project(obj, keys)
+
+    store: Store[Attachment] = Store(projected)
     for attachment in attachments:
         store.upsert(attachment)
-    return Attachments(store, client=lambda: client, resource_name_keys=keys)
+    called = "network attachment definition"
+    return Lookup(NETWORK_ATTACHMENTS, store, projected, client=lambda: client, called=called)
 
 
 def attachment(name: str, resource: str | None = None, *, namespace: str = "default", **annotations: str) -> Any:

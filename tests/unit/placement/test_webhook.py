@@ -15,9 +15,10 @@ from app.admission.chain import Chain, Injector, Plan
 from app.admission.pods import INJECT, MIRROR
 from app.admission.review import Decision, GroupVersionKind, UserInfo, decode
 from app.errors import Denied, Transient
+from app.kube.lookup import Lookup
+from app.kube.resources import NETWORK_ATTACHMENTS
 from app.kube.store import Store
-from app.networks.attachments import Attachments
-from app.networks.model import Attachment
+from app.networks.model import Attachment, project
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksInjector
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL, PlacementOptions
@@ -276,7 +277,9 @@ async def test_what_is_no_pod_is_denied(text: bytes) -> None:
 async def test_it_has_the_last_word_over_an_injector_that_found_nothing_to_do() -> None:
     """A Pod without networks is confined, and the outcome does not say that nothing was injected."""
     attachments: Store[Attachment] = Store(lambda _: None)
-    lookup = Attachments(attachments, client=lambda: None, resource_name_keys=())
+    lookup = Lookup(
+        NETWORK_ATTACHMENTS, attachments, lambda obj: project(obj, ()), client=lambda: None, called="attachment"
+    )
     networks = NetworksInjector(lookup, switches=Switches)
     result = await run(pod(), lookup=Tenants(), namespace="tenant-t1", before=[networks])
     assert (result.decision.reason, result.decision.message) == ("Injected", "")

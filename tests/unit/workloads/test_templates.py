@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.workloads.rules.problems import name_problems
 from app.workloads.templates.guards import forbidden_fields
-from app.workloads.templates.problems import manifest_problems, name_problems, template_problems, unknown_fields
+from app.workloads.templates.problems import manifest_problems, template_problems, unknown_fields
 
 JSON = dict[str, Any]
 TEMPLATE: JSON = {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [{"name": "c", "image": "nginx:1.14.2"}]}}

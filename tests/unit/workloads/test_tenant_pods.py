@@ -14,6 +14,8 @@ from app.admission.chain import Chain
 from app.admission.namespaces import Namespaces
 from app.admission.review import Decision, GroupVersionKind, Request, UserInfo
 from app.errors import Transient
+from app.kube.lookup import Lookup
+from app.kube.resources import NAMESPACES
 from app.kube.store import Store
 from app.placement.model import tenant_of
 from app.placement.policy import TenantPolicy, parse_policy
@@ -64,7 +66,7 @@ def namespaces() -> Namespaces[str]:
     store: Store[str] = Store(tenant_of)
     for name, labels in ((NS, {"berth.dev/tenant": "t1"}), ("default", {}), ("tenant-t2", {})):
         store.upsert({"metadata": {"name": name, "labels": labels}})
-    return Namespaces(store, tenant_of, client=lambda: None)
+    return Namespaces(Lookup(NAMESPACES, store, tenant_of, client=lambda: None, called="namespace"))
 
 
 def written(kind: tuple[str, str], part: Any) -> JSON:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from app.certs.bundles import parse_bundle
+from app.certs.certificate_set import parse_bundle
 from app.certs.issuing import Issued, common_name_of, encode_certificate, issue_authority, issue_client, names_of
 from app.errors import ApiError, UsageError
 from app.kube.resources import NAMESPACES, SECRETS

@@ -13,7 +13,7 @@ from app.tenancy.controller.controller import TenantsOptions
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, OWN_ROLE, bounds_of, ensure_bounds, parse_grant
 from app.tenancy.permissions import tenants_role
 from app.workloads.model import TENANTS
-from app.workloads.quota import DEFAULT_QUOTA, parse_quota
+from app.workloads.settings import DEFAULT_QUOTA, parse_quota
 from tests.support.tenants import tenant
 from tests.support.waiting import eventually
 

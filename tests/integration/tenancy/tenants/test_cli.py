@@ -15,7 +15,7 @@ import yaml
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from app.certs.bundles import fingerprint
+from app.certs.certificate_set import fingerprint
 from app.certs.issuing import common_name_of, encode_certificate, issue_authority, names_of
 from app.cli.main import run
 from app.errors import ApiError
