@@ -15,7 +15,7 @@ from app.registry import BY_NAME, ROLES, settings_of
 from app.settings.flags import flag_names, flags_of, parsed_type
 from app.settings.source import S, comma_list, settings_as
 from app.wire import JSON
-from app.wiring import SYSTEM_NAMESPACE
+from app.wiring import SYSTEM_NAMESPACE, Role
 
 _DECIDING = frozenset(
     {
@@ -46,6 +46,10 @@ class Installed:
     service_account: str
     container: JSON
     object: JSON
+
+    @property
+    def descriptor(self) -> Role:
+        return BY_NAME[self.role]
 
     @property
     def subject(self) -> str:
