@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from app.doctor.installed import Installed, roles_in, settings_in_force
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS, Resource
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import every_item, get_or_none
 from app.settings.source import S
 from app.wire import JSON
@@ -79,6 +79,9 @@ class Cluster:
         except ApiError as refusal:
             if not refusal.not_found:
                 raise
+
+    def pods(self, *, label_selector: str = "", field_selector: str = "") -> AsyncIterator[JSON]:
+        return self.paged(PODS, label_selector=label_selector, field_selector=field_selector)
 
     async def refusal(self, resource: Resource, body: JSON, *, namespace: str) -> ApiError | None:
         """What the API server answers to the creation of an object, in a dry run; None where it admits the object."""

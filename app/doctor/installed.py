@@ -117,6 +117,10 @@ class Installed:
                 given[field] = value.lower() not in _FALSE if kind is bool else comma_list(value) if listed else value
         return given
 
+    def setting(self, field: str) -> Any:
+        """The value of a setting, as the container or else its default gives it."""
+        return self.deployed.get(field, settings_of(self.role).model_fields[field].default)
+
 
 def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:
     """The roles that these Deployments run, but for those of another release."""

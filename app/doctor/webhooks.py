@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from app.cel import matchconditions
 from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
@@ -53,6 +54,11 @@ class Registered:
     @property
     def url(self) -> str:
         return str((self.webhook.get("clientConfig") or {}).get("url") or "")
+
+    @property
+    def host(self) -> str:
+        """That of the URL."""
+        return urlsplit(self.url).hostname or ""
 
     @property
     def bundle(self) -> str:
