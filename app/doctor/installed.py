@@ -12,8 +12,7 @@ from typing import Any, get_origin
 from app.doctor.objects import COMPONENT, INSTANCE, PART_OF, labels
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
-from app.settings.flags import flag_names, flags_of, parsed_type
-from app.settings.source import S, comma_list, settings_as
+from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type, settings_as
 from app.wire import JSON
 from app.wiring import SYSTEM_NAMESPACE, Role
 

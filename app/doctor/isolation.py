@@ -26,16 +26,13 @@ async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
     confined = any(one.deployed.get("confine_tenants") for one in await cluster.running("webhook"))
     hidden = [one.object for one in of_tenants if not selecting(pods, one.object)]
     for namespace in of_tenants:
-        calling = selecting(pods, namespace.object)
+        tenant, calling = namespace.tenant, selecting(pods, namespace.object)
         if not calling:
-            text = f"belongs to tenant {namespace.tenant}, and no webhook is called for its Pods"
+            text = f"belongs to tenant {tenant}, and no webhook is called for its Pods"
             follows = "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else "")
             yield error(namespace.subject, text, follows, namespaces.unhide(cluster, namespace.object, pods[0], hidden))
         elif confined and not _strict(pods, namespace.labels):
-            text = (
-                f"belongs to tenant {namespace.tenant}, and its Pods can opt out of every webhook that is called for "
-                "them"
-            )
+            text = f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them"
             command = namespace.label()
             if not _strict(pods, namespace.wanted_labels):
                 command = commands.fix(cluster, calling[0], "objectSelector", {}, values=(_CONFINE,))

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import field_validator
 
-from app.settings.flags import RECONCILING, Flag
-from app.settings.source import Items, RoleSettings
+from app.settings.source import RECONCILING, Flag, Items, RoleSettings
 from app.workloads.quota import parse_quota
 
 
