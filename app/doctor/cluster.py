@@ -23,8 +23,8 @@ from app.wire import JSON
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-Impersonating = Callable[[str, tuple[str, ...]], AbstractAsyncContextManager["KubeClient"]]
-"""A client that acts as this user in these groups."""
+Impersonating = Callable[[str], AbstractAsyncContextManager["KubeClient"]]
+"""A client that acts as this user."""
 PAGE = 500
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Cluster:
     client: KubeClient
     namespace: str
     impersonating: Impersonating
-    """`async with cluster.impersonating(user, groups) as client:`; refusals come with the first request (403)."""
+    """`async with cluster.impersonating(user) as client:`; refusals come with the first request (403)."""
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

@@ -32,7 +32,7 @@ async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield warning("", text, "its rights were not checked")
     for account in accounts:
         try:
-            async with cluster.impersonating(account.user, ()) as client:
+            async with cluster.impersonating(account.user) as client:
                 found = await _judged(cluster, account, Asking(client))
         except ApiError as refusal:
             if refusal.status != 403 or "impersonate" not in str(refusal):
