@@ -86,9 +86,7 @@ class _Server(uvicorn.Server):
         self.started = True
 
 
-def make_server(
-    app: ASGIApp, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10, backlog: int = 2048
-) -> uvicorn.Server:
+def make_server(app: ASGIApp, *, context: ssl.SSLContext | None = None, grace_seconds: int = 10) -> uvicorn.Server:
     """A server for `app`, over TLS where a context is given; `serve(sockets=[…])` runs it until `should_exit`."""
     config = uvicorn.Config(
         app,
@@ -100,7 +98,6 @@ def make_server(
         server_header=False,
         # The API server is asked for nothing but its certificate; forwarded addresses mean nothing here.
         proxy_headers=False,
-        backlog=backlog,
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=grace_seconds,
         ssl_context_factory=(lambda _config, _default: context) if context is not None else None,

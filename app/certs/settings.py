@@ -9,8 +9,7 @@ from pydantic import AfterValidator, AliasChoices, Field, field_validator, model
 from app.certs.certificate_set import AUTHORITY_DAYS, DAYS
 from app.certs.permissions import WEBHOOK_SECRET
 from app.kube.names import check_dns_label, check_dns_subdomain
-from app.settings.flags import CLUSTER, Flag
-from app.settings.source import DnsLabel, DnsSubdomain, Items, RoleSettings
+from app.settings.source import CLUSTER, DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
 _WEBHOOK, _LIVES = "Webhook", "Certificates"

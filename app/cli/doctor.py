@@ -75,8 +75,8 @@ def doctor(
         from app.kube.transport import connect  # noqa: PLC0415
 
         @asynccontextmanager
-        async def impersonating(user: str, groups: tuple[str, ...]) -> AsyncIterator[KubeClient]:
-            who = Impersonation(user, groups)
+        async def impersonating(user: str) -> AsyncIterator[KubeClient]:
+            who = Impersonation(user)
             async with await connect(kubeconfig=kubeconfig, context=context, impersonate=who) as client:
                 yield client
 

@@ -18,8 +18,7 @@ import typer.main
 from typer.exceptions import Abort, TyperException
 
 from app.cli.goflags import normalize
-from app.cli.lazy import LazyGroup
-from app.cli.options import missing_command, switches_of
+from app.cli.options import LazyGroup, missing_command, switches_of
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES

@@ -13,8 +13,7 @@ import typer
 
 from app.cli.options import PanelCommand, alone, epilog
 from app.registry import settings_of
-from app.settings.flags import flag_names, flags_of, help_of, parsed_type
-from app.settings.source import RoleSettings
+from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
 from app.wiring import Role
 
 _ENVIRONMENT = """Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas

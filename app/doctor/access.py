@@ -9,15 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed
 from app.doctor.objects import COMPONENT, PART_OF, labels
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.registry import BY_NAME
-from app.wire import JSON
+from app.tenancy.permissions import tenants_role
 from app.wiring import SYSTEM_NAMESPACE, Permission
 
 if TYPE_CHECKING:
@@ -44,16 +43,13 @@ class Question:
         plural, slash, sub = self.resource.partition("/")
         return f"{plural}.{self.group}{slash}{sub}" if self.group else self.resource
 
-    def review(self) -> JSON:
-        """The SelfSubjectAccessReview that asks it."""
+    @property
+    def attributes(self) -> dict[str, str]:
+        """As an access review has them."""
         plural, _, sub = self.resource.partition("/")
-        attributes = {"verb": self.verb, "group": self.group, "resource": plural, "subresource": sub}
-        attributes |= {"namespace": self.namespace, "name": self.name}
-        return {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": {key: value for key, value in attributes.items() if value}},
-        }
+        named = {"verb": self.verb, "group": self.group, "resource": plural, "subresource": sub}
+        named |= {"namespace": self.namespace, "name": self.name}
+        return {key: value for key, value in named.items() if value}
 
 
 EVERYTHING = Question("*", "*", "*")
@@ -61,12 +57,12 @@ EVERYTHING = Question("*", "*", "*")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ServiceAccount of a role, and what it needs; `running` is the role's Deployment, where one was found."""
+    """The ServiceAccount of a role, and what it needs; `by_chart` is whether the chart keeps its rights."""
 
     role: str
     namespace: str
     name: str
-    running: Installed | None = None
+    by_chart: bool = False
     permissions: tuple[Permission, ...] = ()
 
     @property
@@ -76,6 +72,11 @@ class Account:
     @property
     def subject(self) -> str:
         return f"ServiceAccount {self.namespace}/{self.name}"
+
+    @property
+    def tenants_role(self) -> str:
+        """The ClusterRole that it is bound to in tenants' namespaces."""
+        return tenants_role(self.role)
 
     @property
     def acts_for_tenants(self) -> bool:
@@ -141,16 +142,17 @@ async def accounts_of(cluster: Cluster) -> list[Account]:
                 places.setdefault(role, (cluster.namespace, name))
     accounts = []
     for role in (known for known in BY_NAME if known in places):
-        one = running.get(role)
-        permissions = needed_by(role, one, release=cluster.release, gateway_here="gateway" in places)
-        accounts.append(Account(role, *places[role], one, permissions))
+        deployment = running.get(role)
+        by_chart, deployed = (deployment.by_chart, deployment.deployed) if deployment else (False, {})
+        permissions = needed_by(role, deployed, release=cluster.release, gateway_here="gateway" in places)
+        accounts.append(Account(role, *places[role], by_chart, permissions))
     return accounts
 
 
-def needed_by(role: str, running: Installed | None, *, release: str, gateway_here: bool) -> tuple[Permission, ...]:
-    """What the role needs with the settings that it has; `running` is its Deployment, where that is known."""
-    given: dict[str, object] = {"configuration": (release,), "gateway": gateway_here} if role == "certificates" else {}
-    return permissions_of(role, **(given | (running.deployed if running else {})))
+def needed_by(role: str, deployed: dict[str, Any], *, release: str, gateway_here: bool) -> tuple[Permission, ...]:
+    """What the role needs with the settings that its Deployment gives; {} where that is not known."""
+    given = {"configuration": (release,), "gateway": gateway_here} if role == "certificates" else {}
+    return permissions_of(role, **(given | deployed))
 
 
 @dataclass(slots=True)
@@ -165,7 +167,9 @@ class Asking:
         """Why it is allowed, None where it is not. Raises ApiError."""
         async with self.gate:
             self.count += 1
-            answer = await self.client.post(_REVIEWS, question.review())
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
+            body = review | {"spec": {"resourceAttributes": question.attributes}}
+            answer = await self.client.post(_REVIEWS, body)
         said = answer.get("status") or {}
         return str(said.get("reason") or "") if said.get("allowed") else None
 

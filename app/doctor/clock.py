@@ -11,7 +11,6 @@ from app.doctor.commands import kubectl, restart, set_clock
 from app.doctor.installed import Installed
 from app.doctor.model import Check, Finding, Severity, all_well, error, info, ok, or_default, plain, warning
 from app.kube.resources import LEASES, PODS
-from app.registry import BY_NAME
 from app.text import moment
 
 _NODE_LEASES = "kube-node-lease"
@@ -62,12 +61,12 @@ async def _nodes_of_berth(cluster: Cluster) -> list[str]:
 async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
     there = cluster.now() + (await cluster.skew() or timedelta())
     for one in await cluster.installed():
-        if BY_NAME[one.role].lease and one.deployed.get("leader_elect", True):
+        if one.descriptor.lease and one.deployed.get("leader_elect", True):
             yield await _judged(cluster, one, there)
 
 
 async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
-    namespace, role = one.home, BY_NAME[one.role]
+    namespace, role = one.home, one.descriptor
     subject, fix = f"Lease {namespace}/{role.lease}", restart(one)
     lease = await cluster.get(LEASES, role.lease, namespace=namespace)
     spec = (lease or {}).get("spec") or {}

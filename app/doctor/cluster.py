@@ -13,9 +13,9 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.doctor.installed import Installed, roles_in, settings_in_force
-from app.doctor.model import if_known, or_default
-from app.doctor.webhooks import Registered, webhooks_of
-from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
+from app.doctor.webhooks import Registered, calling_us
+from app.errors import ApiError
+from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import every_item, get_or_none
 from app.settings.source import S
 from app.wire import JSON
@@ -23,8 +23,8 @@ from app.wire import JSON
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-Impersonating = Callable[[str, tuple[str, ...]], AbstractAsyncContextManager["KubeClient"]]
-"""A client that acts as this user in these groups."""
+Impersonating = Callable[[str], AbstractAsyncContextManager["KubeClient"]]
+"""A client that acts as this user."""
 PAGE = 500
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ class Cluster:
     client: KubeClient
     namespace: str
     impersonating: Impersonating
-    """`async with cluster.impersonating(user, groups) as client:`; refusals come with the first request (403)."""
+    """`async with cluster.impersonating(user) as client:`; refusals come with the first request (403)."""
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = lambda: datetime.now(UTC)
@@ -59,11 +59,11 @@ class Cluster:
 
         return await self._once(("list", resource, namespace, label_selector), read)
 
-    def paged(
+    async def paged(
         self, resource: Resource, *, namespace: str | None = None, label_selector: str = "", field_selector: str = ""
     ) -> AsyncIterator[JSON]:
         """One object after the other, none of a kind that is not known; a page in memory at a time, and not kept."""
-        pages = every_item(
+        objects = every_item(
             lambda token: self.client.list_page(
                 resource,
                 namespace=namespace,
@@ -73,7 +73,26 @@ class Cluster:
                 continue_token=token,
             )
         )
-        return if_known(pages)
+        try:
+            async for obj in objects:
+                yield obj
+        except ApiError as refusal:
+            if not refusal.not_found:
+                raise
+
+    def pods(self, *, label_selector: str = "", field_selector: str = "") -> AsyncIterator[JSON]:
+        return self.paged(PODS, label_selector=label_selector, field_selector=field_selector)
+
+    async def refusal(self, resource: Resource, body: JSON, *, namespace: str) -> ApiError | None:
+        """What the API server answers to the creation of an object, in a dry run; None where it admits the object."""
+        try:
+            await self.client.post(f"{resource.path(namespace=namespace)}?dryRun=All", body)
+        except ApiError as refusal:
+            return refusal
+        return None
+
+    async def namespaces(self) -> list[JSON]:
+        return await self.listed(NAMESPACES)
 
     async def installed(self) -> list[Installed]:
         """The roles that run in the namespace of Berth, but for those of another release.
@@ -84,16 +103,23 @@ class Cluster:
 
     async def running(self, role: str) -> list[Installed]:
         """The Deployments of a role; none where Deployments may not be listed."""
-        return [one for one in await or_default(self.installed(), []) if one.role == role]
+        return [one for one in await self._listable() or () if one.role == role]
 
     async def expected_roles(self) -> frozenset[str]:
         """The roles that the user named, else those that are installed; none where these may not be listed."""
-        return self.roles or frozenset(one.role for one in await or_default(self.installed(), []))
+        return self.roles or frozenset(one.role for one in await self._listable() or ())
 
     async def by_chart(self, *, unknown: bool) -> bool:
         """Whether the chart installed what is here; `unknown` where Deployments may not be listed."""
-        found = await or_default(self.installed(), None)
+        found = await self._listable()
         return unknown if found is None else any(one.by_chart for one in found)
+
+    async def _listable(self) -> list[Installed] | None:
+        """As `installed`; None where Deployments may not be listed, which the check `deployments` reports."""
+        try:
+            return await self.installed()
+        except ApiError:
+            return None
 
     async def settings(self, kind: type[S], *, role: str = "webhook") -> S:
         """The settings of a wing as the role has them; the defaults where none is found or it may not be read."""
@@ -113,7 +139,7 @@ class Cluster:
             one
             for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
             for configuration in await self.listed(resource)
-            for one in webhooks_of(resource, configuration, release=self.release, namespace=self.namespace)
+            for one in calling_us(resource, configuration, release=self.release, namespace=self.namespace)
         ]
 
     async def skew(self) -> timedelta | None:

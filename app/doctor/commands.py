@@ -16,8 +16,6 @@ from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.kube.secrets import MANAGED_BY, MANAGER
-from app.registry import webhooks_of
-from app.tenancy.permissions import tenants_role
 from app.wire import JSON, encode_json
 
 _CHART = "charts/berth"
@@ -135,12 +133,6 @@ def retake(cluster: Cluster, example: JSON, *components: str, values: tuple[str,
     return f"{manifest} | {apply} --selector {shlex.quote(selector)} --filename - && {helm_upgrade(cluster, *values)}"
 
 
-def value_of(one: Registered, name: str, value: object) -> tuple[str, ...]:
-    """The chart's value for a term of this webhook, nothing where it has none."""
-    kind = {f"{known.name}.berth.dev": known.values for known in webhooks_of()}.get(str(one.webhook.get("name")))
-    return (f"webhook.webhooks.{kind}.{name}={value}",) if kind else ()
-
-
 def patch_webhook(one: Registered, field: str, value: object) -> str:
     """Sets one field of one webhook; the name is tested, so that another that took its place stays as it is."""
     test = {"op": "test", "path": f"/webhooks/{one.index}/name", "value": one.webhook.get("name")}
@@ -154,12 +146,12 @@ def json_patch(kind: str, name: str, operations: list[JSON], *, namespace: str =
     return kubectl("patch", kind, name, "--type=json", "--patch", patch, namespace=namespace)
 
 
-def bind_for_tenant(role: str, account: str, namespace: str) -> str:
-    """Writes the binding that the controller keeps in a tenant's namespace, in place of whatever has its name.
+def bind(name: str, account: str, namespace: str) -> str:
+    """Writes the binding to ClusterRole `name` that the controller keeps in a tenant's namespace, under the same name.
 
-    `account` is `namespace:name`.
+    It takes the place of whatever has its name. `account` is `namespace:name`.
     """
-    name, kind = tenants_role(role), "rolebinding"
+    kind = "rolebinding"
     return " &&\n".join(
         [
             kubectl("delete", kind, name, "--ignore-not-found", namespace=namespace),

@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Literal
 
-from app.cel import matchconditions
+from app.cel.matchconditions import ConditionFailed
 from app.doctor import commands, networks, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, info, or_default, plain
 from app.doctor.webhooks import Registered
-from app.kube.resources import PODS
-from app.networks.model import DEFAULT_NETWORK, NETWORKS
-from app.placement.model import DPU_OF_HOST
+from app.registry import asked_of_pods
 from app.wire import JSON
 
 _Key = tuple[Literal["annotations", "labels"], str]
@@ -29,10 +27,10 @@ async def left_out(cluster: Cluster) -> AsyncIterator[Finding]:
     if not called or any(not one.conditions for one in called):
         return
     labels = await or_default(networks.injected_labels(cluster), [])
-    keys: list[_Key] = [("annotations", one) for one in (NETWORKS, DEFAULT_NETWORK, DPU_OF_HOST)]
+    keys: list[_Key] = [("annotations", one) for one in asked_of_pods() if isinstance(one, str)]
     keys += [("labels", one) for one in labels]
     unknown: dict[str, str] = {}
-    missing = [key for key in keys if not _any_holds(called, key, unknown)]
+    missing = [key for key in keys if not _any_admits(called, key, unknown)]
     one = called[0]
     if not one.by_chart:
         # All missing keys at once: of separate commands the last would undo the rest.
@@ -58,44 +56,17 @@ async def left_out(cluster: Cluster) -> AsyncIterator[Finding]:
         )
 
 
-def may_hold(one: Registered, *, namespace: str) -> bool:
-    """Whether its conditions let a Pod of this namespace through, or whether that cannot be decided."""
-    try:
-        return _holds(one, {"namespace": namespace})
-    except matchconditions.ConditionFailed:
-        return True
-
-
-def _any_holds(called: Sequence[Registered], key: _Key, unknown: dict[str, str]) -> bool:
+def _any_admits(called: Sequence[Registered], key: _Key, unknown: dict[str, str]) -> bool:
     """Whether one is called, or may be; why that is not known goes to `unknown`."""
     may_be = False
     for one in called:
         try:
-            if _holds(one, {"namespace": "default", key[0]: {key[1]: "true"}}):
+            if one.admits({"namespace": "default", key[0]: {key[1]: "true"}}):
                 return True
-        except matchconditions.ConditionFailed as failure:
+        except ConditionFailed as failure:
             unknown.setdefault(one.subject, str(failure))
             may_be = True
     return may_be
-
-
-def _holds(one: Registered, metadata: JSON) -> bool:
-    pod = PODS.body({"name": "probe", **metadata})
-    asked = matchconditions.Attributes(
-        operation="CREATE",
-        group="",
-        version="v1",
-        kind="Pod",
-        resource="pods",
-        subresource="",
-        namespace=metadata["namespace"],
-        name="probe",
-        dry_run=True,
-        user=matchconditions.UserInfo("doctor"),
-        old_object=None,
-        options=None,
-    )
-    return matchconditions.holds(one.conditions, asked, pod)
 
 
 def _wider(conditions: Sequence[JSON], missing: Sequence[_Key]) -> JSON:

@@ -5,7 +5,7 @@ The allowances are what tenants' Pods may have (`--tenant-allow`), which all rol
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
@@ -14,7 +14,6 @@ from app.doctor.model import Check, Finding, all_well, error, info, or_default, 
 from app.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
 from app.registry import BY_NAME, ROLES, settings_of
-from app.wire import JSON
 
 _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
 """The roles with `--tenant-allow`."""
@@ -54,7 +53,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.installed()
     for one in found:
         spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
-        wanted, down = spec.get("replicas", 1), BY_NAME[one.role].when_down
+        wanted, down = spec.get("replicas", 1), one.descriptor.when_down
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
             yield error(one.subject, "is scaled to 0", down, commands.scale_up(one))
@@ -79,15 +78,14 @@ async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
     pods = await cluster.listed(PODS, namespace=one.namespace, label_selector=one.selector)
     if not pods:
         return [str(objects.condition(one.object, "ReplicaFailure").get("message", "it has no Pods"))]
-    return list(dict.fromkeys(reason for pod in pods for reason in _reasons_of(pod)))[:3]
-
-
-def _reasons_of(pod: JSON) -> Iterator[str]:
-    for name, reason, message in objects.waiting_containers(pod):
-        yield f"container {name}: {reason}" + (f" ({message})" if message else "")
-    scheduled = objects.condition(pod, "PodScheduled")
-    if scheduled.get("status") == "False":
-        yield f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}"
+    reasons = []
+    for pod in pods:
+        for name, reason, message in objects.waiting_containers(pod):
+            reasons.append(f"container {name}: {reason}" + (f" ({message})" if message else ""))
+        scheduled = objects.condition(pod, "PodScheduled")
+        if scheduled.get("status") == "False":
+            reasons.append(f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}")
+    return list(dict.fromkeys(reasons))[:3]
 
 
 async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:

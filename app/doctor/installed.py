@@ -12,10 +12,9 @@ from typing import Any, get_origin
 from app.doctor.objects import COMPONENT, INSTANCE, PART_OF, labels
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
-from app.settings.flags import flag_names, flags_of, parsed_type
-from app.settings.source import S, comma_list, settings_as
+from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type, settings_as
 from app.wire import JSON
-from app.wiring import SYSTEM_NAMESPACE
+from app.wiring import SYSTEM_NAMESPACE, Role
 
 _DECIDING = frozenset(
     {
@@ -46,6 +45,10 @@ class Installed:
     service_account: str
     container: JSON
     object: JSON
+
+    @property
+    def descriptor(self) -> Role:
+        return BY_NAME[self.role]
 
     @property
     def subject(self) -> str:
@@ -112,6 +115,10 @@ class Installed:
                 listed = get_origin(info.annotation) is tuple
                 given[field] = value.lower() not in _FALSE if kind is bool else comma_list(value) if listed else value
         return given
+
+    def setting(self, field: str) -> Any:
+        """The value of a setting, as the container or else its default gives it."""
+        return self.deployed.get(field, settings_of(self.role).model_fields[field].default)
 
 
 def roles_in(deployments: Iterable[JSON], *, release: str) -> list[Installed]:

@@ -111,16 +111,6 @@ async def or_default(read: Awaitable[T], default: T) -> T:
         return default
 
 
-async def if_known(objects: AsyncIterator[JSON]) -> AsyncIterator[JSON]:
-    """The objects; none where the API server does not know the kind."""
-    try:
-        async for obj in objects:
-            yield obj
-    except ApiError as refusal:
-        if not refusal.not_found:
-            raise
-
-
 async def guarded(findings: AsyncIterator[Finding]) -> AsyncIterator[Finding]:
     """The findings of a piece of a part; where the API server refuses, that it was not checked."""
     try:

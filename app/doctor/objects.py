@@ -40,6 +40,12 @@ def age(obj: JSON, now: datetime) -> float:
     return 0.0 if since is None else (now - since).total_seconds()
 
 
+def overdue(obj: JSON, now: datetime) -> float | None:
+    """Seconds since it should have ended, negative before; None where it is not being deleted."""
+    ending = moment(obj["metadata"].get("deletionTimestamp"))
+    return None if ending is None else (now - ending).total_seconds()
+
+
 def unchanged(obj: JSON, now: datetime) -> float:
     """Seconds since the last change outside of the status, by the times in managedFields; without these, its age."""
     entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]

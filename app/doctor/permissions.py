@@ -14,9 +14,9 @@ from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, listed, ok, or_default, warning
+from app.doctor.tenant_namespaces import tenant_namespaces
 from app.errors import ApiError
-from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
-from app.placement.model import tenant_of
+from app.kube.resources import ROLE_BINDINGS, Resource
 
 CLUSTER_ROLE_BINDINGS = Resource(
     ROLE_BINDINGS.group, ROLE_BINDINGS.version, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
@@ -32,7 +32,7 @@ async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
         yield warning("", text, "its rights were not checked")
     for account in accounts:
         try:
-            async with cluster.impersonating(account.user, ()) as client:
+            async with cluster.impersonating(account.user) as client:
                 found = await _judged(cluster, account, Asking(client))
         except ApiError as refusal:
             if refusal.status != 403 or "impersonate" not in str(refusal):
@@ -62,7 +62,7 @@ async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Fi
         follows = "calls of this tenant fail"
         if account.role == "controller":
             follows = "the tenant's companions are neither made nor removed"
-        command = commands.bind_for_tenant(account.role, f"{account.namespace}:{account.name}", namespace)
+        command = commands.bind(account.tenants_role, f"{account.namespace}:{account.name}", namespace)
         findings.append(error(account.subject, text, follows, command))
     reasons = await asking.reasons(account.excessive())
     granted = {question: reason for question, reason in reasons.items() if reason is not None}
@@ -77,10 +77,8 @@ async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Fi
 
 async def _refused_in_tenants(cluster: Cluster, account: Account, asking: Asking) -> dict[str, list[Question]]:
     """By namespace. All is asked in one, and one question in the others: a binding gives all or nothing."""
-    found = await cluster.listed(NAMESPACES) if account.acts_for_tenants else []
-    names = [
-        one["metadata"]["name"] for one in found if tenant_of(one) and not one["metadata"].get("deletionTimestamp")
-    ]
+    found = await tenant_namespaces(cluster) if account.acts_for_tenants else []
+    names = [one.name for one in found if not one.object["metadata"].get("deletionTimestamp")]
     questions = [question for name in names[:1] for question in account.needed(tenant=name)]
     questions += [next(account.needed(tenant=name)) for name in names[1:]]
     refused: dict[str, list[Question]] = {}
@@ -108,7 +106,7 @@ def _where(namespace: str) -> str:
 
 def _grant(cluster: Cluster, account: Account, lacking: Question) -> str:
     """Gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
-    if account.running is not None and account.running.by_chart:
+    if account.by_chart:
         return commands.helm_upgrade(cluster)
     kind = "role" if lacking.namespace else "clusterrole"
     parts = [account.name, *lacking.verb.split(","), lacking.resource, lacking.name]

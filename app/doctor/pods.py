@@ -14,7 +14,7 @@ from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, guarded, or_default, several, warning
 from app.doctor.planning import Lack, Planner, Want
-from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, PODS, REPLICA_SETS, Resource
+from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
@@ -106,7 +106,7 @@ class Group:
 
 
 async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
-    namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.listed(NAMESPACES)}
+    namespaces = {obj["metadata"]["name"]: obj for obj in await cluster.namespaces()}
     settings = await cluster.settings(ConfinementSettings)
     planner = Planner(settings, namespace=cluster.namespace)
     await planner.fill(cluster)
@@ -123,7 +123,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
 
     groups: dict[tuple[Owner, Lack], Group] = {}
     seen = beyond = 0
-    async for pod in cluster.paged(PODS, field_selector=LIVING):
+    async for pod in cluster.pods(field_selector=LIVING):
         if pod["metadata"]["namespace"] in exempt or pod["metadata"].get("deletionTimestamp"):
             continue
         seen += 1

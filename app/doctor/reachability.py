@@ -12,10 +12,9 @@ from typing import Any
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, info, ok, or_default, plain, unchecked
+from app.doctor.model import Check, Finding, error, guarded, info, ok, or_default, plain, unchecked
 from app.doctor.webhooks import Registered
-from app.errors import ApiError
-from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
 from app.networks.model import NETWORKS
 from app.placement.model import tenant_of
 
@@ -41,16 +40,18 @@ _MESSAGE = re.compile(r'"message": ?"((?:[^"\\]|\\.)*)')
 async def _services(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
     for service in dict.fromkeys(one.service for one in found if one.service):
-        calling = [one for one in found if one.service == service]
-        try:
-            text, command = await _behind(cluster, service, calling)
-        except ApiError as refusal:
-            yield unchecked(refusal)
-            continue
-        if text:
-            closed = any(one.fails_closed for one in calling)
-            follows = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
-            yield error(f"Service {service[0]}/{service[1]}", text, follows, command)
+        async for finding in guarded(_service(cluster, service, [one for one in found if one.service == service])):
+            yield finding
+
+
+async def _service(
+    cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]
+) -> AsyncIterator[Finding]:
+    text, command = await _behind(cluster, service, calling)
+    if text:
+        closed = any(one.fails_closed for one in calling)
+        follows = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
+        yield error(f"Service {service[0]}/{service[1]}", text, follows, command)
 
 
 async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> tuple[str, str]:
@@ -99,7 +100,7 @@ async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
 
 async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.registered()
-    namespaces = await or_default(cluster.listed(NAMESPACES), [{"metadata": {"name": "default"}}])
+    namespaces = await or_default(cluster.namespaces(), [{"metadata": {"name": "default"}}])
     for resource, body in _PROBES:
         called = [
             one
@@ -130,21 +131,16 @@ async def _probe(
 ) -> Finding | None:
     """What the API server's answer says; None where it does not know the kind."""
     kind, one = f"a {resource.kind} that Berth refuses", called[0]
-    try:
-        # Refused by us, or by whom it may be; a dry run stores nothing whatever is answered.
-        await cluster.client.post(f"{resource.path(namespace=namespace)}?dryRun=All", body)
-    except ApiError as refusal:
-        return await _read(cluster, called, refusal, kind=kind)
-    return error(
-        one.subject,
-        f"the API server admitted {kind} in namespace {namespace}, in a dry run: Berth was not asked"
-        + ("" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"),
-        "nothing is injected into Pods" if resource == PODS else "broken attachments are stored",
-        "kubectl get --raw /metrics | grep -E 'apiserver_admission_webhook_(fail_open|rejection)_count'",
-    )
-
-
-async def _read(cluster: Cluster, called: Sequence[Registered], refusal: ApiError, *, kind: str) -> Finding | None:
+    # Refused by us, or by whom it may be; a dry run stores nothing whatever is answered.
+    refusal = await cluster.refusal(resource, body, namespace=namespace)
+    if refusal is None:
+        return error(
+            one.subject,
+            f"the API server admitted {kind} in namespace {namespace}, in a dry run: Berth was not asked"
+            + ("" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"),
+            "nothing is injected into Pods" if resource == PODS else "broken attachments are stored",
+            "kubectl get --raw /metrics | grep -E 'apiserver_admission_webhook_(fail_open|rejection)_count'",
+        )
     text = str(refusal)
     named = next((one for one in called if f'webhook "{one.webhook.get("name")}"' in text), None)
     if named is not None and "denied the request" in text:
@@ -161,8 +157,8 @@ async def _read(cluster: Cluster, called: Sequence[Registered], refusal: ApiErro
     if refusal.status == 403 and " is forbidden: User " in text:
         return unchecked(refusal)
     if refusal.status == 0:
-        return unchecked(refusal, subject=called[0].subject)
-    return info(called[0].subject, f"not tried: {kind} was refused for another reason: {text}")
+        return unchecked(refusal, subject=one.subject)
+    return info(one.subject, f"not tried: {kind} was refused for another reason: {text}")
 
 
 def _unquoted(reason: str) -> str:

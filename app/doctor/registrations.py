@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from math import ceil
 
 from app.definitions import INFRA, TENANT, definition_name
-from app.doctor import commands, conditions, namespaces, objects
+from app.doctor import commands, conditions, isolation, namespaces, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, all_well, error, info, or_default, plain, warning
 from app.doctor.webhooks import Registered
@@ -62,7 +62,8 @@ async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
     deadline = await _deadline(cluster)
     for one in await cluster.registered():
         for wrong, text, follows, field, wanted in _wrong_terms(one, deadline):
-            values = commands.value_of(one, field, wanted) if field in ("failurePolicy", "timeoutSeconds") else ()
+            charted = one.values and field in ("failurePolicy", "timeoutSeconds")
+            values = (f"{one.values}.{field}={wanted}",) if charted else ()
             yield wrong(one.subject, text, follows, commands.fix(cluster, one, field, wanted, values=values))
 
 
@@ -211,9 +212,9 @@ CHECK = Check(
         _absent,
         _terms,
         namespaces.exempt,
-        namespaces.tenants_confined,
+        isolation.tenants_confined,
         namespaces.who_opted_out,
-        namespaces.tenants_isolated,
+        isolation.tenants_isolated,
         conditions.left_out,
         _unasked_kinds,
         _rivals,

@@ -1,31 +1,27 @@
 """The certificate that Berth serves: by TLS where it can be reached from here, else as its Secret holds it.
 
-Reads; what is wrong with it, and who trusts it, is `certificate`'s.
+Reads; what is wrong with it, and who trusts it, is `webhook_certificate`'s.
 """
 
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import os
 import ssl
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from cryptography import x509
 
-from app.certs.certificate_set import BUNDLE, parse_bundle
-from app.certs.issuing import signed_by
+from app.certs.certificate_set import BUNDLE
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.cluster import Cluster
+from app.doctor.validity import read, trusts
 from app.doctor.webhooks import Registered
 from app.errors import UsageError
 from app.kube.resources import SECRETS, SERVICES
 
 _REACH_SECONDS = 3.0
-_LONGEST_PATH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +57,7 @@ async def by_tls(cluster: Cluster, one: Registered) -> Served | None:
 async def _place(cluster: Cluster, one: Registered) -> tuple[str, int] | None:
     """Host and port, where they can be reached from here: of a URL always, of a Service inside the cluster."""
     if one.url:
-        parts = urlsplit(one.url)
-        return (parts.hostname, parts.port or 443) if parts.hostname else None
+        return (one.host, urlsplit(one.url).port or 443) if one.host else None
     if one.service is None or not os.environ.get("KUBERNETES_SERVICE_HOST"):
         return None
     namespace, name, port = one.service
@@ -86,36 +81,12 @@ async def in_secret(cluster: Cluster, one: Registered) -> Served | None:
         if secret is None or "tls.crt" not in data:
             continue
         place = f"Secret {namespace}/{name}"
-        certificates = parse_bundle(decode(data["tls.crt"]), source=place)
-        if not certificates:
-            raise UsageError(f"{place} has no certificate in tls.crt")
+        certificates, broken = read(data["tls.crt"], source=place)
+        if broken or not certificates:
+            raise UsageError(broken or f"{place} has no certificate in tls.crt")
         leaf, *chain = certificates
-        key = next((key for key in (BUNDLE, "ca.crt") if key in data and _signs(decode(data[key]), certificates)), "")
+        authorities = {key: read(data.get(key) or "", source=place)[0] for key in (BUNDLE, "ca.crt")}
+        key = next((key for key, roots in authorities.items() if trusts(roots, leaf, chain)), "")
         annotations = secret["metadata"].get("annotations") or {}
         return Served(leaf, tuple(chain), f"in {place}", name, key, annotations)
     return None
-
-
-def _signs(pem: bytes, certificates: Sequence[x509.Certificate]) -> bool:
-    try:
-        return trusts(parse_bundle(pem, source="ca"), certificates[0], certificates[1:])
-    except UsageError:
-        return False
-
-
-def trusts(roots: Sequence[x509.Certificate], leaf: x509.Certificate, chain: Sequence[x509.Certificate]) -> bool:
-    """Whether signatures lead from the leaf to one of `roots`, over what is sent after it; dates are not looked at."""
-    at = [leaf]
-    for _ in range(_LONGEST_PATH):
-        if any(signed_by(one, root) for one in at for root in roots):
-            return True
-        at = [link for link in chain if any(signed_by(one, link) for one in at)]
-    return leaf in roots
-
-
-def decode(text: object) -> bytes:
-    """What base64 in an object says; empty where it is none, which API servers do not store."""
-    try:
-        return base64.b64decode(str(text), validate=True)
-    except (binascii.Error, ValueError):
-        return b""

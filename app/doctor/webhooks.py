@@ -5,13 +5,15 @@ Goes by the chart's labels where there are some, and by what is called where the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
-from app.doctor.objects import INSTANCE, PART_OF, labels
-from app.kube.resources import MUTATING_WEBHOOKS, Resource
+from app.cel import matchconditions
+from app.doctor.objects import INSTANCE, PART_OF, labels, namespace_labels
+from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
-from app.registry import reviews_of
+from app.registry import reviews_of, webhooks_of
 from app.wire import JSON
 
 _SERVING_PATHS = ("/mutate", "/validate")
@@ -54,6 +56,11 @@ class Registered:
         return str((self.webhook.get("clientConfig") or {}).get("url") or "")
 
     @property
+    def host(self) -> str:
+        """That of the URL."""
+        return urlsplit(self.url).hostname or ""
+
+    @property
     def bundle(self) -> str:
         return str((self.webhook.get("clientConfig") or {}).get("caBundle") or "")
 
@@ -68,6 +75,12 @@ class Registered:
     @property
     def conditions(self) -> list[JSON]:
         return self.webhook.get("matchConditions") or []
+
+    @property
+    def values(self) -> str:
+        """The path of the chart's values for it, "" where it has none."""
+        kind = {f"{known.name}.berth.dev": known.values for known in webhooks_of()}.get(str(self.webhook.get("name")))
+        return f"webhook.webhooks.{kind}" if kind else ""
 
     @property
     def by_chart(self) -> bool:
@@ -94,10 +107,35 @@ class Registered:
         )
 
     def selects_namespace(self, labels: dict[str, str]) -> bool:
-        return _selects(self.webhook.get("namespaceSelector"), labels)
+        return selects(self.webhook.get("namespaceSelector"), labels)
 
     def selects_object(self, labels: dict[str, str]) -> bool:
-        return _selects(self.webhook.get("objectSelector"), labels)
+        return selects(self.webhook.get("objectSelector"), labels)
+
+    def admits(self, metadata: JSON) -> bool:
+        """Whether its conditions let a new Pod through. Raises ConditionFailed where that cannot be decided."""
+        asked = matchconditions.Attributes(
+            operation="CREATE",
+            group="",
+            version="v1",
+            kind="Pod",
+            resource="pods",
+            subresource="",
+            namespace=metadata["namespace"],
+            name="probe",
+            dry_run=True,
+            user=matchconditions.UserInfo("doctor"),
+            old_object=None,
+            options=None,
+        )
+        return matchconditions.holds(self.conditions, asked, PODS.body({"name": "probe", **metadata}))
+
+    def may_admit(self, metadata: JSON) -> bool:
+        """Whether they let it through, or whether that cannot be decided."""
+        try:
+            return self.admits(metadata)
+        except matchconditions.ConditionFailed:
+            return True
 
     @property
     def installer_name(self) -> str:
@@ -109,7 +147,7 @@ class Registered:
         return ""
 
 
-def _selects(selector: JSON | None, labels: dict[str, str]) -> bool:
+def selects(selector: JSON | None, labels: dict[str, str]) -> bool:
     """Whether a selector matches. One that is malformed selects all."""
     try:
         return label_selector_from_json(selector or {}).matches(labels)
@@ -117,7 +155,13 @@ def _selects(selector: JSON | None, labels: dict[str, str]) -> bool:
         return True
 
 
-def webhooks_of(resource: Resource, configuration: JSON, *, release: str, namespace: str) -> Iterator[Registered]:
+def selecting(webhooks: Sequence[Registered], namespace: JSON) -> list[Registered]:
+    """Those that are called for objects in this Namespace."""
+    own = namespace_labels(namespace)
+    return [one for one in webhooks if one.selects_namespace(own)]
+
+
+def calling_us(resource: Resource, configuration: JSON, *, release: str, namespace: str) -> Iterator[Registered]:
     """The webhooks of a configuration that call Berth: all where it is labeled or named so, else those by their target.
 
     The target is a Service in `namespace`, called for what Berth serves, at the paths that it serves.

@@ -21,7 +21,6 @@ from app.kube.rate import Rate
 from app.kube.resources import EVENTS
 from app.kube.retry import Backoff, if_there
 from app.text import MESSAGE, cut, stamp
-from app.wire import JSON
 
 log = structlog.get_logger(__name__)
 
@@ -196,23 +195,21 @@ class EventRecorder:
     async def _write(self, client: KubeClient, event: _Event, happened: _Occurrences) -> str:
         """Raise the count of the Event that says the same already, or create one. Raises ApiError."""
         namespace = event.regarding.namespace or _NO_NAMESPACE
-        known = self._written.get(event)
-        raised: JSON | None = None
+        known, outcome = self._written.get(event), "recorded"
         if known is not None and self._clock() - known.at < WINDOW:
-            change = {"count": known.count + happened.count, "lastTimestamp": happened.last}
-            # An API server forgets Events.
+            count = known.count + happened.count
+            change = {"count": count, "lastTimestamp": happened.last}
             request = client.patch(EVENTS, known.name, change, patch_type="merge", namespace=namespace)
-            raised = await if_there(request)
-        if known is not None and raised is not None:
-            happened.name, happened.count = known.name, known.count + happened.count
-        else:
+            if await if_there(request) is not None:  # an API server forgets Events
+                happened.name, happened.count, outcome = known.name, count, "aggregated"
+        if outcome == "recorded":
             await self._create(client, event, happened, namespace)
         happened.at = self._clock()
         self._written.pop(event, None)
         self._written[event] = happened
         if len(self._written) > _WRITTEN:
             del self._written[next(iter(self._written))]
-        return "recorded" if raised is None else "aggregated"
+        return outcome
 
     async def _create(self, client: KubeClient, event: _Event, happened: _Occurrences, namespace: str) -> None:
         body = EVENTS.body(

@@ -10,8 +10,7 @@ from app.kube.names import check_annotation_key
 from app.networks.model import RESOURCE_NAME, Mode
 from app.networks.switches import Switches
 from app.networks.webhook import NetworksOptions
-from app.settings.flags import Flag
-from app.settings.source import DnsLabel, RoleSettings
+from app.settings.source import DnsLabel, Flag, RoleSettings
 
 _INJECTION = "Injection"
 

@@ -9,8 +9,7 @@ from pydantic import AfterValidator, field_validator, model_validator
 from app.kube.names import check_label_key
 from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
 from app.placement.policy import ALLOWANCES, parse_policy
-from app.settings.flags import PLACEMENT, Flag
-from app.settings.source import Items, RoleSettings
+from app.settings.source import PLACEMENT, Flag, Items, RoleSettings
 from app.settings.webhook import WebhookSettings
 
 _Label = Annotated[str, AfterValidator(lambda label: label and check_label_key(label))]

@@ -118,7 +118,7 @@ def rules_of(*kinds: ReviewKind) -> list[JSON]:
     ]
 
 
-def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple[str, ...]) -> list[JSON]:
+def isolation_webhooks(called: JSON, *, exempt: tuple[str, ...]) -> list[JSON]:
     """The webhooks for Pods, Pod templates and claims of devices in tenants' namespaces, by their label or their name.
 
     `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. Nothing opts out of them.
@@ -128,7 +128,7 @@ def isolation_webhooks(called: JSON, *, domain: str = "berth.dev", exempt: tuple
     entries = []
     for webhook in webhooks_of("tenants"):
         entry = called | {
-            "name": f"{webhook.name}.{domain}",
+            "name": f"{webhook.name}.berth.dev",
             "rules": [rule | {"scope": webhook.scope} for rule in rules_of("tenants")],
             "namespaceSelector": {"matchExpressions": [_expression(one, exempt) for one in webhook.namespaces]},
         }

@@ -7,9 +7,8 @@ from typing import Annotated
 from pydantic import field_validator
 
 from app.registry import CONTROLLERS
-from app.settings.flags import RECONCILING, Flag
 from app.settings.reconciling import ReconcilingSettings
-from app.settings.source import Items
+from app.settings.source import RECONCILING, Flag, Items
 
 _NAMES = tuple(CONTROLLERS)
 

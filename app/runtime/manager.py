@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS = 0.25
+_WAKE_SECONDS = 0.1
 
 
 async def lasting(runnable: Runnable) -> None:
@@ -104,13 +105,13 @@ def first_of(group: BaseExceptionGroup[BerthError]) -> BerthError:
     return first_of(cause) if isinstance(cause, BaseExceptionGroup) else cause
 
 
-async def _measure_lag(*, interval: float = 0.1) -> None:
+async def _measure_lag() -> None:
     """Keep the gauge of event-loop lag: the worst lateness of a second's worth of wake-ups."""
     while True:
         worst = 0.0
         for _ in range(10):
-            due = time.monotonic() + interval
-            await asyncio.sleep(interval)
+            due = time.monotonic() + _WAKE_SECONDS
+            await asyncio.sleep(_WAKE_SECONDS)
             worst = max(worst, time.monotonic() - due)
         EVENT_LOOP_LAG.set(worst)
 

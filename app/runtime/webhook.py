@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 import structlog
 
 from app.runtime.workers import Workers
-from app.serving.draining import Drained
 from app.serving.listener import address, listen
-from app.settings.reconciling import RoleContext, Runnable
+from app.settings.reconciling import Drained, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Protocol, runtime_checkable
@@ -11,8 +12,7 @@ from pydantic import AliasChoices, Field
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.metrics import exposition
-from app.settings.flags import CLUSTER, RECONCILING, Flag
-from app.settings.source import DnsLabel, RoleSettings
+from app.settings.source import CLUSTER, RECONCILING, DnsLabel, Flag, RoleSettings
 from app.wiring import SYSTEM_NAMESPACE
 
 
@@ -46,6 +46,34 @@ class Runnable(Protocol):
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; empty when all is well."""
         ...
+
+
+class Draining(Protocol):
+    """It runs until an event is set, and then ends what is under way."""
+
+    async def run(self, stop: asyncio.Event) -> None: ...
+
+    def waiting(self) -> list[str]: ...
+
+
+class Drained:
+    """Drains when it is cancelled; when it is cancelled again, it ends at once."""
+
+    def __init__(self, draining: Draining) -> None:
+        self._draining = draining
+
+    def waiting(self) -> list[str]:
+        return self._draining.waiting()
+
+    async def run(self) -> None:
+        stop = asyncio.Event()
+        serving = asyncio.ensure_future(self._draining.run(stop))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            stop.set()
+            await serving
+            raise
 
 
 @runtime_checkable

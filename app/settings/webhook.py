@@ -12,8 +12,7 @@ from typing import Annotated, Self
 from pydantic import AliasChoices, Field, field_validator, model_validator
 
 from app.serving.tls_options import server_context
-from app.settings.flags import LOGS, SERVING, TLS, Flag
-from app.settings.source import DnsLabel, Items, NotEmpty, Port, RoleSettings
+from app.settings.source import LOGS, SERVING, TLS, DnsLabel, Flag, Items, NotEmpty, Port, RoleSettings
 
 SERVICE_ACCOUNT_CA = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 

@@ -6,8 +6,7 @@ from typing import Annotated
 
 from pydantic import field_validator
 
-from app.settings.flags import PLACEMENT, RECONCILING, Flag
-from app.settings.source import Items, RoleSettings
+from app.settings.source import PLACEMENT, RECONCILING, Flag, Items, RoleSettings
 from app.tenancy.controller.namespace_objects import NamespaceObject, parse_grant
 from app.tenancy.model import ADMIN_NAME
 from app.workloads.settings import QuotaSettings

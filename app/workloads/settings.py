@@ -12,8 +12,7 @@ from typing import Annotated
 from pydantic import field_validator
 
 from app.kube.quantity import parse_integer
-from app.settings.flags import RECONCILING, Flag
-from app.settings.source import Items, RoleSettings
+from app.settings.source import RECONCILING, Flag, Items, RoleSettings
 from app.workloads.controller.places import COMPANIONS, DEFAULT_PLACES
 from app.workloads.controller.storing import DEFAULT_BOUNDS
 from app.workloads.model import TENANT_RULES, WORKLOADS

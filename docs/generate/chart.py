@@ -13,7 +13,7 @@ from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.objects import rules_of
 from app.registry import ROLES, arguments_of, asked_of_pods, settings_of, webhooks_of
-from app.settings.flags import Flag, flag_names, flags_of, parsed_type
+from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
 from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.permissions import declared, defaults, expanded
 from app.registry import ROLES, settings_of
-from app.settings.flags import flag_names, flags_of
+from app.settings.source import flag_names, flags_of
 from app.wiring import Permission, Role
 from docs.generate.texts import Page, code, codes, page, prose, table
 

@@ -18,8 +18,8 @@ from app.registration.objects import Terms, isolation_webhooks, objects_to, pods
 from app.registry import settings_of
 from app.runtime.manager import Manager
 from app.runtime.serving import Serving
-from app.serving.draining import Drained
 from app.serving.listener import bind
+from app.settings.reconciling import Drained
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 from app.wire import JSON

@@ -9,8 +9,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Field, field_validator
 
 from app.kube.names import check_dns_label
-from app.settings.flags import CLUSTER, Flag
-from app.settings.source import DnsLabel, DnsSubdomain, NotEmpty, RoleSettings
+from app.settings.source import CLUSTER, DnsLabel, DnsSubdomain, Flag, NotEmpty, RoleSettings
 from app.tenancy.model import GATEWAY_NAME
 from app.workloads.model import SYSTEM_NAMESPACE
 

@@ -9,8 +9,7 @@ from pydantic import ValidationInfo, field_validator, model_validator
 from app.certs.issuing import serving_names
 from app.certs.settings import CertificatesSettings
 from app.errors import UsageError
-from app.settings.flags import Flag
-from app.settings.source import DnsLabel, Items
+from app.settings.source import DnsLabel, Flag, Items
 from app.tenancy.authority.ensuring import SERVICE, AuthorityOptions
 
 _GATEWAY = "Gateway"

@@ -7,10 +7,9 @@ from typing import get_args
 
 from app.kube.client import KubeClient
 from app.kube.metrics import create_watch_series
-from app.serving.draining import Drained
 from app.serving.expiry import follow
 from app.serving.listener import listen
-from app.settings.reconciling import RoleContext, Runnable
+from app.settings.reconciling import Drained, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.gateway.caches import WATCHED
 from app.tenancy.gateway.identity import Reason

@@ -8,8 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from app.placement.settings import PlacementSettings
-from app.settings.flags import SERVING, TLS, Flag
-from app.settings.source import NotEmpty, Port
+from app.settings.source import SERVING, TLS, Flag, NotEmpty, Port
 from app.tenancy.settings import AdminSettings
 
 _RULES = 8

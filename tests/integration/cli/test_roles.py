@@ -13,7 +13,7 @@ import pytest
 from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.registry import ROLES, settings_of
-from app.settings.flags import flag_names, flags_of, help_of
+from app.settings.source import flag_names, flags_of, help_of
 from tests.support.command_line import berth
 
 KUBECONFIG = """

@@ -260,6 +260,6 @@ async def _objects(place: Place) -> None:
 
 
 @asynccontextmanager
-async def _nobody(_user: str, _groups: tuple[str, ...]) -> AsyncIterator[Any]:
+async def _nobody(_user: str) -> AsyncIterator[Any]:
     raise AssertionError("these checks act as nobody else")
     yield  # pragma: no cover

@@ -57,8 +57,8 @@ class Patient:
         path = str(kubeconfig or self.kubeconfig)
 
         @asynccontextmanager
-        async def impersonating(user: str, groups: tuple[str, ...]) -> AsyncIterator[KubeClient]:
-            async with await connect(kubeconfig=path, impersonate=Impersonation(user, groups)) as client:
+        async def impersonating(user: str) -> AsyncIterator[KubeClient]:
+            async with await connect(kubeconfig=path, impersonate=Impersonation(user)) as client:
                 yield client
 
         async with await connect(kubeconfig=path) as client:

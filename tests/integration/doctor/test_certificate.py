@@ -9,7 +9,7 @@ import pytest
 
 from app.certs.folder import make
 from app.certs.issuing import serving_names
-from app.doctor.certificate import Keeping
+from app.doctor.keeping import Keeping
 from app.doctor.model import Finding, Severity
 from app.doctor.webhooks import Registered
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, SECRETS, SERVICES

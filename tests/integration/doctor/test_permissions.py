@@ -206,5 +206,6 @@ def test_the_keeper_needs_the_secret_that_it_was_told_to_keep() -> None:
         container = {"name": "keeper", "args": ["certificates", *arguments]}
         metadata = {"name": "keeper", "namespace": HOME}
         running = read_deployment({"metadata": metadata, "spec": {"template": {"spec": {"containers": [container]}}}})
-        wanted = needed_by("certificates", running, release="prod", gateway_here=False)
+        assert running is not None
+        wanted = needed_by("certificates", running.deployed, release="prod", gateway_here=False)
         assert [one.names for one in wanted if one.resources == ("secrets",) and one.names] == [(secret,)]

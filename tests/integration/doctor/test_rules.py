@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.doctor import companions, rules, tenants
+from app.doctor.dpus import Dpus
 from app.doctor.model import Check, Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
-from app.placement.model import HOST_LABEL, TENANT_LABEL, PlacementOptions
+from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
 from app.workloads.model import (
     ADMIN_RULES,
@@ -352,7 +353,7 @@ async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:
 def test_names_that_others_chose_are_quoted_in_commands() -> None:
     """A command is pasted into the shell of an administrator."""
     found = {"metadata": {"name": "a"}, "spec": {"hosts": ["h; reboot"]}}
-    (finding,) = tenants.nodes_and_hosts([found], [], PlacementOptions())
+    (finding,) = tenants.nodes_and_hosts([found], Dpus([], HOST_LABEL, TENANT_LABEL))
     assert f"'{HOST_LABEL}=h; reboot'" in finding.command
 
 

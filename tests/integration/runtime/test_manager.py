@@ -22,8 +22,8 @@ from app.kube.metrics import LEADER
 from app.kube.resources import LEASES, NAMESPACES
 from app.kube.transport import connect
 from app.runtime.manager import Connected, Group, LeaderElected, Manager
-from app.serving.draining import Drained
 from app.serving.listener import address, listen
+from app.settings.reconciling import Drained
 from tests.support.waiting import PATIENCE, eventually
 
 FAST = LeaseTiming(duration=8.0, renew_deadline=6.0, retry_period=0.1)

@@ -12,8 +12,7 @@ import pytest
 
 from app import permissions
 from app.registry import BY_NAME, ROLES, WINGS
-from app.settings.flags import SERVING, Flag
-from app.settings.source import RoleSettings
+from app.settings.source import SERVING, Flag, RoleSettings
 from app.wiring import READ, Argument, Chart, Permission, Permissions, Port, Role, Wing
 from docs.generate.chart import SCHEMA, roles_file, with_roles
 from tests.support.chart import CHART, NAMESPACE, Rendered, rendering

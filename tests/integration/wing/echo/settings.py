@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from app.settings.flags import Flag
 from app.settings.reconciling import ReconcilingSettings
-from app.settings.source import RoleSettings
+from app.settings.source import Flag, RoleSettings
 
 
 class EchoWebhookSettings(RoleSettings):

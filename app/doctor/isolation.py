@@ -1,0 +1,103 @@
+"""Checks that Berth is asked about all that is created in tenants' namespaces, and that no Pod there can opt out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from app.doctor import commands, namespaces
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, error, warning
+from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
+from app.doctor.webhooks import Registered, selecting
+from app.registration.objects import isolation_webhooks, rules_of
+from app.wire import JSON
+
+_CONFINE = "webhook.args.confineTenants=true"
+_OWN_FIELDS = frozenset({"name", "rules", "namespaceSelector", "objectSelector", "matchConditions"})
+
+
+async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Tenants' namespaces that no webhook selects.
+
+    Where tenants are confined, also those whose Pods can opt out of every webhook that selects them.
+    """
+    pods = [one for one in await cluster.registered() if one.injects]
+    of_tenants = await tenant_namespaces(cluster) if pods else []
+    confined = any(one.deployed.get("confine_tenants") for one in await cluster.running("webhook"))
+    hidden = [one.object for one in of_tenants if not selecting(pods, one.object)]
+    for namespace in of_tenants:
+        tenant, calling = namespace.tenant, selecting(pods, namespace.object)
+        if not calling:
+            text = f"belongs to tenant {tenant}, and no webhook is called for its Pods"
+            follows = "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else "")
+            yield error(namespace.subject, text, follows, namespaces.unhide(cluster, namespace.object, pods[0], hidden))
+        elif confined and not _strict(pods, namespace.labels):
+            text = f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them"
+            command = namespace.label()
+            if not _strict(pods, namespace.wanted_labels):
+                command = commands.fix(cluster, calling[0], "objectSelector", {}, values=(_CONFINE,))
+            yield warning(namespace.subject, text, "a Pod that opts out runs on any tenant's nodes", command)
+
+
+def _strict(pods: Sequence[Registered], own: dict[str, str]) -> bool:
+    """Whether a webhook without an opt-out is called for a namespace with these labels."""
+    return any(
+        one.selects_namespace(own) and not one.conditions and not one.webhook.get("objectSelector") for one in pods
+    )
+
+
+async def tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Kinds that Berth is not asked about in any tenant's namespace, else the namespaces that it is not asked about.
+
+    Only where Berth confines tenants. That nothing at all is checked here is another finding.
+    """
+    checking = [one for one in await cluster.registered() if not one.mutating]
+    if not checking or not await confines_tenants(cluster):
+        return
+    follows = (
+        "what others than the gateway write there is not checked: a Pod can keep Pods of all other namespaces from "
+        "being scheduled"
+    )
+    if unasked := _unasked(checking, ANY):
+        text = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
+        yield error(checking[0].subject, text, follows, _register(cluster, checking))
+        return
+    for namespace in await tenant_namespaces(cluster):
+        if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
+            text = f"belongs to tenant {namespace.tenant}, and Berth is not asked about its {', '.join(unasked)}"
+            command = _register(cluster, checking) if namespace.is_labeled else namespace.label()
+            yield error(namespace.subject, text, follows, command)
+
+
+def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:
+    """The kinds that no webhook without an opt-out is called for in this namespace."""
+    calling = [
+        one
+        for one in selecting(checking, namespace.object)
+        if not one.webhook.get("objectSelector") and one.may_admit({"namespace": namespace.name})
+    ]
+    return [
+        plural
+        for rule in rules_of("tenants")
+        for plural in rule["resources"]
+        if not all(
+            any(one.covers(rule["apiGroups"][0], plural, operation) for one in calling)
+            for operation in rule["operations"]
+        )
+    ]
+
+
+def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:
+    first = checking[0]
+    if first.by_chart:
+        return commands.again(cluster, first, _CONFINE)
+    shared = {field: value for field, value in first.webhook.items() if field not in _OWN_FIELDS}
+    present = {one.webhook.get("name"): one for one in checking if one.name == first.name}
+    operations: list[JSON] = []
+    for wanted in isolation_webhooks(shared, exempt=tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))):
+        there = present.get(wanted["name"])
+        path = f"/webhooks/{there.index if there else '-'}"
+        if there:
+            operations.append({"op": "test", "path": f"{path}/name", "value": wanted["name"]})
+        operations.append({"op": "replace" if there else "add", "path": path, "value": wanted})
+    return commands.json_patch(first.resource.plural, first.name, operations)

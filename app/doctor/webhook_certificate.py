@@ -1,0 +1,100 @@
+"""Checks the certificate of the webhook: does each caBundle verify what is served; how long; for which name."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+from cryptography import x509
+
+from app.doctor.cluster import Cluster
+from app.doctor.keeping import Keeping, keeping_in
+from app.doctor.model import Finding, error, info, ok, unchecked, warning
+from app.doctor.serving import Served, by_tls, in_secret
+from app.doctor.validity import begin, end, expiry, has_ended, is_overdue, misnamed, read, trusts
+from app.doctor.webhooks import Registered
+from app.errors import ApiError, UsageError
+
+_REFUSED = "the API server refuses it, and every call to Berth fails"
+
+
+async def of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
+    kept = await keeping_in(cluster)
+    findings: list[Finding] = []
+    sound: list[str] = []
+    judged: set[str] = set()
+    for one in await cluster.registered():
+        served = None
+        try:
+            served = await by_tls(cluster, one) or await in_secret(cluster, one)
+        except ApiError as refusal:
+            findings.append(unchecked(refusal))
+        except UsageError as broken:
+            fix, text = await kept.reissue(cluster, one, None), f"{broken}{kept.words}"
+            findings.append(error(one.subject, text, "no TLS connection to Berth comes about", fix))
+            continue
+        new = await _trust(cluster, one, served, kept)
+        if served is None and not findings and one.url:
+            text = f"{one.url} does not answer from here: its certificate was not seen"
+            new.append(info(one.subject, text, "see what `reachability` says for the API server"))
+        elif served is None and not findings and one.service:
+            text = f"no Secret in {one.service[0]} holds a certificate for Service {one.service[1]}"
+            new.append(
+                error(one.subject, text, "Pods of the webhook wait for it", await kept.reissue(cluster, one, None))
+            )
+        elif served is not None and served.source not in judged:
+            judged.add(served.source)
+            new += [finding async for finding in _leaf(cluster, one, served, kept)]
+        if served is not None and not new:
+            sound.append(f"{one.name}/{one.webhook.get('name')}")
+            last = served
+        findings += new
+    if sound:
+        text = f"trust the certificate {last.source}, valid until {end(last.leaf)}"
+        findings.append(ok(", ".join(sound), text))
+    for finding in findings:
+        yield finding
+
+
+async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept: Keeping) -> list[Finding]:
+    """The caBundle: there, readable, not over, and of a CA that signed what is served."""
+    what = "what it is called for cannot be created" if one.fails_closed else "Pods start without an injection"
+    follows, now = f"every call to Berth fails, and {what}", cluster.now()
+    roots, broken = read(one.bundle, source="caBundle")
+    valid = [root for root in roots if root.not_valid_before_utc <= now < root.not_valid_after_utc]
+    if broken:
+        text = f"its caBundle cannot be read: {broken}"
+    elif not one.bundle:
+        text = "has no caBundle"
+    elif not roots:
+        text = "its caBundle holds no certificate"
+    elif not valid:
+        text = f"its caBundle expired on {end(_last(roots))}"
+    elif served is not None and not trusts(valid, served.leaf, served.chain):
+        issuer = served.leaf.issuer.rfc4514_string() or "an issuer without a name"
+        text = f"its caBundle does not verify the certificate {served.source} (issued by {issuer})"
+    elif is_overdue(last := _last(valid), now):
+        text = f"the CA in its caBundle expires on {end(last)}, and has no successor"
+        return [warning(one.subject, text, follows, await kept.reissue(cluster, one, served))]
+    else:
+        return []
+    return [error(one.subject, text, follows, await kept.trust(cluster, one, served))]
+
+
+async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
+    """The certificate itself: its dates and its names."""
+    leaf, now, fix = served.leaf, cluster.now(), await kept.reissue(cluster, one, served)
+    subject = f"the certificate {served.source}"
+    words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
+    if has_ended(leaf, now):
+        yield error(subject, f"{expiry(leaf, now)}{words}", _REFUSED, fix)
+    elif now < leaf.not_valid_before_utc:
+        follows = "a clock is wrong; until then every call to Berth fails"
+        yield error(subject, f"is not valid before {begin(leaf)}{words}", follows, fix)
+    elif text := expiry(leaf, now):
+        yield warning(subject, text + words, "it is not renewed, and every call fails after it has expired", fix)
+    if text := misnamed(leaf, f"{one.service[1]}.{one.service[0]}.svc" if one.service else one.host):
+        yield error(subject, text + words, _REFUSED, fix)
+
+
+def _last(certificates: Sequence[x509.Certificate]) -> x509.Certificate:
+    return max(certificates, key=lambda one: one.not_valid_after_utc)
