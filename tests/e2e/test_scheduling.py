@@ -16,12 +16,11 @@ import pytest
 import pytest_asyncio
 
 from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
 from app.kube.resources import NAMESPACES, NODES, PODS
-from app.kube.store import Store
 from app.kube.transport import connect
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
@@ -46,10 +45,9 @@ async def sandbox(directory: Path) -> AsyncIterator[KubeClient]:
         path = directory / "kubeconfig"
         path.write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(path)) as client:
-            stores: dict[Any, Store[JSON]] = {kind: Store(lambda obj: obj) for kind in (PODS, NODES, NAMESPACES)}
-            parts = [Reflector(client, kind, store) for kind, store in stores.items()]
-            parts.append(Scheduler(client, *stores.values()).controller)
-            running = [asyncio.create_task(part.run()) for part in parts]
+            watched = Watched(client)
+            scheduler = Scheduler(client, watched).controller
+            running = [asyncio.create_task(part.run()) for part in (watched, scheduler)]
             yield client
             for task in running:
                 task.cancel()

@@ -1,4 +1,4 @@
-"""Installs CustomResourceDefinitions in the clusters of the sandbox, which have no Multus to bring some."""
+"""Prepares the clusters of the sandbox for Berth: CustomResourceDefinitions (no Multus brings some), a namespace."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from collections.abc import Sequence
 from app import definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, Resource
+from app.workloads.model import SYSTEM_NAMESPACE
 
 _START_SECONDS = 60
 INFRA = (NETWORK_ATTACHMENTS, *definitions.INFRA)
 TENANT = (NETWORK_ATTACHMENTS, *definitions.TENANT)
 BARE = (NETWORK_ATTACHMENTS,)
+
+
+async def prepare(client: KubeClient, wanted: Sequence[Resource]) -> None:
+    """Install the definitions of these kinds, and make the namespace of the cloud admin's objects."""
+    await install(client, wanted)
+    await client.apply(NAMESPACES, SYSTEM_NAMESPACE, NAMESPACES.body({"name": SYSTEM_NAMESPACE}))
 
 
 async def install(client: KubeClient, wanted: Sequence[Resource]) -> None:

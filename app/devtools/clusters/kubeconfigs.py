@@ -1,4 +1,4 @@
-"""Kubeconfigs of the sandbox: what is written for its users, and copies of given ones that stand alone."""
+"""Kubeconfigs of the sandbox: how they are written, and copies of given ones that stand alone or act as another."""
 
 from __future__ import annotations
 
@@ -24,6 +24,14 @@ def standing_alone(path: Path) -> str:
         raise UsageError(f"--kubeconfig {path}: {error.strerror}") from error
     except (UnicodeDecodeError, yaml.YAMLError, KeyError, TypeError, AttributeError) as error:
         raise UsageError(f"--kubeconfig {path}: not a kubeconfig") from error
+    return yaml.safe_dump(config)
+
+
+def acting_as(path: Path, account: str) -> str:
+    """The kubeconfig at `path` for requests on behalf of `account`."""
+    config = load_yaml(path.read_text(encoding="utf-8"))
+    for user in config["users"]:
+        user["user"]["as"] = account
     return yaml.safe_dump(config)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.placement.model import HOST_LABEL
 
 INFRA = "icp"

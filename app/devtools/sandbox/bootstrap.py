@@ -1,19 +1,31 @@
-"""What a fresh cluster holds: the namespaces, and the roles that every API server brings along."""
+"""A fresh cluster: how its parts know each other, and the namespaces and roles that every API server brings along."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from app.devtools.sandbox.access.rbac import Authorizer
+from app.devtools.sandbox.api.rest import complete
 from app.devtools.sandbox.kinds import strategy
 from app.devtools.sandbox.kinds.builtin import BUILTIN
+from app.devtools.sandbox.state import ClusterState
+from app.devtools.sandbox.storage import Storage
+from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
 
 if TYPE_CHECKING:
-    from app.devtools.sandbox.storage import Storage
     from app.wire import JSON
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _LABELS = {"kubernetes.io/bootstrapping": "rbac-defaults"}
 _RBAC = "rbac.authorization.k8s.io"
+_RBAC_PLURALS = {
+    "Role": "roles",
+    "RoleBinding": "rolebindings",
+    "ClusterRole": "clusterroles",
+    "ClusterRoleBinding": "clusterrolebindings",
+}
+_WEBHOOKS = "admissionregistration.k8s.io"
 _READ = ["get", "list", "watch"]
 _WRITE = ["create", "delete", "deletecollection", "patch", "update"]
 _WORKLOADS: list[JSON] = [
@@ -80,8 +92,27 @@ _BINDINGS = {
 }
 
 
-def fill(storage: Storage) -> None:
-    """Create what a fresh cluster holds."""
+def new_state(
+    name: str, services: Mapping[tuple[str, str, int], tuple[str, int]], *, window: int, bookmark_interval: float
+) -> ClusterState:
+    """The state of a cluster that nothing has been written to; webhooks behind Services are called where these are."""
+    storage = Storage(window=window)
+    webhooks = WebhookDispatcher(
+        lambda phase: storage.list((_WEBHOOKS, f"{phase}webhookconfigurations")),
+        lambda namespace: storage.get(("", "namespaces"), "", namespace),
+        lambda namespace, service, number: services.get((namespace, service, number)),
+        defaults=lambda obj: complete(state, obj),
+        versions=lambda group, plural: [
+            row.version for row in state.registry if (row.group, row.plural) == (group, plural)
+        ],
+    )
+    authorizer = Authorizer(lambda kind: storage.list((_RBAC, _RBAC_PLURALS[kind])))
+    state = ClusterState(name, webhooks, authorizer, storage=storage, bookmark_interval=bookmark_interval)
+    _fill(storage)
+    return state
+
+
+def _fill(storage: Storage) -> None:
     for name in _NAMESPACES:
         _create(storage, "Namespace", {"metadata": {"name": name}})
     for name, rules in _ROLES.items():

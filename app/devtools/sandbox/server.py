@@ -1,4 +1,4 @@
-"""Clusters of the sandbox on loopback ports: one API server each, over TLS, all in the running event loop.
+"""A cluster of the sandbox on a loopback port: one API server, over TLS, in the running event loop.
 
 Owns sockets, certificates and kubeconfigs. `apiserver` answers the requests. This module runs no controllers.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import socket
 from typing import TYPE_CHECKING, Self
 
@@ -15,16 +14,11 @@ import uvicorn
 import yaml
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.devtools.sandbox import bootstrap
 from app.devtools.sandbox.access.auth import AUTHENTICATED, User
-from app.devtools.sandbox.access.rbac import Authorizer
 from app.devtools.sandbox.api.apiserver import ApiServer
-from app.devtools.sandbox.api.rest import complete
+from app.devtools.sandbox.bootstrap import new_state
 from app.devtools.sandbox.gathering import GatheringTransport
 from app.devtools.sandbox.pki import Authority, server_context
-from app.devtools.sandbox.state import ClusterState
-from app.devtools.sandbox.storage import Storage
-from app.devtools.sandbox.webhooks.admission import WebhookDispatcher
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -39,14 +33,6 @@ _GRACE = 1
 """Seconds that requests get to end at a stop."""
 _STOPPED = "stopped"
 """In the state of connections: their server has stopped."""
-_WEBHOOKS = "admissionregistration.k8s.io"
-_RBAC = "rbac.authorization.k8s.io"
-_RBAC_PLURALS = {
-    "Role": "roles",
-    "RoleBinding": "rolebindings",
-    "ClusterRole": "clusterroles",
-    "ClusterRoleBinding": "clusterrolebindings",
-}
 
 
 class _Protocol(HttpToolsProtocol):
@@ -80,26 +66,13 @@ class Cluster:
     ) -> None:
         self.name = name
         self.services: dict[tuple[str, str, int], tuple[str, int]] = {}
-        self.storage = Storage(window=window)
+        self.state = new_state(name, self.services, window=window, bookmark_interval=bookmark_interval)
+        self.storage = self.state.storage
         self._authority = authority or Authority(f"{name}-ca")
         self._port = port
         self._server: uvicorn.Server | None = None
         self._loop: asyncio.Task[None] | None = None
         self._socket: socket.socket | None = None
-        self.state = ClusterState(
-            name,
-            WebhookDispatcher(
-                self._configurations,
-                self._namespace,
-                lambda namespace, service, number: self.services.get((namespace, service, number)),
-                defaults=lambda obj: complete(self.state, obj),
-                versions=self._versions,
-            ),
-            Authorizer(lambda kind: self.storage.list((_RBAC, _RBAC_PLURALS[kind]))),
-            storage=self.storage,
-            bookmark_interval=bookmark_interval,
-        )
-        bootstrap.fill(self.storage)
 
     @property
     def ca_pem(self) -> str:
@@ -196,46 +169,6 @@ class Cluster:
             "preferences": {},
         }
         return yaml.safe_dump(config, sort_keys=False)
-
-    def _configurations(self, phase: str) -> list[JSON]:
-        return self.storage.list((_WEBHOOKS, f"{phase}webhookconfigurations"))
-
-    def _namespace(self, name: str) -> JSON | None:
-        return self.storage.get(("", "namespaces"), "", name)
-
-    def _versions(self, group: str, plural: str) -> list[str]:
-        return [row.version for row in self.state.registry if (row.group, row.plural) == (group, plural)]
-
-
-class SandboxServer:
-    """Several clusters with one certificate authority, started and stopped together."""
-
-    def __init__(self, names: Iterable[str], *, window: int = 10_000, bookmark_interval: float = 60.0) -> None:
-        self._authority = Authority("berth-sandbox-ca")
-        self.clusters: dict[str, Cluster] = {
-            name: Cluster(name, authority=self._authority, window=window, bookmark_interval=bookmark_interval)
-            for name in names
-        }
-
-    def __getitem__(self, name: str) -> Cluster:
-        return self.clusters[name]
-
-    async def start(self) -> None:
-        """Start every cluster; none keeps running where one cannot start."""
-        async with contextlib.AsyncExitStack() as started:
-            for cluster in self.clusters.values():
-                await started.enter_async_context(cluster)
-            started.pop_all()
-
-    async def stop(self) -> None:
-        await asyncio.gather(*(cluster.stop() for cluster in self.clusters.values()))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        await self.stop()
 
 
 async def _abort_connections(server: uvicorn.Server) -> None:

@@ -12,11 +12,10 @@ from typing import Any
 import pytest
 
 from app.devtools.sandbox.access.rbac import Authorizer
-from app.devtools.sandbox.standins.quotas import QuotaCounter
-from app.kube.reflector import Reflector
-from app.kube.resources import RESOURCE_QUOTAS, SECRETS
+from app.devtools.sandbox.standins.namespaces import QuotaCounter
+from app.devtools.sandbox.standins.reconciling import Watched
+from app.kube.resources import SECRETS
 from app.kube.retry import get_or_none
-from app.kube.store import Store
 from app.settings.reconciling import Runnable
 from tests.support.chart import JSON, NAMESPACE, Render, Server
 from tests.support.chart_arguments import settings_of
@@ -84,13 +83,12 @@ class Counting:
     """Counts for the quotas of a real API server that has no kube-controller-manager beside it."""
 
     def __init__(self, client: Any) -> None:
-        quotas: Store[JSON] = Store(dict)
-        self._reflector = Reflector(client, RESOURCE_QUOTAS, quotas)
-        self._controller = QuotaCounter(client, quotas).controller
+        self._watched = Watched(client)
+        self._controller = QuotaCounter(client, self._watched).controller
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._reflector.run())
+            group.create_task(self._watched.run())
             group.create_task(self._controller.run())
 
     def waiting(self) -> list[str]:

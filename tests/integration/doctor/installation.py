@@ -16,7 +16,7 @@ from typing import Any
 from app.certs.files import write_files
 from app.certs.folder import make
 from app.certs.issuing import serving_names
-from app.devtools.clusters.registering import until_ready
+from app.devtools.clusters.parts import until_ready
 from app.doctor.checks import CHECKS, examine, pick
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity

@@ -22,10 +22,10 @@ from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters import definitions
 from app.devtools.clusters.node.addresses import claim
-from app.devtools.clusters.node.containers import is_berth
 from app.devtools.clusters.node.node import BerthNode
+from app.devtools.clusters.node.pod_process import is_berth
 from app.devtools.sandbox.server import Cluster
-from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient

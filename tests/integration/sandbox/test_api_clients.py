@@ -14,7 +14,7 @@ import pytest
 import urllib3
 import yaml
 
-from app.devtools.sandbox.server import SandboxServer
+from app.devtools.sandbox.server import Cluster
 from tests.support.waiting import PATIENCE
 
 CRD = """
@@ -223,23 +223,22 @@ def test_kubectl_watches_waits_and_proxies(served: Any, namespace: str) -> None:
 
 
 async def test_several_clusters_in_one_process_keep_apart() -> None:
-    async with SandboxServer(["one", "two"]) as server:
-        assert server["one"].url != server["two"].url
-        server["one"].storage.create(("", "nodes"), {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}})
-        assert server["two"].storage.list(("", "nodes")) == []
-        assert yaml.safe_load(server["one"].kubeconfig())["clusters"][0]["cluster"]["server"] == server["one"].url
+    async with Cluster("one") as one, Cluster("two") as two:
+        assert one.url != two.url
+        one.storage.create(("", "nodes"), {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}})
+        assert two.storage.list(("", "nodes")) == []
+        assert yaml.safe_load(one.kubeconfig())["clusters"][0]["cluster"]["server"] == one.url
 
 
 async def test_stop_ends_open_watches() -> None:
     """A cluster with a client that watches stops at once; it does not wait for the watch's own end."""
-    server = SandboxServer(["one"])
-    await server.start()
-    cluster = server["one"]
+    cluster = Cluster("one")
+    await cluster.start()
     cluster.add_token("t", "admin", ("system:masters",))
     context = ssl.create_default_context(cadata=cluster.ca_pem)
     async with aiohttp.ClientSession(headers={"Authorization": "Bearer t"}) as session:
         async with session.get(f"{cluster.url}/api/v1/nodes?watch=true", ssl=context) as answer:
             assert answer.status == 200
-            stopping = asyncio.create_task(server.stop())
+            stopping = asyncio.create_task(cluster.stop())
             assert await asyncio.wait_for(answer.content.read(), PATIENCE) == b""
         await asyncio.wait_for(stopping, PATIENCE)

@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from app.devtools.sandbox.server import Cluster
-from app.devtools.sandbox.standins.nodes import NodeSpec
+from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient

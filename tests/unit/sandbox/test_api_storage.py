@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from app.devtools.sandbox.api.selection import EVERYTHING
+from app.devtools.sandbox.api.watching import WatchOptions, watch_lines
 from app.devtools.sandbox.history import CompactedError
 from app.devtools.sandbox.kinds.builtin import PODS
 from app.devtools.sandbox.storage import AlreadyExistsError, ConflictError, MissingError, Storage
-from app.devtools.sandbox.watch import WatchOptions, watch_lines
 from app.wire import decode_json
 
 KEY = PODS.key

@@ -8,7 +8,7 @@ from app.cel.calls import NoValue
 from app.cel.matchconditions import compile_condition
 from app.cel.syntax import BadExpression
 from app.cel.values import evaluate
-from app.devtools.sandbox.webhooks.conditions import check_conditions
+from app.devtools.sandbox.webhooks.registration import check_conditions
 
 VARIABLES: dict[str, Any] = {
     "object": {

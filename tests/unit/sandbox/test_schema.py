@@ -4,14 +4,9 @@ from typing import Any
 
 import pytest
 
-from app.devtools.sandbox.schemas.schema import (
-    apply_defaults,
-    check_structural,
-    prune,
-    unknown_fields,
-    validate,
-    validate_update,
-)
+from app.devtools.sandbox.schemas.schema import apply_defaults, prune, unknown_fields
+from app.devtools.sandbox.schemas.schemacheck import check_structural
+from app.devtools.sandbox.schemas.schemavalues import validate, validate_update
 
 SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -27,15 +27,6 @@ _SLEEP = re.compile(r"(\d+(?:\.\d+)?)s?")
 _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 
-def is_berth(pod: JSON) -> bool:
-    """Whether this Pod runs Berth's image as it is: the repository ends in `berth`, and no command replaces its own."""
-    containers = pod["spec"].get("containers") or []
-    if len(containers) != 1 or containers[0].get("command"):
-        return False
-    image = str(containers[0].get("image") or "").partition("@")[0].rpartition("/")[2]
-    return image.partition(":")[0] == "berth"
-
-
 class Container:
     """The process of one Pod, listening on `address`; a file gets what it prints."""
 

@@ -1,9 +1,12 @@
-"""What a kubelet says of a Pod with one container. Pure; the clock is an argument."""
+"""Writes what a kubelet says of a Pod with one container."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.kube.client import KubeClient
+from app.kube.resources import PODS
+from app.text import stamp
 from app.wire import JSON
 
 
@@ -17,7 +20,18 @@ class Seen:
     exit_code: int | None = None
 
 
-def pod_status(pod: JSON, seen: Seen, *, now: str) -> JSON:
+async def report(client: KubeClient, pod: JSON, seen: Seen) -> None:
+    """Write what has changed. Raises ApiError where the Pod is gone, or another has its name."""
+    metadata, status = pod["metadata"], _status(pod, seen, now=stamp())
+    if all((pod.get("status") or {}).get(name) == value for name, value in status.items()):
+        return
+    body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+    await client.patch(
+        PODS, metadata["name"], body, patch_type="strategic", namespace=metadata["namespace"], subresource="status"
+    )
+
+
+def _status(pod: JSON, seen: Seen, *, now: str) -> JSON:
     """The fields of the status that a kubelet owns; times of what has not changed stay."""
     before: JSON = pod.get("status") or {}
     known = {one["type"]: one for one in before.get("conditions") or []}

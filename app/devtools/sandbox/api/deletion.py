@@ -8,9 +8,9 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from app.devtools.sandbox.api.effects import after_removal, end_definition
 from app.devtools.sandbox.api.failures import bad_request, conflict, failure, success
 from app.devtools.sandbox.api.reading import stored
-from app.devtools.sandbox.api.removal import after_removal, end_definition
 from app.devtools.sandbox.kinds import admissible
 from app.devtools.sandbox.kinds.builtin import CRDS
 from app.text import stamp

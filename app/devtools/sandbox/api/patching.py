@@ -11,17 +11,16 @@ import jsonpatch
 import jsonpointer
 
 from app.devtools.sandbox.api import writes
-from app.devtools.sandbox.api.call import copy_json, decode_bounded, decode_yaml, whole_numbers
+from app.devtools.sandbox.api.call import decode_bounded, decode_yaml, whole_numbers
 from app.devtools.sandbox.api.failures import (
     StatusError,
-    apply_conflict,
     bad_request,
     failure,
     unsupported_media,
 )
+from app.devtools.sandbox.api.managers import merged
 from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.kinds import strategy
-from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply
 from app.devtools.sandbox.merge.strategic import BadPatch, json_merge, strategic_merge
 
 if TYPE_CHECKING:
@@ -130,40 +129,15 @@ async def _apply(state: ClusterState, call: Call) -> tuple[JSON, bool]:
     for attempt in range(1, _TRIES + 1):
         exists = state.storage.get(call.resource.key, call.namespace, call.name) is not None
         old = stored(state, call) if exists or call.subresource else None
-        merged = _merge(state, call, applied, old)
+        obj = merged(state, call, applied, old)
         try:
             warnings = len(call.warnings)
             if old is None:
-                return await writes.create(state, call, merged, applied=True), True
-            return await writes.update(state, call, merged, old, applied=True), False
+                return await writes.create(state, call, obj, applied=True), True
+            return await writes.update(state, call, obj, old, applied=True), False
         except StatusError as error:
             raced = error.reason in ("Conflict", "AlreadyExists")
             if not raced or metadata.get("resourceVersion") or attempt == _TRIES:
                 raise
             del call.warnings[warnings:]
     raise AssertionError
-
-
-def _merge(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> JSON:
-    if old is None and applied["metadata"].get("uid"):
-        raise failure(
-            409,
-            "Conflict",
-            "uid mismatch: the provided object specified uid "
-            f"{applied['metadata']['uid']}, and no existing object was found",
-        )
-    try:
-        return server_side_apply(
-            old,
-            copy_json(applied),
-            manager=call.query["fieldManager"],
-            force=call.flag("force"),
-            now=state.storage.now(),
-            merge_keys=writes.keys_of(call.resource),
-            subresource=call.subresource,
-            unowned=strategy.unowned_fields(call.resource, call.subresource),
-        )
-    except ApplyConflict as error:
-        raise apply_conflict(str(error), error.causes) from error
-    except (TypeError, AttributeError, KeyError, ValueError) as error:
-        raise bad_request(f"failed to create typed patch object: {error}") from error

@@ -1,6 +1,6 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
-Owns the choice of the step; the steps are in `reading`, `writes`, `patching`, `deletion`, `questions`,
+Owns the choice of the step; the steps are in `reading`, `watching`, `writes`, `patching`, `deletion`, `questions`,
 `scaling` and `tokens`.
 """
 
@@ -19,6 +19,8 @@ from app.devtools.sandbox.api.failures import (
     not_found,
     success,
 )
+from app.devtools.sandbox.api.forms import list_form, shown
+from app.devtools.sandbox.api.watching import watch_objects
 from app.devtools.sandbox.kinds import admissible, strategy
 
 if TYPE_CHECKING:
@@ -52,19 +54,19 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
         case "list":
             return reading.list_objects(state, call)
         case "watch":
-            return reading.watch_objects(state, call)
+            return watch_objects(state, call)
     if call.verb not in _WRITES or bool(call.name) != (call.verb not in ("create", "deletecollection")):
         raise method_not_allowed()
     return await _WRITES[call.verb](state, call)
 
 
 async def _create(state: ClusterState, call: Call) -> Reply:
-    return json_reply(reading.shown(call, await writes.create(state, call, decode_object(call))), status=201)
+    return json_reply(shown(call, await writes.create(state, call, decode_object(call))), status=201)
 
 
 async def _patch(state: ClusterState, call: Call) -> Reply:
     patched, created_now = await patching.patch(state, call)
-    return json_reply(reading.shown(call, patched), status=201 if created_now else 200)
+    return json_reply(shown(call, patched), status=201 if created_now else 200)
 
 
 async def _update(state: ClusterState, call: Call) -> Reply:
@@ -75,7 +77,7 @@ async def _update(state: ClusterState, call: Call) -> Reply:
     if not sent["metadata"].get("name"):
         raise bad_request("the name of the object (based on URL) was undeterminable: name must be provided")
     updated = await writes.update(state, call, sent, old)
-    return json_reply(reading.shown(call, updated))
+    return json_reply(shown(call, updated))
 
 
 async def _delete(state: ClusterState, call: Call) -> Reply:
@@ -83,7 +85,7 @@ async def _delete(state: ClusterState, call: Call) -> Reply:
     deletion.check_options(options)
     _apply_dry_run(call, options)
     answer, _ = await deletion.delete(state, call, options)
-    return json_reply(answer if answer.get("kind") == "Status" else reading.shown(call, answer))
+    return json_reply(answer if answer.get("kind") == "Status" else shown(call, answer))
 
 
 async def _delete_collection(state: ClusterState, call: Call) -> Reply:
@@ -107,7 +109,7 @@ async def _delete_collection(state: ClusterState, call: Call) -> Reply:
         except StatusError as error:
             if error.code != 404:
                 raise
-    form = reading.list_form(call, objects, {"resourceVersion": str(state.storage.version)})
+    form = list_form(call, objects, {"resourceVersion": str(state.storage.version)})
     return json_reply(form)
 
 

@@ -7,23 +7,22 @@ from typing import TYPE_CHECKING, Any
 from app.devtools.sandbox.api import patching
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_bounded, decode_object, json_reply
 from app.devtools.sandbox.api.failures import bad_request, conflict, internal, invalid, method_not_allowed
+from app.devtools.sandbox.api.managers import tracked
 from app.devtools.sandbox.api.reading import stored
-from app.devtools.sandbox.kinds import admissible, strategy
-from app.devtools.sandbox.merge.apply import track_update
-from app.kinds.fielderrors import FieldError
+from app.devtools.sandbox.kinds import admissible, checks
+from app.devtools.sandbox.kinds.scale import at_path, check_wanted, scale_of, set_path
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.state import ClusterState
-    from app.wire import JSON
 
 
 async def scale(state: ClusterState, call: Call) -> Reply:
     """GET, PUT and PATCH of the number of replicas."""
     resource = call.resource
     old = stored(state, call)
-    before = _scale_of(call, old)
+    before = scale_of(resource, old)
     if call.verb == "get":
-        if resource.custom and strategy.at_path(old, resource.scale[0]) is None:
+        if resource.custom and at_path(old, resource.scale[0]) is None:
             raise internal(f'the spec replicas field ".{resource.scale[0]}" does not exist')
         return json_reply(before)
     if call.verb == "update":
@@ -39,43 +38,20 @@ async def scale(state: ClusterState, call: Call) -> Reply:
     changed = await admissible.mutate(state, call, "UPDATE", changed, before, kind="Scale", name=call.name)
     replicas = _replicas(changed["spec"])
     new = copy_json(old)
-    strategy.set_path(new, resource.scale[0], replicas)
+    set_path(new, resource.scale[0], replicas)
     if resource.custom:
-        if faults := strategy.check_update(resource, new, old, subresource="scale"):
+        if faults := checks.check_update(resource, new, old, subresource="scale"):
             raise invalid(resource.group, resource.kind, call.name, faults)
-    elif replicas < 0:
-        fault = FieldError("spec.replicas", "Invalid", "must be greater than or equal to 0", replicas)
-        raise invalid("autoscaling", "Scale", call.name, [fault])
+    elif faults := check_wanted(replicas):
+        raise invalid("autoscaling", "Scale", call.name, faults)
     await admissible.validate(state, call, "UPDATE", changed, before, kind="Scale", name=call.name)
     if call.dry_run or new == old:
-        return json_reply(_scale_of(call, new))
+        return json_reply(scale_of(resource, new))
     new = copy_json(stored(state, call))
-    strategy.set_path(new, resource.scale[0], replicas)
+    set_path(new, resource.scale[0], replicas)
     new["metadata"]["generation"] += 1
-    new = track_update(
-        old,
-        new,
-        manager=call.manager,
-        api_version=resource.api_version,
-        now=state.storage.now(),
-        subresource="scale",
-    )
-    return json_reply(_scale_of(call, state.storage.update(resource.key, new)))
-
-
-def _scale_of(call: Call, obj: JSON) -> JSON:
-    custom, (wanted, present, selector) = call.resource.custom, call.resource.scale
-    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
-    replicas = strategy.at_path(obj, wanted) or 0
-    labels = (obj["spec"].get("selector") or {}).get("matchLabels") or {} if not custom else {}
-    text = strategy.at_path(obj, selector) if custom else ",".join(f"{key}={labels[key]}" for key in sorted(labels))
-    return {
-        "kind": "Scale",
-        "apiVersion": "autoscaling/v1",
-        "metadata": {name: obj["metadata"][name] for name in kept if name in obj["metadata"]},
-        "spec": {"replicas": replicas} if replicas else {},
-        "status": {"replicas": strategy.at_path(obj, present) or 0} | ({"selector": text} if text else {}),
-    }
+    new = tracked(state, call, old, new)
+    return json_reply(scale_of(resource, state.storage.update(resource.key, new)))
 
 
 def _replicas(spec: Any) -> int:

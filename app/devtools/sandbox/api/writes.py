@@ -1,27 +1,23 @@
 """Create and update: the steps of one write, in the API server's order, until the object is stored.
 
 Decode, default, track managers, admission, the server's own fields, validation, validating webhooks, storage. What each
-step does to a kind is in `strategy`; patches become updates in `patching`.
+step does to a kind is in `strategy` and `checks`, what follows for other objects in `effects`. Patches become updates
+in `patching`.
 """
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.call import copy_json
+from app.devtools.sandbox.api.effects import after_removal, after_write, check_lasting, check_room
 from app.devtools.sandbox.api.failures import already_exists, bad_request, conflict, failure, invalid, not_found
-from app.devtools.sandbox.api.quotas import QUOTAS, account, begin_quota, check_room
-from app.devtools.sandbox.api.removal import after_removal, check_lasting
+from app.devtools.sandbox.api.managers import tracked
 from app.devtools.sandbox.kinds import admissible, strategy
-from app.devtools.sandbox.kinds.builtin import PODS
-from app.devtools.sandbox.kinds.crds import establish, resources_of
-from app.devtools.sandbox.merge.apply import track_update
-from app.devtools.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
+from app.devtools.sandbox.kinds.checks import check_base, check_create, check_uid, check_update, warnings
 from app.devtools.sandbox.storage import AlreadyExistsError, ConflictError, MissingError
-from app.kinds.fielderrors import FieldError
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.api.call import Call
@@ -32,22 +28,6 @@ if TYPE_CHECKING:
 _NAME_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _MAX_PREFIX = 58
 MANAGED = "managedFields"
-_VERSION_REQUIRED = frozenset({
-    "CustomResourceDefinition", "Lease", "MutatingWebhookConfiguration", "PodDisruptionBudget",
-    "ValidatingWebhookConfiguration",
-})  # fmt: skip
-"""Built-in kinds whose updates have to name the version that they were made from."""
-
-
-def keys_of(resource: ApiResource) -> MergeKeys:
-    """How lists of the resource merge."""
-    return _custom_keys(resource) if resource.custom else merge_keys(resource.kind)
-
-
-@lru_cache(maxsize=256)
-def _custom_keys(resource: ApiResource) -> MergeKeys:
-    """Kept per definition as it is served: a changed one is another resource."""
-    return merge_keys_from_schema(resource.schema or {})
 
 
 def read_sent(call: Call, sent: JSON) -> JSON:
@@ -80,15 +60,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
         metadata.pop(name, None)
     now = state.storage.now()
     if not applied:
-        obj = track_update(
-            None,
-            obj,
-            manager=call.manager,
-            api_version=resource.api_version,
-            now=now,
-            merge_keys=keys_of(resource),
-            unowned=strategy.unowned_fields(resource, call.subresource),
-        )
+        obj = tracked(state, call, None, obj)
     obj = await admissible.mutate(state, call, "CREATE", obj, None, name=metadata.get("name") or "")
     metadata = obj["metadata"]
     _generate_name(metadata)
@@ -97,12 +69,12 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     strategy.begin_create(resource, obj)
     obj["metadata"] = _in_order(obj["metadata"])
     name = metadata.get("name") or ""
-    errors = strategy.check_create(resource, obj)
+    errors = check_create(resource, obj)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
     if version_given:
         raise failure(500, "", "resourceVersion should not be set on objects to be created")
-    call.warnings += strategy.warnings(resource, obj)
+    call.warnings += warnings(resource, obj)
     await admissible.validate(state, call, "CREATE", copy_json(obj), None, name=name)
     if call.dry_run:
         if state.storage.get(resource.key, metadata.get("namespace") or "", name) is not None:
@@ -120,8 +92,7 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
         if present is not None and present["metadata"].get("deletionTimestamp"):
             refused.status["message"] = f"object is being deleted: {refused.status['message']}"
         raise refused from error
-    account(state, resource, None, stored)
-    return after_write(state, resource, stored)
+    return after_write(state, resource, None, stored)
 
 
 async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, applied: bool = False) -> JSON:
@@ -134,64 +105,28 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
     metadata = new["metadata"]
     place(call, metadata)
     _check_identity(call, metadata, old)
+    if errors := check_base(resource, metadata):
+        raise invalid(resource.group, resource.plural, name, errors)
     expected = metadata.get("resourceVersion") or ""
-    if not expected and (resource.custom or resource.kind in _VERSION_REQUIRED):
-        raise invalid(
-            resource.group,
-            resource.plural,
-            name,
-            [FieldError("metadata.resourceVersion", "Invalid", "must be specified for an update", 0)],
-        )
     if expected and expected != old["metadata"]["resourceVersion"]:
         raise conflict(resource.group, resource.plural, name)
     metadata["resourceVersion"] = old["metadata"]["resourceVersion"]
     strategy.begin_update(resource, new, old, subresource=call.subresource)
     if not applied:
-        new = track_update(
-            old,
-            new,
-            manager=call.manager,
-            api_version=resource.api_version,
-            now=state.storage.now(),
-            subresource=call.subresource,
-            merge_keys=keys_of(resource),
-            unowned=strategy.unowned_fields(resource, call.subresource),
-        )
+        new = tracked(state, call, old, new)
     new = await admissible.mutate(state, call, "UPDATE", new, old, name=name)
     strategy.begin_update(resource, new, old, subresource=call.subresource)
     new["metadata"] = _in_order(new["metadata"])
-    errors = strategy.check_update(resource, new, old, subresource=call.subresource)
+    errors = check_update(resource, new, old, subresource=call.subresource)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
-    call.warnings += strategy.warnings(resource, new)
+    call.warnings += warnings(resource, new)
     await admissible.validate(state, call, "UPDATE", copy_json(new), old, name=name)
     if _same(new, old):
         return old
     if call.dry_run:
         return new
     return _store(state, call, new, old)
-
-
-def after_write(state: ClusterState, resource: ApiResource, stored: JSON) -> JSON:
-    """What follows a write at once: a definition's resources are served, and its status says so; a quota is counted."""
-    if resource.key == QUOTAS:
-        return begin_quota(state, stored)
-    if resource.kind != "CustomResourceDefinition":
-        return stored
-    state.registry.replace_custom(stored["metadata"]["name"], resources_of(stored))
-    status = establish(stored, state.storage.now())
-    if status == stored.get("status"):
-        return stored
-    served = {**stored, "metadata": dict(stored["metadata"]), "status": status}
-    served = track_update(
-        stored,
-        served,
-        manager="kube-apiserver",
-        api_version=resource.api_version,
-        now=state.storage.now(),
-        subresource="status",
-    )
-    return state.storage.update(resource.key, served)
 
 
 def _store(state: ClusterState, call: Call, new: JSON, old: JSON) -> JSON:
@@ -206,13 +141,11 @@ def _store(state: ClusterState, call: Call, new: JSON, old: JSON) -> JSON:
             after_removal(state, resource, final)
             return final
         stored = state.storage.update(resource.key, new, expected=old["metadata"]["resourceVersion"])
-        if resource.key == PODS.key:
-            account(state, resource, old, stored)
     except MissingError as error:
         raise not_found(resource.group, resource.plural, call.name) from error
     except ConflictError as error:
         raise conflict(resource.group, resource.plural, call.name) from error
-    return after_write(state, resource, stored)
+    return after_write(state, resource, old, stored)
 
 
 def _is_gone(resource: ApiResource, obj: JSON) -> bool:
@@ -242,17 +175,16 @@ def place(call: Call, metadata: JSON) -> None:
 
 
 def _check_identity(call: Call, metadata: JSON, old: JSON) -> None:
-    uid = metadata.get("uid")
-    if not uid or uid == old["metadata"]["uid"]:
+    faults = check_uid(metadata, old)
+    if not faults:
         return
     resource = call.resource
     if call.verb == "patch":
-        fault = FieldError("metadata.uid", "Invalid", "field is immutable", uid)
-        raise invalid(resource.group, resource.kind, call.name, [fault])
+        raise invalid(resource.group, resource.kind, call.name, faults)
     parts = ("registry", resource.group if resource.custom else "", resource.plural, call.namespace, call.name)
     text = (
         f"StorageError: invalid object, Code: 4, Key: /{'/'.join(filter(None, parts))}, ResourceVersion: 0, "
-        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        f"AdditionalErrorMsg: Precondition failed: UID in precondition: {metadata['uid']}, UID in object meta: "
         f"{old['metadata']['uid']}"
     )
     raise conflict(resource.group, resource.plural, call.name, text)

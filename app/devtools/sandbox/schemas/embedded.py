@@ -10,17 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 from app.devtools.sandbox.schemas.formats import type_name
-from app.errors import BerthError
 from app.kinds.fielderrors import FieldError, child
 from app.kinds.name_syntax import check_metadata, dns1035_faults, label_faults
 from app.kinds.shapes import ShapeError, decode_metadata
 from app.wire import JSON, encode_json
 
 EMBEDDED = "x-kubernetes-embedded-resource"
-
-
-class WrongShape(BerthError):
-    """A field of an embedded resource has a type that it cannot have."""
 
 
 _Visit = Callable[[JSON, str], JSON]
@@ -39,7 +34,7 @@ def has_embedded(schema: Any) -> bool:
 def coerce_embedded(obj: JSON, schema: JSON, prefix: str) -> tuple[JSON, list[str]]:
     """The object with the metadata of embedded resources decoded, and the paths of unknown fields in there.
 
-    Raises WrongShape, with `prefix` before its message, where a field has a wrong type.
+    Raises ShapeError, with `prefix` before its message, where a field has a wrong type.
     """
     unknown: list[str] = []
 
@@ -62,8 +57,9 @@ def coerce_embedded(obj: JSON, schema: JSON, prefix: str) -> tuple[JSON, list[st
     return _walk(obj, schema, "", decode), unknown
 
 
-def _wrong(prefix: str, path: str, value: Any, fault: str) -> WrongShape:
-    return WrongShape(f"{prefix}{path}: Invalid value: {encode_json(value).decode()}: {fault}")
+def _wrong(prefix: str, path: str, value: Any, fault: str) -> ShapeError:
+    text = f"{prefix}{path}: Invalid value: {encode_json(value).decode()}: {fault}"
+    return ShapeError(text, field=path, fault=fault)
 
 
 def check_embedded(obj: JSON, schema: JSON) -> list[FieldError]:

@@ -1,60 +1,27 @@
 """Whether the `x-kubernetes-validations` of a schema can be served: every rule is read, typed and bounded beforehand.
 
-Pure. What an expression may cost is estimated in `rulecost`.
+Pure. The expressions of a rule are judged in `ruleexpression`.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import msgspec
-
-from app.cel.checking import check_parts
-from app.cel.syntax import BadExpression
 from app.cel.types import Type, optional_of
-from app.devtools.sandbox.schemas.rulecost import MOST, REQUEST, Sized, estimate, sized
-from app.devtools.sandbox.schemas.rules import RULES, compiled, uses_old
+from app.devtools.sandbox.schemas.rulecost import REQUEST, sized
+from app.devtools.sandbox.schemas.ruleexpression import Budget, Cost, check_expression
+from app.devtools.sandbox.schemas.rules import RULES, uses_old
 from app.devtools.sandbox.schemas.ruletypes import declared_type
 from app.kinds.fielderrors import FieldError, child
-from app.wire import JSON, encode_json
+from app.wire import JSON
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _MAX_MESSAGE = 2048
-_LIMIT = 10_000_000
-_SCHEMA_LIMIT = 100_000_000
-_RESULTS = {
-    "rule": ("bool", "cel expression must evaluate to a bool"),
-    "messageExpression": ("string", "messageExpression must evaluate to a string"),
-}
 _SEGMENT = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\['((?:[^'\\]|\\.)*)'\]")
-_PRINTED = ("rule", "message", "messageExpression", "reason", "fieldPath", "optionalOldSelf")
 _BREAKS = re.compile(r"[\r\n]")
-
-
-@dataclass(slots=True)
-class _Budget:
-    """What all expressions of a schema may cost together; `dear` are those that matter, with their places."""
-
-    total: int = 0
-    dear: list[tuple[int, str]] = dataclasses.field(default_factory=list)
-
-    def add(self, cost: int, path: str) -> None:
-        self.total = min(self.total + cost, MOST)
-        if cost >= _SCHEMA_LIMIT // 100:
-            self.dear.append((cost, path))
-
-    def faults(self, path: str) -> list[FieldError]:
-        if self.total <= _SCHEMA_LIMIT:
-            return []
-        dearest = sorted(self.dear, key=lambda one: -one[0])[:4]
-        what = "contributed to estimated rule cost total exceeding cost limit for entire OpenAPIv3 schema"
-        total = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"
-        text = _over(total, self.total, _SCHEMA_LIMIT)
-        return [FieldError(where, "Forbidden", what) for _, where in dearest] + [FieldError(path, "Forbidden", text)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +53,11 @@ def _product(one: int | None, other: int | None) -> int | None:
 
 def check_rule_schemas(schema: Any, path: str) -> list[FieldError]:
     """All faults of all rules, and of what they may cost."""
-    budget = _Budget()
+    budget = Budget()
     return _check_schema(schema, _Place(path), budget, root=True) + budget.faults(path)
 
 
-def _check_schema(schema: Any, place: _Place, budget: _Budget, *, root: bool = False) -> list[FieldError]:
+def _check_schema(schema: Any, place: _Place, budget: Budget, *, root: bool = False) -> list[FieldError]:
     if not isinstance(schema, dict):
         return []
     errors: list[FieldError] = []
@@ -105,7 +72,7 @@ def _check_schema(schema: Any, place: _Place, budget: _Budget, *, root: bool = F
     return errors
 
 
-def _check_rule(rule: JSON, place: _Place, schema: JSON, kind: Type, budget: _Budget) -> list[FieldError]:
+def _check_rule(rule: JSON, place: _Place, schema: JSON, kind: Type, budget: Budget) -> list[FieldError]:
     path, text = place.path, rule.get("rule") or ""
     if not text.strip():
         return [FieldError(f"{path}.rule", "Required", "rule is not specified"), *_check_words(rule, path)]
@@ -116,9 +83,9 @@ def _check_rule(rule: JSON, place: _Place, schema: JSON, kind: Type, budget: _Bu
     scope = {"self": kind, "oldSelf": optional_of(kind) if optional else kind}
     sizes = sized(schema, root="apiVersion" in (kind.fields or {}))
     count = place.count if place.count is not None else REQUEST // (sizes.fewest + 1)
-    errors += _check_expression(rule, path, "rule", scope, _Cost(sizes, count, budget))
+    errors += check_expression(rule, path, "rule", scope, Cost(sizes, count, budget))
     if rule.get("messageExpression"):
-        errors += _check_expression(rule, path, "messageExpression", scope, _Cost(sizes, 1, budget))
+        errors += check_expression(rule, path, "messageExpression", scope, Cost(sizes, 1, budget))
     old = uses_old(text)
     if optional and not old:
         detail = "may not be set if oldSelf is not used in rule"
@@ -127,52 +94,6 @@ def _check_rule(rule: JSON, place: _Place, schema: JSON, kind: Type, budget: _Bu
         detail = f"oldSelf cannot be used on the uncorrelatable portion of the schema within {place.uncorrelated}"
         errors.append(FieldError(f"{path}.rule", "Invalid", detail, text))
     return errors
-
-
-@dataclass(frozen=True, slots=True)
-class _Cost:
-    """The sizes that an expression works on, how often it is run for one object, and what it is charged to."""
-
-    sizes: Sized
-    count: int
-    budget: _Budget
-
-
-def _check_expression(rule: JSON, path: str, field: str, scope: dict[str, Type], cost: _Cost) -> list[FieldError]:
-    text, where = rule[field], f"{path}.{field}"
-    try:
-        node = compiled(text)
-        kinds = check_parts(text, node, scope)
-    except BadExpression as error:
-        prefix = "" if field == "rule" else f"{field} "
-        return [FieldError(where, "Invalid", f"{prefix}compilation failed: {error}", _printed(rule))]
-    wanted, fault = _RESULTS[field]
-    if kinds[id(node)].name != wanted:
-        return [FieldError(where, "Invalid", fault, _printed(rule))]
-    price = min(estimate(node, kinds, cost.sizes) * cost.count, MOST)
-    cost.budget.add(price, where)
-    if price <= _LIMIT:
-        return []
-    return [FieldError(where, "Forbidden", _over(f"estimated {field} cost", price, _LIMIT))]
-
-
-def _over(what: str, cost: int, limit: int) -> str:
-    factor = cost / limit
-    shown = "more than 100x" if factor > 100 else f"{factor:.6f}x" if factor < 1.5 else f"{factor:.1f}x"
-    return (
-        f"{what} exceeds budget by factor of {shown} (try simplifying the rule, or adding maxItems, maxProperties, "
-        "and maxLength where arrays, maps, and strings are declared)"
-    )
-
-
-def _printed(rule: JSON) -> msgspec.Raw:
-    """The rule as the API server shows it: all its fields, with the letters escaped that Go escapes."""
-    absent: JSON = {"message": "", "messageExpression": "", "reason": None, "fieldPath": "", "optionalOldSelf": None}
-    shown = {name[0].upper() + name[1:]: rule.get(name, absent.get(name)) for name in _PRINTED}
-    text = encode_json(shown).decode()
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
-    return msgspec.Raw(text.encode())
 
 
 def _check_words(rule: JSON, path: str) -> list[FieldError]:

@@ -1,7 +1,7 @@
 """Structural OpenAPI v3 schemas of CRDs applied to objects: pruning, defaulting, strict field checking.
 
-Validation is in `schemavalues`, the check of a schema itself in `schemacheck`; both are served from here, which is the
-import path for the rest of the sandbox. Pure functions that never change their arguments. apiVersion, kind and metadata
+Validation is in `schemavalues`, the check of a schema itself in `schemacheck`. Pure functions that never change their
+arguments. apiVersion, kind and metadata
 of an object (and of an embedded resource) are the API's own and always stay.
 """
 
@@ -10,12 +10,7 @@ from __future__ import annotations
 from copy import deepcopy
 from typing import Any
 
-from app.devtools.sandbox.schemas.schemacheck import check_structural
-from app.devtools.sandbox.schemas.schemavalues import validate, validate_update
-from app.kinds.fielderrors import FieldError
 from app.wire import JSON
-
-__all__ = ["FieldError", "apply_defaults", "check_structural", "prune", "unknown_fields", "validate", "validate_update"]
 
 _TYPE_META = frozenset({"apiVersion", "kind", "metadata"})
 _PRESERVE = "x-kubernetes-preserve-unknown-fields"

@@ -36,6 +36,13 @@ async def deletable_resources(client: KubeClient) -> list[Resource]:
     ]
 
 
-def every_object(client: KubeClient, resource: Resource, namespace: str) -> AsyncIterator[JSON]:
-    """Every object of a kind in the namespace. They do not say their kind."""
-    return every_item(lambda token: client.list_page(resource, namespace=namespace, continue_token=token))
+async def every_object(client: KubeClient, resource: Resource, namespace: str) -> AsyncIterator[JSON]:
+    """Every object of a kind in the namespace, none where the kind is no longer served. They do not say their kind."""
+    try:
+        async for item in every_item(
+            lambda token: client.list_page(resource, namespace=namespace, continue_token=token)
+        ):
+            yield item
+    except ApiError as error:
+        if not error.not_found:
+            raise

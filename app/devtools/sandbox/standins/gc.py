@@ -1,7 +1,7 @@
 """Garbage collection: what has lost its last owner goes, and an owner that waits for its dependents is let go.
 
-Background deletion, the foregroundDeletion finalizer and the orphan finalizer; caches metadata of every resource and
-asks the API server before it deletes anything on account of an owner that the caches do not show.
+Background deletion, the foregroundDeletion finalizer and the orphan finalizer; asks the API server before it deletes
+anything on account of an owner that the caches do not show.
 """
 
 from __future__ import annotations
@@ -9,87 +9,41 @@ from __future__ import annotations
 import asyncio
 from typing import Literal
 
-from app.devtools.sandbox.standins.catalog import deletable_resources
-from app.devtools.sandbox.standins.ownership import Graph, Item, Owner, item_store
+from app.devtools.sandbox.standins.ownership import Graph, Item, Owner
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
-from app.kube.reflector import Reflector
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from app.kube.store import EventType, Key, Listener
+from app.kube.resources import Resource
+from app.kube.store import Key
 from app.wire import JSON
 
 FOREGROUND = "foregroundDeletion"
 ORPHAN = "orphan"
-_REDISCOVER = 30.0
-_SETTLE = 0.3
-# Leases and events come by the thousand and own nothing.
-_IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
 
 Work = tuple[Resource, Key]
 OwnerState = Literal["present", "waiting", "absent"]
 
 
 class GarbageCollector:
-    """Watches all resources of the cluster; new ones are found when a CRD comes, or within half a minute."""
+    """Deletes in the whole cluster what has lost its owners. `run` it once, until cancelled."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
-        self._graph = Graph()
-        self._tasks: dict[Resource, asyncio.Task[None]] = {}
-        self._rediscover = asyncio.Event()
+        self._graph = Graph(client, self._changed)
         self._controller: Controller[Work] = Controller("garbage-collector", self._reconcile, workers=4, resync=None)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._controller.run())
-                group.create_task(self._discover())
-        finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._controller.run())
+            group.create_task(self._graph.run())
 
-    async def _discover(self) -> None:
-        while True:
-            try:
-                found = set(await deletable_resources(self._client))
-            except ApiError:
-                await asyncio.sleep(1)
-                continue
-            self._follow({one for one in found if (one.group, one.plural) not in _IGNORED})
-            try:
-                async with asyncio.timeout(_REDISCOVER):
-                    await self._rediscover.wait()
-                # A new definition is served a moment after it is seen.
-                await asyncio.sleep(_SETTLE)
-            except TimeoutError:
-                pass
-            self._rediscover.clear()
-
-    def _follow(self, resources: set[Resource]) -> None:
-        for gone in self._tasks.keys() - resources:
-            self._tasks.pop(gone).cancel()
-            del self._graph.stores[gone]
-        for new in resources - self._tasks.keys():
-            store = item_store()
-            self._graph.stores[new] = store
-            store.subscribe(self._listener(new))
-            self._tasks[new] = asyncio.create_task(Reflector(self._client, new, store).run())
-
-    def _listener(self, resource: Resource) -> Listener[Item]:
-        def listen(event: EventType, key: Key, old: Item | None, new: Item | None) -> None:
-            if resource == CUSTOM_RESOURCE_DEFINITIONS:
-                self._rediscover.set()
-            if new is not None and (new.owners or new.deleting):
-                self._controller.enqueue((resource, key))
-            for item in (old, new):
-                # Dependents of what is gone, owners of what has changed.
-                if item is not None:
-                    self._wake_relatives(item, gone=event == "DELETED")
-
-        return listen
+    def _changed(self, resource: Resource, key: Key, old: Item | None, new: Item | None) -> None:
+        if new is not None and (new.owners or new.deleting):
+            self._controller.enqueue((resource, key))
+        for item in (old, new):
+            # Dependents of what is gone, owners of what has changed.
+            if item is not None:
+                self._wake_relatives(item, gone=new is None)
 
     def _wake_relatives(self, item: Item, *, gone: bool) -> None:
         if gone:
@@ -102,8 +56,7 @@ class GarbageCollector:
 
     async def _reconcile(self, work: Work) -> Result:
         resource, key = work
-        store = self._graph.stores.get(resource)
-        item = store.get(*key) if store is not None else None
+        item = self._graph.get(resource, key)
         if item is None:
             return Done()
         if not self._graph.synced:

@@ -1,28 +1,29 @@
-"""Deletion of namespaces: everything inside is deleted, and then the namespace is let go.
+"""What is done for whole namespaces: a deleted one is emptied and let go, and the quotas of the others are counted.
 
 Lists the API server itself and not a cache, for here "empty" must be true. Needs no knowledge of kinds.
 """
 
 from __future__ import annotations
 
+from app.devtools.sandbox.kinds.quotas import counted, counted_resources, hard
 from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
-from app.devtools.sandbox.standins.reconciling import reconciling
-from app.errors import ApiError
+from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, Resource
-from app.kube.store import Key, Store
+from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS
+from app.kube.store import Key
 from app.wire import JSON
 
 _AGAIN = 0.3
+_RESYNC = 60.0
 
 
 class NamespaceCollector:
-    """`namespaces` holds whole Namespace objects."""
+    """Deletes what is in a namespace that ends."""
 
-    def __init__(self, client: KubeClient, namespaces: Store[JSON]) -> None:
+    def __init__(self, client: KubeClient, watched: Watched) -> None:
         self._client = client
-        self._namespaces = namespaces
-        self.controller = reconciling("namespaces", self._reconcile, namespaces, workers=1)
+        self._namespaces = watched.store(NAMESPACES)
+        self.controller = reconciling("namespaces", self._reconcile, self._namespaces, workers=1)
 
     async def _reconcile(self, key: Key) -> float | None:
         namespace = self._namespaces.get(*key)
@@ -31,11 +32,7 @@ class NamespaceCollector:
         finalizers = (namespace.get("spec") or {}).get("finalizers", [])
         if "kubernetes" not in finalizers:
             return None
-        left = 0
-        for resource in await deletable_resources(self._client):
-            if resource.namespaced:
-                left += await delete_all(self._client, resource, key[1])
-        if left:
+        if await self._delete_all(key[1]):
             return _AGAIN
         # With the last finalizer the API server lets the namespace go.
         kept = [one for one in finalizers if one != "kubernetes"]
@@ -43,26 +40,48 @@ class NamespaceCollector:
         await self._client.replace(NAMESPACES, key[1], body, subresource="finalize")
         return None
 
-
-async def delete_all(client: KubeClient, resource: Resource, namespace: str) -> int:
-    """Deletes what is there; the answer is how many objects there were, also those already on their way out."""
-    count = 0
-    try:
-        async for item in every_object(client, resource, namespace):
-            count += 1
-            if not item["metadata"].get("deletionTimestamp"):
-                await _delete(client, resource, namespace, item)
-    except ApiError as error:
-        # The resource has gone meanwhile, and its objects with it.
-        if not error.not_found:
-            raise
-    return count
+    async def _delete_all(self, namespace: str) -> int:
+        """Deletes what is there; the answer is how many objects there were, also those already on their way out."""
+        count = 0
+        for resource in await deletable_resources(self._client):
+            if resource.namespaced:
+                async for item in every_object(self._client, resource, namespace):
+                    count += 1
+                    if not item["metadata"].get("deletionTimestamp"):
+                        await delete(self._client, resource, item)
+        return count
 
 
-async def _delete(client: KubeClient, resource: Resource, namespace: str, item: JSON) -> None:
-    metadata = item["metadata"]
-    try:
-        await client.delete(resource, metadata["name"], namespace=namespace, uid=metadata["uid"])
-    except ApiError as error:
-        if not (error.not_found or error.conflict):
-            raise
+class QuotaCounter:
+    """Counts what quotas bound, and writes it into their statuses: a real API server enforces no quota without that.
+
+    It counts a quota when its bounds change, and all of them from time to time: the API server itself counts up.
+    """
+
+    def __init__(self, client: KubeClient, watched: Watched) -> None:
+        self._client = client
+        quotas = watched.store(RESOURCE_QUOTAS)  # only says when to look
+        self.controller = reconciling(
+            "quotas", self._reconcile, quotas, wakes=_is_not_counted, workers=1, resync=_RESYNC
+        )
+
+    async def _reconcile(self, key: Key) -> None:
+        namespace, name = key
+        # Read before its objects: one that is created meanwhile changes the quota, and the status is refused.
+        quota = await self._client.get(RESOURCE_QUOTAS, name, namespace=namespace)
+        wanted = counted_resources(quota)
+        objects = {
+            (one.group, one.plural): [
+                {**item, "kind": one.kind} async for item in every_object(self._client, one, namespace)
+            ]
+            for one in await deletable_resources(self._client)
+            if (one.group, one.plural) in wanted
+        }
+        status = counted(quota, objects)
+        if status != quota.get("status"):
+            body = {**quota, "status": status}
+            await self._client.replace(RESOURCE_QUOTAS, name, body, namespace=namespace, subresource="status")
+
+
+def _is_not_counted(quota: JSON | None) -> bool:
+    return quota is not None and hard(quota) != (quota["spec"].get("hard") or {})

@@ -7,10 +7,10 @@ node or frees capacity makes it look at all waiting Pods again.
 from __future__ import annotations
 
 from app.devtools.sandbox.standins.placement import place
-from app.devtools.sandbox.standins.reconciling import reconciling
+from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
-from app.kube.resources import PODS
-from app.kube.store import EventType, Key, Store
+from app.kube.resources import NAMESPACES, NODES, PODS
+from app.kube.store import EventType, Key
 from app.text import stamp
 from app.wire import JSON
 
@@ -18,13 +18,12 @@ NAME = "default-scheduler"
 
 
 class Scheduler:
-    """`pods` and `nodes` hold whole objects of all namespaces, `namespaces` the namespaces themselves."""
+    """What binds Pods is `controller`."""
 
-    def __init__(self, client: KubeClient, pods: Store[JSON], nodes: Store[JSON], namespaces: Store[JSON]) -> None:
+    def __init__(self, client: KubeClient, watched: Watched) -> None:
         self._client = client
-        self._namespaces = namespaces
-        self._pods = pods
-        self._nodes = nodes
+        pods, nodes, namespaces = (watched.store(one) for one in (PODS, NODES, NAMESPACES))
+        self._pods, self._nodes, self._namespaces = pods, nodes, namespaces
         self._bound: dict[Key, JSON] = {}
         # One worker: capacity is counted and taken without another Pod in between.
         self.controller = reconciling(

@@ -6,24 +6,15 @@ They are ordinary clients: they speak to the sandbox's API server or to a real o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from app.devtools.sandbox.standins.deployments import DeploymentKeeper
 from app.devtools.sandbox.standins.gc import GarbageCollector
-from app.devtools.sandbox.standins.jobs import JobRunner
-from app.devtools.sandbox.standins.kubelet import Kubelet
-from app.devtools.sandbox.standins.namespaces import NamespaceCollector
-from app.devtools.sandbox.standins.nodes import NodeKeeper, NodeSpec
-from app.devtools.sandbox.standins.quotas import QuotaCounter
-from app.devtools.sandbox.standins.replicasets import ReplicaSetKeeper
+from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec
+from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
+from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
+from app.devtools.sandbox.standins.workloads import DeploymentKeeper, JobRunner, ReplicaSetKeeper
 from app.kube.client import KubeClient
-from app.kube.reflector import Reflector
-from app.kube.resources import DEPLOYMENTS, JOBS, NAMESPACES, NODES, PODS, REPLICA_SETS, RESOURCE_QUOTAS, Resource
-from app.kube.store import Store
-from app.wire import JSON
-
-_WATCHED = (PODS, NODES, NAMESPACES, DEPLOYMENTS, REPLICA_SETS, JOBS, RESOURCE_QUOTAS)
 
 
 class StandIns:
@@ -33,37 +24,24 @@ class StandIns:
     """
 
     def __init__(
-        self,
-        client: KubeClient,
-        nodes: Sequence[NodeSpec],
-        *,
-        elsewhere: Callable[[JSON], bool] = lambda _pod: False,
+        self, client: KubeClient, nodes: Sequence[NodeSpec], *, elsewhere: Elsewhere = lambda _pod: False
     ) -> None:
-        stores: dict[Resource, Store[JSON]] = {resource: Store(_without_managed_fields) for resource in _WATCHED}
-        pods, known, sets = stores[PODS], stores[NODES], stores[REPLICA_SETS]
-        self._reflectors = [Reflector(client, resource, store) for resource, store in stores.items()]
-        names = [spec.name for spec in nodes]
-        self._controllers = [
-            NodeKeeper(client, nodes, known).controller,
-            Scheduler(client, pods, known, stores[NAMESPACES]).controller,
-            Kubelet(client, names, pods, known, elsewhere=elsewhere).controller,
-            NamespaceCollector(client, stores[NAMESPACES]).controller,
-            DeploymentKeeper(client, stores[DEPLOYMENTS], sets).controller,
-            ReplicaSetKeeper(client, sets, pods).controller,
-            JobRunner(client, stores[JOBS], pods).controller,
-            QuotaCounter(client, stores[RESOURCE_QUOTAS]).controller,
-        ]
-        self._garbage = GarbageCollector(client)
+        watched = Watched(client)
+        self._parts = (
+            watched,
+            NodeKeeper(client, watched, nodes).controller,
+            Scheduler(client, watched).controller,
+            Kubelet(client, watched, nodes, elsewhere=elsewhere).controller,
+            NamespaceCollector(client, watched).controller,
+            DeploymentKeeper(client, watched).controller,
+            ReplicaSetKeeper(client, watched).controller,
+            JobRunner(client, watched).controller,
+            QuotaCounter(client, watched).controller,
+            GarbageCollector(client),
+        )
 
     async def run(self) -> None:
         """Runs until cancelled; faults of the API server are waited out."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
-            for controller in self._controllers:
-                group.create_task(controller.run())
-            group.create_task(self._garbage.run())
-
-
-def _without_managed_fields(obj: JSON) -> JSON:
-    return {**obj, "metadata": {name: value for name, value in obj["metadata"].items() if name != "managedFields"}}
+            for part in self._parts:
+                group.create_task(part.run())

@@ -9,14 +9,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from app.devtools.sandbox.webhooks.conditions import check_conditions
+from app.cel.matchconditions import compile_condition
+from app.cel.syntax import BadExpression
 from app.devtools.sandbox.webhooks.rulepatterns import check_rule
-from app.kinds.fielderrors import FieldError, supported
-from app.kinds.name_syntax import check_label_selector, dns1035_faults, subdomain_faults
+from app.kinds.fielderrors import Field, FieldError, supported
+from app.kinds.name_syntax import check_label_selector, dns1035_faults, qualified_faults, subdomain_faults
 
 if TYPE_CHECKING:
     from app.wire import JSON
 
+_MOST_CONDITIONS = 64
 _REVIEW_VERSIONS = ("v1", "v1beta1")
 _DESIRED_URL = "desired format: https://host[/path]"
 
@@ -146,3 +148,31 @@ def _check_service_path(text: str, path: str) -> list[FieldError]:
             FieldError(path, "Invalid", f"segment[{index}]: {fault}", text) for fault in subdomain_faults(segment)
         ]
     return errors
+
+
+def check_conditions(conditions: list[JSON], path: str) -> list[FieldError]:
+    """The faults in the matchConditions of one webhook, for the time when it is written."""
+    errors: list[FieldError] = []
+    if len(conditions) > _MOST_CONDITIONS:
+        errors.append(FieldError(path, "TooMany", f"must have at most {_MOST_CONDITIONS} items", len(conditions)))
+    seen: set[str] = set()
+    for index, entry in enumerate(conditions):
+        condition = Field(entry, f"{path}[{index}]", errors)
+        _check_expression(condition)
+        if condition.named("name", qualified_faults):
+            condition.unique("name", condition.text("name"), seen)
+    return errors
+
+
+def _check_expression(condition: Field) -> None:
+    expression = condition.text("expression")
+    if not expression.strip():
+        condition.fault("expression", "Required")
+        return
+    try:
+        _, kind = compile_condition(expression)
+    except BadExpression as error:
+        condition.fault("expression", "Invalid", f"compilation failed: {error}")
+        return
+    if kind.name != "bool":
+        condition.fault("expression", "Invalid", f"must evaluate to bool but got {kind}")

@@ -1,4 +1,4 @@
-"""The lines of one watch: from a resource version on, through bookmarks, until its timeout or the server's end.
+"""GET with watch=true: from a resource version on, through bookmarks, until its timeout or the server's end.
 
 A watcher keeps only its position in the history and has no queue. A watcher that falls behind the kept window gets
 status 410 and ends; other watchers are not affected.
@@ -8,11 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api.failures import expired
+from app.devtools.sandbox.api.call import Call, Reply
+from app.devtools.sandbox.api.failures import expired, invalid
+from app.devtools.sandbox.api.forms import negotiate, watch_form
+from app.devtools.sandbox.api.reading import selection_of
 from app.devtools.sandbox.history import CompactedError
+from app.kinds.fielderrors import FieldError
 from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from app.devtools.sandbox.api.selection import Selection
     from app.devtools.sandbox.history import Event
     from app.devtools.sandbox.kinds.builtin import ApiResource
+    from app.devtools.sandbox.state import ClusterState
     from app.devtools.sandbox.storage import Storage
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
@@ -37,6 +43,28 @@ class WatchOptions:
     timeout: float
     bookmark_interval: float
     initial_events: bool = False
+
+
+def watch_objects(state: ClusterState, call: Call) -> Reply:
+    """The stream of changes that `watch=true` asks for."""
+    initial = call.flag("sendInitialEvents")
+    if initial and call.query.get("resourceVersionMatch") != "NotOlderThan":
+        text = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid("meta.k8s.io", "ListOptions", "", [FieldError("resourceVersionMatch", "Forbidden", text)])
+    timeout = call.integer("timeoutSeconds")
+    form, resource = negotiate(call), call.resource
+    options = WatchOptions(
+        namespace=call.namespace,
+        selection=selection_of(call),
+        version=call.integer("resourceVersion"),
+        bookmarks=call.flag("allowWatchBookmarks"),
+        timeout=float(timeout) if timeout else random.uniform(1800, 3600),  # noqa: S311 - spreads clients, no secret
+        bookmark_interval=state.bookmark_interval,
+        initial_events=initial,
+    )
+    render = watch_form(resource, form)
+    lines = watch_lines(state.storage, resource, options, render=render, shared=not form.kind)
+    return Reply(200, lines, "application/json;stream=watch" if form.kind else "application/json")
 
 
 async def watch_lines(

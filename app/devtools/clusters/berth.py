@@ -1,0 +1,92 @@
+"""Berth in the clusters of the sandbox: a webhook in each, and the Workload API over all of them.
+
+Files in the sandbox's directory: `webhook/`, `gateway/`, `admin/` and `tenants/<name>/` (certificates), and
+`gateway.addr` (`host:port`).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from app.devtools.clusters.certificates import write_gateway_certificates, write_webhook_certificate
+from app.devtools.clusters.enrolling import enroll
+from app.devtools.clusters.parts import Parts
+from app.devtools.clusters.plans import CLUSTERS, INFRA
+from app.devtools.clusters.registering import register
+from app.kube.client import KubeClient
+from app.serving.listener import bind, free_port
+
+_HOST = "127.0.0.1"
+
+
+class Berth:
+    """The kubeconfigs of the clusters are in `directory`. All webhooks share one certificate, which is made here."""
+
+    def __init__(self, directory: Path, parts: Parts, *, log_level: str) -> None:
+        self._directory = directory
+        self._parts = parts
+        self._log_level = log_level
+        self._bundle = write_webhook_certificate(directory / "webhook")
+
+    async def start_webhook(self, client: KubeClient, cluster: str) -> tuple[int, int]:
+        """Start the webhook of a cluster, and have its API server call it; returns its port and its health port."""
+        folder, port, health = self._directory / "webhook", free_port(_HOST), bind(_HOST, 0)
+        infra = cluster == INFRA
+        settings: dict[str, object] = {
+            "bind_address": _HOST,
+            "port": port,
+            "insecure": True,
+            "tls_cert_file": str(folder / "tls.crt"),
+            "tls_private_key_file": str(folder / "tls.key"),
+            "drain_seconds": 0.0,
+            "confine_tenants": infra,
+        }
+        await self._start("webhook", cluster, settings, health=health)
+        await register(client, port=port, bundle=self._bundle, infra=infra)
+        return port, health.getsockname()[1]
+
+    async def start_workload_api(self, clients: Mapping[str, KubeClient]) -> str:
+        """Start everything in the order in which it depends on each other; returns the gateway's address."""
+        await write_gateway_certificates(clients[INFRA], self._directory)
+        address = await self._start_gateway()
+        await self._start("controller", INFRA, {"leader_elect": False})
+        for plan in CLUSTERS:
+            if plan.name != INFRA:
+                bundle = self._directory / "tenants" / plan.name
+                await enroll(clients[INFRA], plan, bundle)
+                await self._start_agent(plan.name, bundle, address)
+        return address
+
+    async def _start_gateway(self) -> str:
+        folder, port = self._directory / "gateway", free_port(_HOST)
+        settings: dict[str, object] = {
+            "bind_address": _HOST,
+            "port": port,
+            "tls_cert_file": str(folder / "tls.crt"),
+            "tls_private_key_file": str(folder / "tls.key"),
+            "client_ca": str(folder / "ca.crt"),
+            "drain_seconds": 0.0,
+        }
+        await self._start("gateway", INFRA, settings)
+        address = f"{_HOST}:{port}"
+        (self._directory / "gateway.addr").write_text(address + "\n")
+        return address
+
+    async def _start_agent(self, tenant: str, bundle: Path, gateway: str) -> None:
+        settings: dict[str, object] = {
+            "gateway": gateway,
+            "gateway_ca": str(bundle / "ca.crt"),
+            "tls_cert_file": str(bundle / "tls.crt"),
+            "tls_private_key_file": str(bundle / "tls.key"),
+            "tenant": tenant,
+            "leader_elect": False,
+        }
+        await self._start("agent", tenant, settings)
+
+    async def _start(
+        self, role: str, cluster: str, settings: dict[str, object], *, health: socket.socket | None = None
+    ) -> None:
+        common = {"kubeconfig": str(self._directory / f"{cluster}.kubeconfig"), "log_level": self._log_level}
+        await self._parts.start(role, common | settings, where=cluster, health=health)

@@ -1,0 +1,74 @@
+"""Field managers as a request meets them: what it changes becomes its manager's, what it applies is merged."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from app.devtools.sandbox.api.call import Call, copy_json
+from app.devtools.sandbox.api.failures import apply_conflict, bad_request, failure
+from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply, track_update
+from app.devtools.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
+
+if TYPE_CHECKING:
+    from app.devtools.sandbox.kinds.builtin import ApiResource
+    from app.devtools.sandbox.state import ClusterState
+    from app.wire import JSON
+
+
+def tracked(state: ClusterState, call: Call, old: JSON | None, new: JSON) -> JSON:
+    """The new object, with what the request changes in it recorded as its manager's."""
+    return track_update(
+        old,
+        new,
+        manager=call.manager,
+        api_version=call.resource.api_version,
+        now=state.storage.now(),
+        subresource=call.subresource,
+        merge_keys=_keys_of(call.resource),
+        unowned=_unowned(call.resource, call.subresource),
+    )
+
+
+def merged(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> JSON:
+    """The object after an apply. Raises StatusError 409 where others own what it changes."""
+    if old is None and applied["metadata"].get("uid"):
+        raise failure(
+            409,
+            "Conflict",
+            "uid mismatch: the provided object specified uid "
+            f"{applied['metadata']['uid']}, and no existing object was found",
+        )
+    try:
+        return server_side_apply(
+            old,
+            copy_json(applied),
+            manager=call.query["fieldManager"],
+            force=call.flag("force"),
+            now=state.storage.now(),
+            merge_keys=_keys_of(call.resource),
+            subresource=call.subresource,
+            unowned=_unowned(call.resource, call.subresource),
+        )
+    except ApplyConflict as error:
+        raise apply_conflict(str(error), error.causes) from error
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
+        raise bad_request(f"failed to create typed patch object: {error}") from error
+
+
+def _keys_of(resource: ApiResource) -> MergeKeys:
+    """How lists of the resource merge."""
+    return _custom_keys(resource) if resource.custom else merge_keys(resource.kind)
+
+
+@lru_cache(maxsize=256)
+def _custom_keys(resource: ApiResource) -> MergeKeys:
+    """Kept per definition as it is served: a changed one is another resource."""
+    return merge_keys_from_schema(resource.schema or {})
+
+
+def _unowned(resource: ApiResource, subresource: str) -> frozenset[str]:
+    """The top fields that a write to this endpoint resets, so that its writer does not come to own them."""
+    if "status" not in resource.subresources:
+        return frozenset()
+    return frozenset({"f:spec"} if subresource == "status" else {"f:status"})
