@@ -29,7 +29,7 @@ from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.resource_service import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.settings import GatewaySettings, Limits
-from app.tenancy.gateway.workload_stream import WorkloadService
+from app.tenancy.gateway.workload_service import WorkloadService
 from app.tenancy.model import Tenant
 from app.tenancy.proto import (
     admin_grpc,
