@@ -6,12 +6,12 @@ The caller provides leader election; two instances at once do the same writes an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 
 from app.kube.client import KubeClient
-from app.kube.controller import Controller, Result
+from app.kube.controller import Controller
 from app.tenancy.controller.caches import Caches
 from app.tenancy.controller.namespaces import NamespaceKeeper
 from app.tenancy.controller.nodes import reconcile_node
@@ -33,21 +33,19 @@ class TenantsController:
         self._caches = caches = Caches(client, options.placement, options.admin_names)
         claims = caches.claims
         keeper = NamespaceKeeper(client, grants=options.grants, quota=options.quota)
-
-        def controller(
-            name: str, reconcile: Callable[[str], Awaitable[Result]], names: Callable[[], list[str]]
-        ) -> Controller[str]:
-            return Controller(name, reconcile, stores=caches.stores, keys=names, resync=options.resync)
-
-        tenants = controller(
+        tenants = Controller(
             "tenants",
             TenantReconciler(client, claims, keeper, now=now).reconcile,
-            lambda: [state.name for state in claims.tenants.values()],
+            stores=caches.stores,
+            keys=lambda: [state.name for state in claims.tenants.values()],
+            resync=options.resync,
         )
-        nodes = controller(
+        nodes = Controller(
             "tenant-nodes",
             partial(reconcile_node, client, claims),
-            lambda: [node.name for node in claims.nodes.values()],
+            stores=caches.stores,
+            keys=lambda: [node.name for node in claims.nodes.values()],
+            resync=options.resync,
         )
         self._controllers = (tenants, nodes)
         caches.subscribe(tenant=tenants.enqueue, node=nodes.enqueue)

@@ -30,6 +30,7 @@ class Sources:
     """The caches: tenants, Workloads, tenant rules, and the Pods that tenants may see. `run` fills them."""
 
     def __init__(self, client: KubeClient) -> None:
+        self.client = client
         by_namespace = {BY_NAMESPACE: _namespace}
         self.tenants: Store[Tenant] = Store(
             _known_tenant, indices={_BY_NAME: lambda tenant: [name.lower() for name in tenant.names]}

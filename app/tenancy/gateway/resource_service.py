@@ -91,9 +91,9 @@ class UniverseResourceService(Service):
         belong to a manager of operation Update, so a later apply could not remove them.
         """
         namespace = self._namespace
-        if manifest.is_pod:
+        if manifest.resource.kind == "Pod":
             self._storing.room(namespace, manifest.name, manifest.size)
-        elif manifest.makes_pods and not uid:
+        elif manifest.resource.kind == "DaemonSet" and not uid:
             self._storing.schedulable(namespace)
         self._storing.write(namespace, manifest.size)
         unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}

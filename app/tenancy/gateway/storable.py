@@ -39,15 +39,6 @@ class Manifest:
     hash: str
     size: int
 
-    @property
-    def is_pod(self) -> bool:
-        return self.resource == PODS
-
-    @property
-    def makes_pods(self) -> bool:
-        """Whether its controller makes Pods of it."""
-        return self.resource == DAEMON_SETS
-
     def is_stored_in(self, found: JSON) -> bool:
         """Whether the object was made from the same, so that nothing has to be written."""
         return (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) == self.hash
