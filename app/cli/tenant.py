@@ -19,8 +19,8 @@ from app.certs.certificate_set import DAYS
 from app.cli import cluster, options, tenant_showing
 from app.errors import Terminal, UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
-from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
-from app.tenancy.tenants import bundles, changes, enrolling, objects
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, name_problem
+from app.tenancy.tenants import bundles, changes, enrolling
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
@@ -255,7 +255,7 @@ def _print(lines: list[str]) -> None:
 
 
 def _check_name(name: str) -> None:
-    problem = objects.name_problem(name)
+    problem = name_problem(name)
     if problem:
         raise UsageError(f"NAME: {problem}")
 

@@ -6,8 +6,8 @@ from app.admission.parts import Context, Parts
 from app.placement.settings import PlacementSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
-from app.tenancy.controller.controller import TenantsController, TenantsOptions
-from app.tenancy.settings import AdminSettings, TenantsSettings
+from app.tenancy.controller.controller import TenantsController
+from app.tenancy.settings import AdminSettings, TenantsOptions, TenantsSettings
 from app.tenancy.webhook import TenantCheck
 
 

@@ -13,7 +13,7 @@ from google.protobuf import struct_pb2
 
 from app.errors import Terminal
 from app.kube.conditions import condition
-from app.kube.names import domain_above
+from app.kube.names import check_label_value, domain_above
 from app.tenancy.proto import admin_pb, resource_pb, rule_pb, workload_pb
 from app.wire import JSON, decode_json
 from app.workloads.model import (
@@ -27,6 +27,8 @@ from app.workloads.model import (
     WORKLOAD,
 )
 
+API_OWNER = "api"
+"""Who keeps what was made without naming an owner."""
 _KUBERNETES = workload_pb.ORCHESTRATOR_TYPE_KUBERNETES
 _OPERATORS: dict[str, rule_pb.MatchOperation] = {
     "In": rule_pb.MATCH_OPERATION_IN,
@@ -60,6 +62,15 @@ def canonical(value: Any) -> bytes:
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ValueError(f"not JSON: {error}") from error
     return encoded
+
+
+def owner_problems(owner: str, path: str) -> list[str]:
+    """Why this cannot be the owner of something: it becomes the value of a label."""
+    try:
+        check_label_value(owner)
+    except ValueError as error:
+        return [f"{path}: {error}"]
+    return []
 
 
 def spec_of_data(data: rule_pb.WorkloadRuleData, *, path: str = "rule.data") -> JSON:

@@ -1,11 +1,20 @@
-"""Who a caller of the gateway is: the identities that Tenant objects bind to certificates."""
+"""Tenants: the identities that Tenant objects bind to certificates, and how such an object is read. Pure.
+
+What cannot be read wholly is refused: a tenant that is half understood could let the wrong one in. What the API
+server's schema and the webhook refuse beforehand is refused here again, for neither may be in the way.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 
+from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
+from app.text import moment, stamp
 from app.wire import JSON
+from app.workloads.model import TENANT_NAMESPACE_PREFIX, tenant_namespace
 
 ADMIN_NAME = "cloud-admin.local"
 """The common name (or DNS name) of the cloud admin's certificate, as in Universe's deployment."""
@@ -15,6 +24,14 @@ CLUSTER_KEY = "berth-cluster"
 """Metadata of an agent's calls: the UID of namespace kube-system of its cluster, which no two clusters share."""
 CLUSTER = "berth.dev/cluster"
 """Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
+
+NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
+"""So that the tenant's namespace is a DNS label."""
+CERTIFICATE_NAME_LIMIT = 253
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
+_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_PRINTABLE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,3 +75,131 @@ def cluster_of(obj: JSON) -> str:
     annotations = obj["metadata"].get("annotations")
     found = annotations.get(CLUSTER) if isinstance(annotations, dict) else None
     return found if isinstance(found, str) else ""
+
+
+def project_tenant(obj: JSON) -> Tenant:
+    """The Tenant of a Tenant object; one that is being deleted counts as suspended. ValueError with every problem."""
+    if problems := tenant_problems(obj):
+        raise ValueError("; ".join(problems))
+    metadata, spec = obj["metadata"], obj["spec"]
+    hosts = spec.get("hosts")
+    return Tenant(
+        name=metadata["name"],
+        namespace=tenant_namespace(metadata["name"]),
+        uid=str(metadata.get("uid") or ""),
+        names=tuple(spec["identity"]["names"]),
+        certificates=tuple(
+            PinnedCertificate(pin["sha256"], parse_until(pin["until"]) if pin.get("until") else None)
+            for pin in spec["identity"].get("certificates") or ()
+        ),
+        hosts=None if hosts is None else tuple(hosts),
+        suspended=bool(spec.get("suspended")) or bool(metadata.get("deletionTimestamp")),
+        cluster=cluster_of(obj),
+    )
+
+
+def tenant_problems(obj: JSON) -> list[str]:
+    """What is wrong with a Tenant, one line each, beginning with the field's path; [] for a good one."""
+    metadata, spec, problems = obj.get("metadata"), obj.get("spec"), []
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if name is None:
+        problems.append("metadata.name: a tenant has a name of its own, generateName gives it none")
+    elif problem := name_problem(name):
+        problems.append(f"metadata.name: {problem}")
+    if not isinstance(spec, dict):
+        return [*problems, "spec: want an object with the tenant's identity"]
+    problems += _identity_problems(spec.get("identity"))
+    hosts = spec.get("hosts")
+    if hosts is not None:
+        problems += _list_problems("spec.hosts", hosts, "want a list of names of hosts", _host_problem)
+    if not isinstance(spec.get("suspended", False), bool | None):
+        problems.append("spec.suspended: want true or false")
+    return problems
+
+
+def name_problem(name: object) -> str:
+    """Why this cannot be the name of a tenant; "" where it can."""
+    if not isinstance(name, str):
+        return "want a string"
+    if len(name) > NAME_LIMIT:
+        return (
+            f"{name[:NAME_LIMIT]!r}… has {len(name)} characters: use at most {NAME_LIMIT}, the namespace is tenant-NAME"
+        )
+    return _problem(check_dns_label, name)
+
+
+def parse_until(text: object) -> datetime:
+    """RFC 3339 with a time zone. Raises ValueError."""
+    found = moment(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a time: use the form 2026-01-31T12:00:00Z")
+    return found.astimezone(UTC)
+
+
+def pins_until(pins: Sequence[JSON], *, now: datetime, overlap: timedelta | None) -> list[JSON]:
+    """The pinned certificates that have not ended, with an end `overlap` from now at the latest (None: as it is)."""
+    ends = [parse_until(pin["until"]) if pin.get("until") else _NEVER for pin in pins]
+    left = [(pin, end) for pin, end in zip(pins, ends, strict=True) if end > now]
+    if overlap is None:
+        return [pin for pin, _ in left]
+    return [{**pin, "until": stamp(min(now + overlap, end))} for pin, end in left] if overlap else []
+
+
+def _identity_problems(identity: object) -> Iterator[str]:
+    if not isinstance(identity, dict):
+        yield "spec.identity: want an object with the names of the tenant's certificates"
+        return
+    want = "want at least one name: the common name or a DNS name of the tenant's certificates"
+    yield from _list_problems("spec.identity.names", identity.get("names") or None, want, _certificate_name_problem)
+    certificates = identity.get("certificates")
+    if certificates is None:
+        return
+    if not isinstance(certificates, list):
+        yield "spec.identity.certificates: want a list"
+        return
+    seen = set[str]()
+    for index, pin in enumerate(certificates):
+        where = f"spec.identity.certificates[{index}]"
+        if not isinstance(pin, dict):
+            yield f"{where}: want an object with sha256"
+            continue
+        sha256 = pin.get("sha256")
+        if not isinstance(sha256, str) or not _SHA256.fullmatch(sha256):
+            yield f"{where}.sha256: want the SHA-256 of the certificate's DER form: 64 lower-case hexadecimal digits"
+        elif sha256 in seen:
+            yield f"{where}.sha256: {sha256} stands twice"
+        else:
+            seen.add(sha256)
+        if pin.get("until") is not None and (problem := _problem(parse_until, pin["until"])):
+            yield f"{where}.until: {problem}"
+
+
+def _list_problems(where: str, values: object, want: str, problem_of: Callable[[object], str]) -> Iterator[str]:
+    if not isinstance(values, list):
+        yield f"{where}: {want}"
+        return
+    for index, value in enumerate(values):
+        if problem := problem_of(value):
+            yield f"{where}[{index}]: {problem}"
+        elif value in values[:index]:
+            yield f"{where}[{index}]: {value!r} stands twice"
+
+
+def _certificate_name_problem(name: object) -> str:
+    if isinstance(name, str) and len(name) <= CERTIFICATE_NAME_LIMIT and _PRINTABLE.fullmatch(name):
+        return ""
+    return f"want 1 to {CERTIFICATE_NAME_LIMIT} printable ASCII characters, no spaces at the ends"
+
+
+def _host_problem(host: object) -> str:
+    if not isinstance(host, str) or not host:
+        return "want the name of a host, as the label of its DPU has it"
+    return _problem(check_label_value, host)
+
+
+def _problem(check: Callable[[str], object], text: str) -> str:
+    try:
+        check(text)
+    except ValueError as error:
+        return str(error)
+    return ""

@@ -1,15 +1,18 @@
-"""The settings of the tenancy wing in roles that it does not own."""
+"""The settings of the tenancy wing in roles that it does not own, and the options of its controller."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from pydantic import field_validator
 
+from app.placement.model import PlacementOptions
 from app.settings.source import PLACEMENT, RECONCILING, Flag, Items, RoleSettings
 from app.tenancy.controller.namespace_objects import NamespaceObject, parse_grant
 from app.tenancy.model import ADMIN_NAME
-from app.workloads.settings import QuotaSettings
+from app.workloads.settings import DEFAULT_QUOTA, QuotaSettings
 
 
 class AdminSettings(RoleSettings):
@@ -51,3 +54,17 @@ class TenantsSettings(AdminSettings, QuotaSettings):
         if len(set(roles)) < len(roles):
             raise ValueError("one ClusterRole is given to two ServiceAccounts: a RoleBinding is called like its role")
         return value
+
+
+@dataclass(frozen=True, slots=True)
+class TenantsOptions:
+    """`resync` is in seconds.
+
+    `grants` are what Berth's own roles need in tenants' namespaces, `quota` is how many objects there may be in each.
+    """
+
+    placement: PlacementOptions = field(default_factory=PlacementOptions)
+    admin_names: tuple[str, ...] = (ADMIN_NAME,)
+    grants: tuple[NamespaceObject, ...] = ()
+    quota: Mapping[str, int] = field(default_factory=lambda: DEFAULT_QUOTA)
+    resync: float = 600.0

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from app.admission.chain import Plan
 from app.admission.review import Request, written_object
 from app.errors import Denied
-from app.tenancy.model import ADMIN_NAME
-from app.tenancy.tenants.objects import tenant_problems
+from app.tenancy.model import ADMIN_NAME, tenant_problems
 from app.workloads.model import TENANTS
 
 

@@ -15,13 +15,14 @@ from app.kube.resources import CONFIG_MAPS, PODS, Resource
 from app.kube.store import Store
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
+from app.tenancy.agent.local import Local
 from app.tenancy.agent.mirrors import MirrorSync
 from app.tenancy.agent.namespaces import Namespaces
 from app.tenancy.agent.remote import Pods, Rules
 from app.tenancy.agent.resources import ResourceSync
 from app.tenancy.agent.rules import RuleSync
 from app.tenancy.agent.settings import AgentOptions
-from app.tenancy.agent.syncing import Context, Syncer
+from app.tenancy.agent.syncing import Syncer
 from app.tenancy.agent.views import Objects, PodView, project_object, project_pod
 from app.tenancy.agent.workloads import WorkloadSender
 from app.workloads.model import UVS_PODS, UVS_RESOURCES, WORKLOAD_RULES
@@ -68,17 +69,15 @@ class Agent:
             *(Reflector(client, resource, store, namespace=settings.namespace) for resource, store in objects.items()),
         ]
         self._sender = WorkloadSender(pods, self._namespaces, options=options)
-        self._watches = rules, companions = Rules(), Pods()
-        context = Context(client, connection, options, events)
-        # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request.
-        mirrors = MirrorSync(context, objects[UVS_PODS], companions)
+        self._watches = rules, companions = Rules(connection), Pods(connection)
+        local = {resource: Local(client, resource, store, options, events) for resource, store in objects.items()}
+        # The mirrors subscribe first: what they know of a UVSPod decides whether it is a request. A mirror is not the
+        # user's object: no Event is made of its status.
+        mirrors = MirrorSync(Local(client, UVS_PODS, objects[UVS_PODS], options), companions)
         self._syncers: list[Syncer[Any]] = [
-            RuleSync(context, objects[WORKLOAD_RULES], rules),
+            RuleSync("rules", local[WORKLOAD_RULES], rules),
             mirrors,
-            *(
-                ResourceSync(context, resource, objects[resource], companions, is_mirror=mirrors.is_mirror)
-                for resource in UVS_RESOURCES
-            ),
+            *(ResourceSync(local[resource], companions, is_mirror=mirrors.is_mirror) for resource in UVS_RESOURCES),
         ]
 
     def waiting(self) -> list[str]:

@@ -6,15 +6,13 @@ is never touched. Nothing is removed before the gateway has sent every companion
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import structlog
 
 from app.errors import Transient
-from app.kube.retry import if_there
+from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pod, Pods, is_companion, pod_summary
-from app.tenancy.agent.syncing import Context, Syncer
-from app.tenancy.agent.views import Objects, ObjectView
+from app.tenancy.agent.syncing import Syncer
+from app.tenancy.agent.views import ObjectView
 from app.wire import decode_json
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
 
@@ -22,15 +20,13 @@ log = structlog.get_logger(__name__)
 
 
 class MirrorSync(Syncer[Pod]):
-    """`store` holds the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
+    """`local` are the UVSPods, `pods` the tenant's Pods in the infra cluster, their manifests in canonical form."""
 
-    def __init__(self, context: Context, store: Objects, pods: Pods) -> None:
-        # A mirror is not the user's object: no Event is made of its status.
-        super().__init__("mirrors", replace(context, events=None), UVS_PODS, store, pods)
+    def __init__(self, local: Local, pods: Pods) -> None:
+        super().__init__("mirrors", local, pods)
         self._marked: set[str] = set()
         self._shadowed: dict[str, str] = {}
-        store.subscribe(lambda _event, _key, old, new: self._remember(old, new))
-        pods.subscribe(self._controller.enqueue)
+        local.store.subscribe(lambda _event, _key, old, new: self._remember(old, new))
 
     def is_mirror(self, view: ObjectView) -> bool:
         """Whether the agent made the Pod: it has the agent's mark, or had it until the mark was removed."""
@@ -45,39 +41,39 @@ class MirrorSync(Syncer[Pod]):
     async def _reconcile(self, name: str) -> None:
         if not self._remote.synced:
             return  # everything is looked at again once the gateway has sent everything
-        view, pod = self._store.get(self._namespace, name), self._remote.items.get(name)
+        view, pod = self._local.get(name), self._remote.items.get(name)
         if pod is None or not is_companion(pod):
             self._shadowed.pop(name, None)
             if view is not None and self.is_mirror(view):
                 await self._remove(view)
         elif view is None:
-            metadata = {"name": name, "namespace": self._namespace, **_marks(pod)}
+            metadata = {"name": name, "namespace": self._local.namespace, **_marks(pod)}
             body = UVS_PODS.body(metadata, spec={"object": decode_json(pod.manifest)})
-            await self._client.create(UVS_PODS, body, namespace=self._namespace)
+            await self._local.client.create(UVS_PODS, body, namespace=self._local.namespace)
             log.info("mirror created", name=name, rule=pod.rule)
         elif not self.is_mirror(view):
             if self._shadowed.get(name) != view.uid:
                 self._shadowed[name] = view.uid
                 log.warning("no mirror: a UVSPod of that name is not ours", name=name)
         elif view.mirror and view.rule == pod.rule and view.spec == b'{"object":%b}' % pod.manifest:
-            await self._report(view, "success", "Mirrored", extra=pod_summary(pod))
+            await self._local.report(view, "success", "Mirrored", extra=pod_summary(pod))
         else:
             await self._restore(view, pod)
 
     async def _restore(self, view: ObjectView, companion: Pod) -> None:
         """Make it what it was made as; labels and annotations of others stay."""
-        found = await self._client.get(UVS_PODS, view.name, namespace=self._namespace)
+        found = await self._local.client.get(UVS_PODS, view.name, namespace=self._local.namespace)
         metadata = found["metadata"]
         if metadata.get("uid") != view.uid:
             raise Transient(f"{view.name}: replaced meanwhile")
         for part, marks in _marks(companion).items():
             metadata[part] = {**(metadata.get(part) or {}), **marks}
         found["spec"] = {"object": decode_json(companion.manifest)}
-        await self._client.replace(UVS_PODS, view.name, found, namespace=self._namespace)
+        await self._local.client.replace(UVS_PODS, view.name, found, namespace=self._local.namespace)
         log.info("mirror updated", name=view.name, rule=companion.rule)
 
     async def _remove(self, view: ObjectView) -> None:
-        await if_there(self._client.delete(UVS_PODS, view.name, namespace=self._namespace, uid=view.uid))
+        await self._local.delete(view)
         log.info("mirror removed", name=view.name, rule=view.rule)
 
 

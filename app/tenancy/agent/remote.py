@@ -15,7 +15,7 @@ import msgspec
 import yaml
 
 from app.tenancy.agent.answers import GatewayUnavailable
-from app.tenancy.agent.connection import Link, Stream
+from app.tenancy.agent.connection import Connection, Link, Stream
 from app.tenancy.messages import canonical
 from app.tenancy.proto import resource_grpc, resource_pb, rule_grpc, rule_pb
 from app.wire import decode_json, load_yaml
@@ -84,7 +84,7 @@ class Remote(Generic[T]):
 class Watch(ABC, Remote[T]):
     """The copy that one stream feeds while `session` runs: the stream is the answer to `request`.
 
-    `event` is the member of the answers' `event` that has an item.
+    `event` is the member of the answers' `event` that has an item. `connection` is the one to its service.
     """
 
     stream: ClassVar[Stream]
@@ -92,9 +92,17 @@ class Watch(ABC, Remote[T]):
     request: ClassVar[Any]
     event: ClassVar[str]
 
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+
     @abstractmethod
     def keep(self, item: T) -> None:
         """Put the item under the name that `deleted` will give."""
+
+    async def call(self, method: str, request: Any) -> Any:
+        """One call of the service. Raises GatewayRefused and GatewayUnavailable."""
+        return await self.connection.call(self.stub, method, request)
 
     async def session(self, link: Link) -> None:
         call = self.stub(link.channel).Watch(self.request, metadata=link.metadata)
@@ -118,8 +126,33 @@ class Rules(Watch[rule_pb.WorkloadRule]):
     stream, stub = "rules", rule_grpc.WorkloadRuleServiceStub
     request, event = rule_pb.WatchWorkloadRulesRequest(), "rule"
 
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection)
+        self._taken: dict[str, tuple[rule_pb.WorkloadRuleData, rule_pb.WorkloadRuleData]] = {}
+        """Of each rule what was sent last, and what the gateway made of it."""
+
     def keep(self, item: rule_pb.WorkloadRule) -> None:
         self.put(item.id, item)
+
+    def holds(self, rule: rule_pb.WorkloadRule) -> bool:
+        """Whether the gateway has this rule, or what it made of it."""
+        have = self.items.get(rule.id)
+        if have is None or have.generation != rule.generation:
+            return False
+        return have.data == rule.data or self._taken.get(rule.id) == (rule.data, have.data)
+
+    async def send(self, rule: rule_pb.WorkloadRule) -> None:
+        """Raises GatewayRefused and GatewayUnavailable."""
+        have = self.items.get(rule.id)
+        answer = await self.call("Update", rule_pb.UpdateWorkloadRuleRequest(rule=rule))
+        self._taken[rule.id] = rule.data, answer.rule.data
+        if self.synced and self.items.get(rule.id) is have:
+            # The watch sends the same a moment later; until then the rule would look as if it were to be sent.
+            self.put(rule.id, answer.rule)
+
+    def forget(self, name: str) -> None:
+        """It is not sent any more."""
+        self._taken.pop(name, None)
 
 
 Pod = resource_pb.PodSummary

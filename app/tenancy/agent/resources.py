@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
-from app.kube.resources import Resource
 from app.tenancy.agent.answers import GatewayRefused
+from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pod, Pods, is_companion, names_of, pod_summary
-from app.tenancy.agent.syncing import Context, Requests
-from app.tenancy.agent.views import Objects, ObjectView
+from app.tenancy.agent.requests import Requests
+from app.tenancy.agent.views import ObjectView
 from app.tenancy.proto import resource_pb
 from app.workloads.model import AGENT_OWNER, UVS_CONFIG_MAPS, UVS_DAEMON_SETS, UVS_PODS, UVS_SECRETS
 
@@ -37,22 +37,12 @@ class ResourceSync(Requests[Pod]):
     The gateway sends the changes of Pods alone. The sweep lists the names of every kind.
     """
 
-    def __init__(
-        self,
-        context: Context,
-        resource: Resource,
-        store: Objects,
-        pods: Pods,
-        *,
-        is_mirror: Callable[[ObjectView], bool],
-    ) -> None:
-        super().__init__(resource.plural, context, resource, store, pods)
-        self._type, self._is_mirror = TYPES[resource], is_mirror
+    def __init__(self, local: Local, pods: Pods, *, is_mirror: Callable[[ObjectView], bool]) -> None:
+        super().__init__(local.resource.plural, local, pods)
+        self._type, self._is_mirror = TYPES[local.resource], is_mirror
         self._asking: set[str] = set()
         self._present: set[str] = set()
         self._touched: set[str] = set()
-        if resource is UVS_PODS:
-            pods.subscribe(self._pod_changed)
 
     def _asks(self, view: ObjectView) -> bool:
         return not self._is_mirror(view)
@@ -68,16 +58,18 @@ class ResourceSync(Requests[Pod]):
     def _removed(self, name: str) -> None:
         self._present.discard(name)
 
-    def _pod_changed(self, name: str) -> None:
+    def _remote_changed(self, name: str) -> None:
+        if self._local.resource is not UVS_PODS:
+            return
         if name not in self._remote.items:
             # It is gone there: if it is still wanted it has to be applied again.
             self._answers.drop(name)
             self._asking.discard(name)
-        self._controller.enqueue(name)
+        super()._remote_changed(name)
 
     async def _learn(self) -> None:
         self._touched.clear()
-        answer = await self._call("List", resource_pb.ListRequest(type=self._type, owner=AGENT_OWNER))
+        answer = await self._remote.call("List", resource_pb.ListRequest(type=self._type, owner=AGENT_OWNER))
         names = await asyncio.to_thread(names_of, [obj.obj_spec for obj in answer.objects])
         # What was applied while the answer was on its way is there as well.
         self._present = names | (self._present & self._touched)
@@ -90,7 +82,7 @@ class ResourceSync(Requests[Pod]):
             try:
                 manifest = self._manifest(view)
             except ValueError as error:
-                await self._report(view, "error", "InvalidArgument", str(error))
+                await self._local.report(view, "error", "InvalidArgument", str(error))
                 return
             self._asking.add(name)
             try:
@@ -104,7 +96,7 @@ class ResourceSync(Requests[Pod]):
             raise refusal
         pod = self._pod(name)
         shown = pod_summary(pod) if pod is not None and pod.origin == resource_pb.ORIGIN_RESOURCE else {}
-        await self._report(view, "success", "Applied", extra=shown)
+        await self._local.report(view, "success", "Applied", extra=shown)
 
     def _manifest(self, view: ObjectView) -> bytes:
         """What is to be sent. Raises ValueError where that cannot be, whatever the gateway would say."""
@@ -115,10 +107,10 @@ class ResourceSync(Requests[Pod]):
 
     async def _apply(self, name: str, manifest: bytes) -> None:
         obj = resource_pb.ResourceObject(obj_spec=manifest)
-        await self._call("Update", resource_pb.UpdateRequest(type=self._type, obj=obj, owner=AGENT_OWNER))
+        await self._remote.call("Update", resource_pb.UpdateRequest(type=self._type, obj=obj, owner=AGENT_OWNER))
         self._present.add(name)
         self._touched.add(name)
         log.info("object sent", kind=self._type.kind, name=name)
 
     def _pod(self, name: str) -> Pod | None:
-        return self._remote.items.get(name) if self._resource is UVS_PODS else None
+        return self._remote.items.get(name) if self._local.resource is UVS_PODS else None

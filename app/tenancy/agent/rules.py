@@ -10,23 +10,18 @@ import structlog
 
 from app.tenancy.agent.answers import GatewayRefused
 from app.tenancy.agent.remote import Rules
-from app.tenancy.agent.syncing import Context, Requests
-from app.tenancy.agent.views import Objects, ObjectView
+from app.tenancy.agent.requests import Requests
+from app.tenancy.agent.views import ObjectView
 from app.tenancy.messages import data_of_spec, status_json
 from app.tenancy.proto import rule_pb
-from app.workloads.model import AGENT_OWNER, WORKLOAD_RULES
+from app.workloads.model import AGENT_OWNER
 
 log = structlog.get_logger(__name__)
 
 
 class RuleSync(Requests[rule_pb.WorkloadRule]):
     volatile = True
-
-    def __init__(self, context: Context, store: Objects, remote: Rules) -> None:
-        super().__init__("rules", context, WORKLOAD_RULES, store, remote)
-        self._taken: dict[str, tuple[rule_pb.WorkloadRuleData, rule_pb.WorkloadRuleData]] = {}
-        """Of each rule what was sent last, and what the gateway made of it."""
-        remote.subscribe(self._controller.enqueue)
+    _remote: Rules
 
     async def _converge(self, view: ObjectView) -> None:
         answer, have = self._answers.get(view.name, view.version), self._remote.items.get(view.name)
@@ -38,25 +33,17 @@ class RuleSync(Requests[rule_pb.WorkloadRule]):
                 f"the gateway has a rule of this name that is kept by {keeper}: delete it there first",
                 code=grpc.StatusCode.ALREADY_EXISTS,
             )
-        want = data_of_spec(view.decoded_spec())
-        if (
-            have is not None
-            and have.generation == view.generation
-            and (have.data == want or self._taken.get(view.name) == (want, have.data))
-        ):
+        data = data_of_spec(view.decoded_spec())
+        rule = rule_pb.WorkloadRule(id=view.name, data=data, owner=AGENT_OWNER, generation=view.generation)
+        if have is not None and self._remote.holds(rule):
             await self._show(view, have.status)
             return
-        rule = rule_pb.WorkloadRule(id=view.name, data=want, owner=AGENT_OWNER, generation=view.generation)
         try:
-            taken = await self._call("Update", rule_pb.UpdateWorkloadRuleRequest(rule=rule))
+            await self._remote.send(rule)
         except GatewayRefused as error:
             self._answers.put(view.name, view.version, error)
             raise
         self._answers.drop(view.name)
-        self._taken[view.name] = want, taken.rule.data
-        if self._remote.synced and self._remote.items.get(view.name) is have:
-            # The watch sends the same a moment later; until then the rule would look as if it were to be sent.
-            self._remote.put(view.name, taken.rule)
         log.info("rule sent", name=view.name, generation=view.generation)
 
     async def _show(self, view: ObjectView, status: rule_pb.RuleStatus) -> None:
@@ -66,13 +53,13 @@ class RuleSync(Requests[rule_pb.WorkloadRule]):
             shown["conditions"] = [
                 each for each in shown["conditions"] if each["type"] and each["status"] and each["lastTransitionTime"]
             ]
-            await self._write_status(view, shown)
+            await self._local.write_status(view, shown)
         elif view.observed and view.result != "success":
             # The gateway has taken it since, and its controller has written no status: our report is no longer true.
-            await self._report(view, "", "Pending")
+            await self._local.report(view, "", "Pending")
 
     async def _remove(self, name: str) -> None:
-        self._taken.pop(name, None)
+        self._remote.forget(name)
         await super()._remove(name)
 
     def _deletion(self, name: str) -> rule_pb.DeleteWorkloadRuleRequest | None:

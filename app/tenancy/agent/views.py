@@ -63,6 +63,10 @@ class ObjectView:
     def observed(self) -> bool:
         return self.decoded_status().get("observedGeneration") == self.generation
 
+    def shows(self, status: JSON) -> bool:
+        """Whether this is its status."""
+        return canonical(status) == self.status
+
     def manifest(self) -> bytes:
         """What a UVS object asks for, under its name. Raises ValueError where the manifest has another name."""
         manifest = self.decoded_spec().get("object")

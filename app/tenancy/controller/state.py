@@ -9,9 +9,8 @@ from typing import Any
 
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, PlacementOptions
-from app.tenancy.model import Tenant
+from app.tenancy.model import Tenant, project_tenant
 from app.tenancy.tenants.namespace import FIELD_MANAGER
-from app.tenancy.tenants.objects import project_tenant
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX
 

@@ -15,10 +15,10 @@ from datetime import UTC, datetime
 
 from app.kube.rate import Rate
 from app.tenancy.gateway.backend import Backend
-from app.tenancy.gateway.cluster import Clusters, cluster_refusal
+from app.tenancy.gateway.cluster import Clusters
 from app.tenancy.gateway.failures import Code, Refused, later
 from app.tenancy.gateway.front import Connection
-from app.tenancy.gateway.identity import Audience, Caller, Refusal, identify
+from app.tenancy.gateway.identity import Audience, Caller, Refusal, cluster_refusal, identify
 from app.tenancy.model import CLUSTER_KEY, Tenant
 
 TENANT_ID = "tenant-id"
@@ -122,9 +122,10 @@ class Admission:
             if not held:
                 await self._throttled(holder, holder, "calls")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
-            tenant = caller.tenant
-            if tenant is not None and (refusal := await self._clusters.claim(tenant, evidence.said(CLUSTER_KEY))):
-                raise self.refuse(refusal, evidence)
+            if caller.tenant is not None:
+                said = evidence.said(CLUSTER_KEY)
+                if refusal := cluster_refusal(await self._clusters.claim(caller.tenant, said), said):
+                    raise self.refuse(refusal, evidence)
             yield holder
 
     def refuse(self, refusal: Refusal, evidence: Evidence) -> Refused:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from app.kube.client import KubeClient
 from app.kube.turns import Turns
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
@@ -16,11 +15,11 @@ class Backend:
     """`turns` are those of requests to the API server, by tenant's namespace."""
 
     def __init__(
-        self, client: KubeClient, *, settings: GatewaySettings, limits: Limits, observer: GatewayMetrics
+        self, sources: Sources, *, settings: GatewaySettings, limits: Limits, observer: GatewayMetrics
     ) -> None:
-        self.client, self.limits, self.observer = client, limits, observer
+        self.sources, self.client = sources, sources.client
+        self.limits, self.observer = limits, observer
         self.placement, self.admin_names = settings.placement, settings.admin_names
-        self.sources = Sources(client)
         self.readers = Readers(limits)
         self.storing = Storing(limits, self.sources.pods)
         self.rule_quota = RuleQuota(self.sources.rules, workloads=self.sources.count_workloads, pairs=limits.pairs)

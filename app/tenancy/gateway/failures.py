@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 import grpc
 
 from app.errors import ApiError, BerthError
+from app.kube.names import check_dns_subdomain
+from app.wire import JSON
 
 Code = grpc.StatusCode
 _PREFIX = re.compile(r"^.*?: HTTP \d+: ")
@@ -52,6 +54,44 @@ def namespace_needed(namespace: str) -> Iterator[None]:
             raise
         message = f"namespace {namespace} does not exist in the infra cluster (yet)"
         raise Refused(Code.FAILED_PRECONDITION, message) from error
+
+
+@contextlib.contextmanager
+def creating(kind: str, name: str) -> Iterator[None]:
+    """Around a creation: ALREADY_EXISTS for a name that is taken."""
+    try:
+        yield
+    except ApiError as error:
+        if error.reason != "AlreadyExists":
+            raise
+        raise Refused(Code.ALREADY_EXISTS, f"there is a {kind} {name!r} already") from error
+
+
+@contextlib.contextmanager
+def deleting() -> Iterator[None]:
+    """Around a deletion: the object may be gone meanwhile, or another one of its name may be there."""
+    try:
+        yield
+    except ApiError as error:
+        if error.status not in (404, 409):
+            raise
+
+
+def checked_name(name: str, path: str) -> str:
+    """A name that may stand in the path of a request; INVALID_ARGUMENT for any other."""
+    try:
+        return check_dns_subdomain(name)
+    except ValueError as error:
+        raise invalid([f"{path}: {error}"]) from error
+
+
+def check_keeper(found: JSON, what: str, *, keeper: str, owner: str) -> None:
+    """FAILED_PRECONDITION for an object that another owner keeps, ABORTED for one that is being deleted."""
+    if keeper != owner:
+        named = repr(keeper) if keeper else "another client"
+        raise Refused(Code.FAILED_PRECONDITION, f"{what} is kept by {named}, not by {owner!r}: delete it first")
+    if found["metadata"].get("deletionTimestamp"):
+        raise Refused(Code.ABORTED, f"{what} is being deleted; try again")
 
 
 def message_of(error: ApiError) -> str:

@@ -7,6 +7,7 @@ itself (`tenant-id`) never widens what its certificate allows.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -18,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from app.certs.issuing import signed_by
-from app.tenancy.model import Tenant
+from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
 from app.workloads.model import tenant_namespace
 
 Audience = Literal["tenant", "admin", "anyone"]
@@ -37,6 +38,7 @@ Reason = Literal[
     "wrong_service",
     "cluster",
 ]
+_CLUSTER = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:-]{0,127}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,3 +196,22 @@ def _tenant_refusal(
         whose = f"which is of tenant {tenant.name}"
         return "tenant_id", f"the metadata tenant-id disagrees with the client certificate, {whose}"
     return None, ""
+
+
+def cluster_refusal(tenant: Tenant, said: Sequence[str], *, certificate: str = "") -> Refusal | None:
+    """Why a call that says it comes from the cluster `said` is not the tenant's; None where it may be.
+
+    A call that names no cluster (a person's, by hand) is judged by its certificate.
+    """
+    if said and (len(set(said)) > 1 or not _CLUSTER.fullmatch(said[0])):
+        message = f"the metadata {CLUSTER_KEY}: want one UID, that of namespace kube-system"
+    elif said and tenant.cluster not in ("", said[0]):
+        message = (
+            f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
+            f"{tenant.cluster} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant "
+            "of its own. If it has replaced the other one for good, run this in the infra cluster: "
+            f"kubectl annotate tenant {tenant.name} {CLUSTER}-"
+        )
+    else:
+        return None
+    return Refusal("cluster", message, certificate)

@@ -12,13 +12,11 @@ import msgspec
 import yaml
 
 from app.kube.documents import DocumentError, parse_documents
-from app.kube.resources import PODS, Resource
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.gateway.storable import PATH
 from app.tenancy.messages import canonical, public_marks
 from app.wire import JSON, decode_json
-from app.workloads.model import DAEMON_SETS
 
 _DEPTH = 60
 """Levels that a manifest may have; a DaemonSet's deepest field lies about 15 down."""
@@ -28,11 +26,10 @@ _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*", re.ASCII)
 _WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "inf", "nan"})
 
 
-def read(text: bytes, *, resource: Resource, limits: Limits) -> JSON:
+def read(text: bytes, *, kind: str, limits: Limits) -> JSON:
     """The manifest in JSON or YAML. It may take a second: call it beside the event loop. INVALID_ARGUMENT."""
-    most = {PODS: limits.pod_bytes, DAEMON_SETS: limits.daemon_set_bytes}.get(resource, limits.manifest_bytes)
-    if len(text) > most:
-        raise invalid([f"{PATH}: {len(text)} bytes: a manifest of a {resource.kind} has at most {most}"])
+    if len(text) > (most := limits.bytes_of(kind)):
+        raise invalid([f"{PATH}: {len(text)} bytes: a manifest of a {kind} has at most {most}"])
     try:
         decoded = decode_json(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

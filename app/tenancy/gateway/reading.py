@@ -62,6 +62,10 @@ class Readers:
             reading.add_done_callback(self._under_way.discard)
             return (await asyncio.shield(reading))()
 
+    async def read_message(self, work: Callable[[], T], *, size: int, tenant: str) -> T:
+        """The same for a protobuf message."""
+        return await self.read(work, size=size, tenant=tenant, small=SMALL_MESSAGE)
+
     async def _beside(self, work: Callable[[], T], tenant: str, turn: contextlib.AsyncExitStack) -> Callable[[], T]:
         async with turn:
             seconds, result = await asyncio.to_thread(_timed, work)
@@ -110,7 +114,7 @@ class Receiving:
 
     async def _parsed(self, parse: Parse, raw: bytes, label: str) -> Any:
         try:
-            return await self._readers.read(lambda: parse(raw), size=len(raw), tenant=label, small=SMALL_MESSAGE)
+            return await self._readers.read_message(lambda: parse(raw), size=len(raw), tenant=label)
         except DecodeError as error:
             raise Refused(Code.INVALID_ARGUMENT, "the request cannot be read as a message of this method") from error
 

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
-from app.errors import ApiError
-from app.kube.resources import PODS, Resource
-from app.tenancy.gateway.failures import Code, Refused, invalid, namespace_needed
+from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, namespace_needed
 from app.tenancy.gateway.manifests import read, render
-from app.tenancy.gateway.service import API_OWNER, Service, check_keeper, checked_name, owner_problems
-from app.tenancy.gateway.storable import RESOURCES, Manifest, prepare
+from app.tenancy.gateway.service import Service
+from app.tenancy.gateway.storable import Manifest, owner_of, prepare, resource_of, selector_of
+from app.tenancy.gateway.watching import follow
 from app.tenancy.proto import resource_pb as pb
 from app.wire import JSON
-from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH
 
 FIELD_MANAGER = "berth-gateway"
 
@@ -30,22 +28,16 @@ class UniverseResourceService(Service):
             found, made = await self._find_or_make(manifest)
         if not made:
             message = f"there is a {manifest.resource.kind} {manifest.name!r} already"
-            raise Refused(Code.ALREADY_EXISTS, message if _owner(found) else f"{message}, {_NOT_OURS}")
+            raise Refused(Code.ALREADY_EXISTS, message if owner_of(found) else f"{message}, {_NOT_OURS}")
         return pb.CreateResponse(obj=_message(found))
 
     async def Get(self, request: pb.GetRequest, _context: object) -> pb.GetResponse:  # noqa: N802
-        resource, name = _resource(request.type), checked_name(request.id.name, "id.name")
-        async with self._turn():
-            return pb.GetResponse(obj=_message(await self._ours(resource, name)))
+        return pb.GetResponse(obj=_message(await self._ours(request)))
 
     async def List(self, request: pb.ListRequest, _context: object) -> pb.ListResponse:  # noqa: N802
-        if problems := owner_problems(request.owner, "owner"):
-            raise invalid(problems)
-        selector = f"{RESOURCE_OWNER}={request.owner}" if request.owner else RESOURCE_OWNER
+        selector, resource = selector_of(request.owner), resource_of(request.type.api_version, request.type.kind)
         hint = "list one owner's, or get each by name"
-        selector += f",!{COMPANION}"
-        found = await self._messages(_resource(request.type), _message, selector=selector, hint=hint)
-        return pb.ListResponse(objects=found)
+        return pb.ListResponse(objects=await self._messages(resource, _message, selector=selector, hint=hint))
 
     async def Update(self, request: pb.UpdateRequest, _context: object) -> pb.UpdateResponse:  # noqa: N802
         manifest = await self._manifest(request)
@@ -53,48 +45,43 @@ class UniverseResourceService(Service):
             found, made = await self._find_or_make(manifest)
             if made:
                 return pb.UpdateResponse(obj=_message(found))
-            what, keeper = f"{manifest.resource.kind} {manifest.name!r}", _owner(found)
+            what, keeper = f"{manifest.resource.kind} {manifest.name!r}", owner_of(found)
             if not keeper:
                 raise Refused(Code.FAILED_PRECONDITION, f"{what} is there, {_NOT_OURS}")
-            check_keeper(found, what, keeper=keeper, owner=request.owner or API_OWNER)
-            if (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) != manifest.hash:
+            check_keeper(found, what, keeper=keeper, owner=manifest.owner)
+            if not manifest.is_stored_in(found):
                 found = await self._apply(manifest, uid=found["metadata"]["uid"])
         return pb.UpdateResponse(obj=_message(found))
 
     async def Delete(self, request: pb.DeleteRequest, _context: object) -> pb.DeleteResponse:  # noqa: N802
-        resource, name = _resource(request.type), checked_name(request.id.name, "id.name")
+        found = await self._ours(request)
         async with self._turn():
-            await self._delete(resource, await self._ours(resource, name))
+            await self._delete(resource_of(found["apiVersion"], found["kind"]), found)
         return pb.DeleteResponse()
 
     def Watch(self, _request: pb.WatchRequest, _context: object) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
         stores = (self._backend.sources.companions, self._backend.sources.pods)
         item = ("pod", pb.PodSummary.FromString)
-        return self._follow(*stores, answer=pb.WatchResponse, item=item)
+        return follow(*stores, namespace=self._namespace, answer=pb.WatchResponse, item=item)
 
     async def _manifest(self, request: pb.CreateRequest | pb.UpdateRequest) -> Manifest:
-        resource, namespace, owner = _resource(request.type), self._namespace, request.owner
-        if problems := owner_problems(owner, "owner"):
-            raise invalid(problems)
+        resource, namespace = resource_of(request.type.api_version, request.type.kind), self._namespace
         text, limits, placement = request.obj.obj_spec, self._backend.limits, self._backend.placement
 
         def work() -> Manifest:
-            decoded, keeper = read(text, resource=resource, limits=limits), owner or API_OWNER
-            return prepare(decoded, resource=resource, namespace=namespace, owner=keeper, placement=placement)
+            decoded = read(text, kind=resource.kind, limits=limits)
+            return prepare(decoded, resource=resource, namespace=namespace, owner=request.owner, placement=placement)
 
         return await self._read(work, size=len(text))
 
     async def _find_or_make(self, manifest: Manifest) -> tuple[JSON, bool]:
         """The object of this name, of any owner, and whether this call created it."""
-        if (found := await self._find(manifest.resource, manifest.name)) is not None:
-            return found, False
-        try:
-            return await self._apply(manifest), True
-        except ApiError as error:
-            # A conflict: another client created it first.
-            if error.status != 409 or (found := await self._find(manifest.resource, manifest.name)) is None:
-                raise
-            return found, False
+
+        async def attempt() -> tuple[JSON, bool]:
+            found = await self._find(manifest.resource, manifest.name)
+            return (await self._apply(manifest), True) if found is None else (found, False)
+
+        return await self._until_written(attempt)
 
     async def _apply(self, manifest: Manifest, *, uid: str = "") -> JSON:
         """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
@@ -104,9 +91,9 @@ class UniverseResourceService(Service):
         belong to a manager of operation Update, so a later apply could not remove them.
         """
         namespace = self._namespace
-        if manifest.resource == PODS:
+        if manifest.resource.kind == "Pod":
             self._storing.room(namespace, manifest.name, manifest.size)
-        elif manifest.resource == DAEMON_SETS and not uid:
+        elif manifest.resource.kind == "DaemonSet" and not uid:
             self._storing.schedulable(namespace)
         self._storing.write(namespace, manifest.size)
         unless = {"uid": uid} if uid else {"resourceVersion": _NO_VERSION}
@@ -121,9 +108,11 @@ class UniverseResourceService(Service):
                 force=bool(uid),
             )
 
-    async def _ours(self, resource: Resource, name: str) -> JSON:
-        found = await self._find(resource, name)
-        if found is None or not _owner(found):
+    async def _ours(self, request: pb.GetRequest | pb.DeleteRequest) -> JSON:
+        resource = resource_of(request.type.api_version, request.type.kind)
+        name = checked_name(request.id.name, "id.name")
+        found = await self._in_turn(lambda: self._find(resource, name))
+        if found is None or not owner_of(found):
             raise Refused(Code.NOT_FOUND, f"there is no {resource.kind} {name!r} among the tenant's resources")
         return found
 
@@ -131,21 +120,6 @@ class UniverseResourceService(Service):
 _NO_VERSION = "1"
 """Older than every object: the store of a new cluster begins with it."""
 _NOT_OURS = "and it was not made by this tenant's resources"
-
-
-def _owner(found: JSON) -> str:
-    """Who keeps an object; "" for one that this service did not make."""
-    labels = found["metadata"].get("labels") or {}
-    return "" if COMPANION in labels else str(labels.get(RESOURCE_OWNER) or "")
-
-
-def _resource(kind: pb.ResourceType) -> Resource:
-    """INVALID_ARGUMENT for a type that tenants cannot have."""
-    found = RESOURCES.get((kind.api_version, kind.kind))
-    if found is None:
-        known = ", ".join(f"{version} {name}" for version, name in RESOURCES)
-        raise invalid([f"type: {kind.api_version!r} {kind.kind!r} is not served: use one of {known}"])
-    return found
 
 
 def _message(obj: JSON) -> pb.ResourceObject:

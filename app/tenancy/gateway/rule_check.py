@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.placement.model import PlacementOptions
-from app.placement.plan import contradictions, requirements
+from app.tenancy.gateway.confining import Confinement
 from app.tenancy.gateway.failures import invalid
-from app.tenancy.gateway.service import API_OWNER, owner_problems
-from app.tenancy.gateway.views import Keys, keys_of
-from app.tenancy.messages import MessageError, spec_of_data
+from app.tenancy.messages import API_OWNER, MessageError, owner_problems, spec_of_data
 from app.tenancy.proto import admin_pb, rule_pb
 from app.wire import JSON
 from app.workloads.rules.problems import name_problems, rule_problems
-from app.workloads.templates.problems import template_problems
 
 _PATH = "rule.data"
-_TEMPLATE = f"{_PATH}.rule_template"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +23,8 @@ class Wanted:
     owner: str
     generation: int
 
-    @property
-    def keys(self) -> Keys:
-        return keys_of({"spec": self.spec})
 
-
-def wanted_of(
-    rule: rule_pb.WorkloadRule | admin_pb.AdminWorkloadRule, tenant: str, placement: PlacementOptions
-) -> Wanted:
-    """The companions of a tenant's rule run on the tenant's DPUs alone: a template that cannot is refused.
-
-    `tenant` is its name, "" for the cloud admin's rules.
-    """
+def wanted_of(rule: rule_pb.WorkloadRule | admin_pb.AdminWorkloadRule, confinement: Confinement) -> Wanted:
     problems: list[str] = []
     extra, owner, generation = {}, "", 0
     if trusted := isinstance(rule, admin_pb.AdminWorkloadRule):
@@ -55,10 +40,7 @@ def wanted_of(
     except MessageError as error:
         raise invalid([*problems, *error.problems]) from error
     problems += rule_problems(spec, kind="admin" if trusted else "tenant", path=_PATH)
-    template = spec["template"]
-    wrong = template_problems(template, trusted=trusted, path=_TEMPLATE, policy=placement.policy)
-    wanted = requirements(host=None, tenant=tenant, options=placement)
-    problems += wrong or contradictions(template["spec"], wanted, f"{_TEMPLATE}.spec")
+    problems += confinement.template_problems(spec["template"], f"{_PATH}.rule_template", trusted=trusted)
     if problems:
         raise invalid(problems)
     return Wanted(rule.id, spec, owner or API_OWNER, generation)

@@ -6,7 +6,6 @@ written only where something differs, so that its generation changes with its sp
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -16,21 +15,18 @@ from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from app.errors import ApiError
 from app.kube.resources import Resource
-from app.kube.retry import until_no_conflict
-from app.tenancy.gateway.failures import Code, Refused, invalid, namespace_needed
+from app.tenancy.gateway.confining import Confinement
+from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, creating, invalid, namespace_needed
 from app.tenancy.gateway.quotas import refuse_beyond
 from app.tenancy.gateway.rule_check import Wanted, wanted_of
-from app.tenancy.gateway.service import Service, check_keeper, checked_name
+from app.tenancy.gateway.service import Service
 from app.tenancy.gateway.views import keys_of
+from app.tenancy.gateway.watching import follow
 from app.tenancy.messages import admin_rule_message, canonical, rule_message
 from app.tenancy.proto import admin_pb, rule_pb
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, RULE_GENERATION, RULE_OWNER, SYSTEM_NAMESPACE, TENANT_RULES, tenant_name
-
-_ATTEMPTS = 5
-"""How often a write that met another one is tried."""
 
 
 class _RuleService(Service, ABC):
@@ -78,15 +74,11 @@ class _RuleService(Service, ABC):
         size, limit = rule.ByteSize(), self._backend.limits.rule_bytes
         if size > limit:
             raise invalid([f"rule: {size} bytes: a rule has at most {limit}"])
-        tenant, placement = tenant_name(self._namespace) if self._owners else "", self._backend.placement
-        wanted = await self._read(lambda: wanted_of(rule, tenant, placement), size=size)
+        confinement = Confinement(tenant_name(self._namespace) if self._owners else "", self._backend.placement)
+        wanted = await self._read(lambda: wanted_of(rule, confinement), size=size)
         async with self._room(wanted), self._turn():
-            try:
+            with creating("rule", wanted.name):
                 return self._message(await write(wanted))
-            except ApiError as error:
-                if error.reason == "AlreadyExists":
-                    raise Refused(Code.ALREADY_EXISTS, f"there is a rule {wanted.name!r} already") from error
-                raise
 
     async def _found(self, name: str) -> JSON:
         found = await self._find(self._resource, name)
@@ -107,9 +99,7 @@ class _RuleService(Service, ABC):
             found = await self._find(self._resource, wanted.name)
             return await (self._create(wanted) if found is None else self._equal(found, wanted))
 
-        return await until_no_conflict(
-            attempt, sleep=asyncio.sleep, attempts=_ATTEMPTS, lost=lambda error: error.status in (404, 409)
-        )
+        return await self._until_written(attempt)
 
     async def _equal(self, found: JSON, wanted: Wanted) -> JSON:
         metadata = found["metadata"]
@@ -136,11 +126,11 @@ class WorkloadRuleService(_RuleService):
 
     def Watch(self, _request: object, _context: object) -> AsyncGenerator[rule_pb.WatchWorkloadRulesResponse, None]:  # noqa: N802
         item, answer = ("rule", rule_pb.WorkloadRule.FromString), rule_pb.WatchWorkloadRulesResponse
-        return self._follow(self._backend.sources.rules, answer=answer, item=item)
+        return follow(self._backend.sources.rules, namespace=self._namespace, answer=answer, item=item)
 
     @contextlib.asynccontextmanager
     async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
-        with self._backend.rule_quota.room(self._namespace, wanted.name, wanted.keys):
+        with self._backend.rule_quota.room(self._namespace, wanted.name, keys_of(wanted.spec)):
             yield
 
 
@@ -154,8 +144,8 @@ class AdminWorkloadRuleService(_RuleService):
     @contextlib.asynccontextmanager
     async def _room(self, wanted: Wanted) -> AsyncGenerator[None, None]:
         """Counts all that are stored: these are few, and seldom written."""
-        keys = {obj["metadata"]["name"]: keys_of(obj) async for obj in self._objects(ADMIN_RULES)}
-        refuse_beyond(wanted.name, wanted.keys, keys)
+        keys = {obj["metadata"]["name"]: keys_of(obj.get("spec") or {}) async for obj in self._objects(ADMIN_RULES)}
+        refuse_beyond(wanted.name, keys_of(wanted.spec), keys)
         yield
 
 

@@ -20,6 +20,7 @@ from app.kube.store import EventType, Key
 from app.serving.listener import bind
 from app.tenancy.gateway.admitting import Admission
 from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.caches import Sources
 from app.tenancy.gateway.credentials import ServingCredentials
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.front import Front
@@ -29,7 +30,7 @@ from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.resource_service import UniverseResourceService
 from app.tenancy.gateway.rules import AdminWorkloadRuleService, WorkloadRuleService
 from app.tenancy.gateway.settings import GatewaySettings, Limits
-from app.tenancy.gateway.workload_stream import WorkloadService
+from app.tenancy.gateway.workload_service import WorkloadService
 from app.tenancy.model import Tenant
 from app.tenancy.proto import (
     admin_grpc,
@@ -82,10 +83,10 @@ class Gateway:
     ) -> None:
         self._settings, self._limits = settings, limits or settings.limits
         self._credentials = ServingCredentials(settings)
+        self._sources = Sources(client)
         self._backend = backend = Backend(
-            client, settings=settings, limits=self._limits, observer=observer or GatewayMetrics()
+            self._sources, settings=settings, limits=self._limits, observer=observer or GatewayMetrics()
         )
-        self._sources = backend.sources
         self._front = Front(self._credentials.context, limits=self._limits, lines=backend.lines)
         self._admission = Admission(backend, admin_ca=lambda: self._credentials.admin_ca)
         self._guard = Guard(self._admission, audiences=AUDIENCES, connection=self._front.connection, spans=spans)

@@ -109,6 +109,10 @@ class Limits:
     idle: float = 300.0
     """… and one without a call: agents have streams."""
 
+    def bytes_of(self, kind: str) -> int:
+        """What the manifest of an object of this kind may have."""
+        return {"Pod": self.pod_bytes, "DaemonSet": self.daemon_set_bytes}.get(kind, self.manifest_bytes)
+
     @property
     def pairs(self) -> int:
         """Rules of a tenant times its workloads.

@@ -1,8 +1,6 @@
 """What is stored of a tenant's manifest: checked, in the tenant's namespace, with our marks. Pure.
 
-Contents of Secrets pass through here: no message quotes a value. What a tenant asks for is kept on the tenant's DPUs,
-in Pods and in templates. The webhook of the infra cluster confines Pods too. But a DaemonSet's controller decides from
-the template where Pods belong, and those for other tenants' DPUs would be made only to stay pending.
+Contents of Secrets pass through here: no message quotes a value.
 """
 
 from __future__ import annotations
@@ -12,13 +10,12 @@ import hashlib
 from dataclasses import dataclass
 
 from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
-from app.placement.model import PlacementOptions, Requirement
-from app.placement.plan import contradictions, placed, requirements
+from app.placement.model import PlacementOptions
+from app.tenancy.gateway.confining import Confinement
 from app.tenancy.gateway.failures import invalid
-from app.tenancy.messages import canonical
+from app.tenancy.messages import API_OWNER, canonical, owner_problems
 from app.wire import JSON
-from app.workloads.model import DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, tenant_name
-from app.workloads.templates.problems import manifest_problems
+from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, tenant_name
 
 RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
 PATH = "obj.obj_spec"
@@ -30,13 +27,43 @@ _CONTENTS = ("data", "binaryData")
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """A good manifest: `body` is what is to be applied, `hash` what it was made from, `size` its bytes."""
+    """A good manifest: `body` is what is to be applied, `hash` what it was made from, `size` its bytes.
+
+    `owner` keeps the object.
+    """
 
     resource: Resource
     name: str
+    owner: str
     body: JSON
     hash: str
     size: int
+
+    def is_stored_in(self, found: JSON) -> bool:
+        """Whether the object was made from the same, so that nothing has to be written."""
+        return (found["metadata"].get("annotations") or {}).get(SOURCE_HASH) == self.hash
+
+
+def resource_of(api_version: str, kind: str) -> Resource:
+    """INVALID_ARGUMENT for a type that tenants cannot have."""
+    found = RESOURCES.get((api_version, kind))
+    if found is None:
+        known = ", ".join(f"{version} {name}" for version, name in RESOURCES)
+        raise invalid([f"type: {api_version!r} {kind!r} is not served: use one of {known}"])
+    return found
+
+
+def selector_of(owner: str) -> str:
+    """The label selector of what an owner keeps, "" for any owner's; INVALID_ARGUMENT for what cannot be one."""
+    if problems := owner_problems(owner, "owner"):
+        raise invalid(problems)
+    return f"{RESOURCE_OWNER}={owner},!{COMPANION}" if owner else f"{RESOURCE_OWNER},!{COMPANION}"
+
+
+def owner_of(found: JSON) -> str:
+    """Who keeps an object; "" for one that was not made of a tenant's manifest."""
+    labels = found["metadata"].get("labels") or {}
+    return "" if COMPANION in labels else str(labels.get(RESOURCE_OWNER) or "")
 
 
 def prepare(
@@ -44,12 +71,15 @@ def prepare(
 ) -> Manifest:
     """What is stored of a tenant's manifest: its namespace forced, its Pods confined, our marks on it.
 
-    INVALID_ARGUMENT where that cannot be.
+    An empty `owner` is `API_OWNER`. INVALID_ARGUMENT where that cannot be.
     """
+    owner, confinement = owner or API_OWNER, Confinement(tenant_name(namespace), placement)
+    if problems := owner_problems(owner, "owner"):
+        raise invalid(problems)
     named = (manifest.get("apiVersion"), manifest.get("kind"))
     if named != (resource.api_version, resource.kind):
         raise invalid([f"{PATH}: want apiVersion {resource.api_version} and kind {resource.kind}, as in type"])
-    if problems := manifest_problems(manifest, kind=resource.kind, path=PATH, policy=placement.policy):
+    if problems := confinement.manifest_problems(manifest, resource.kind, PATH):
         raise invalid(problems)
     given = manifest.get("metadata") or {}
     name: str = given["name"]
@@ -61,30 +91,12 @@ def prepare(
         body = _folded(body)
     elif resource == CONFIG_MAPS:
         body |= {part: _texts(body[part]) for part in _CONTENTS if body.get(part)}
-    body = _confined(body, resource=resource, namespace=namespace, options=placement)
+    body = confinement.confined(body)
     content = canonical(body)
     digest = hashlib.sha256(content).hexdigest()
     metadata["labels"] = {**metadata.get("labels", {}), RESOURCE_OWNER: owner}
     metadata["annotations"] = {**metadata.get("annotations", {}), SOURCE_HASH: digest}
-    return Manifest(resource, name, body, digest, len(content))
-
-
-def _confined(body: JSON, *, resource: Resource, namespace: str, options: PlacementOptions) -> JSON:
-    """The object with the affinity of its tenant; INVALID_ARGUMENT where it asks for what no such node has."""
-    wanted = requirements(host=None, tenant=tenant_name(namespace), options=options)
-    if not wanted or resource not in (PODS, DAEMON_SETS):
-        return body
-    if resource == PODS:
-        return {**body, "spec": _placed(body["spec"], wanted, f"{PATH}.spec")}
-    spec, template = body["spec"], body["spec"]["template"]
-    inner = _placed(template["spec"], wanted, f"{PATH}.spec.template.spec")
-    return {**body, "spec": {**spec, "template": {**template, "spec": inner}}}
-
-
-def _placed(spec: JSON, wanted: tuple[Requirement, ...], path: str) -> JSON:
-    if problems := contradictions(spec, wanted, path):
-        raise invalid(problems)
-    return placed(spec, wanted)
+    return Manifest(resource, name, owner, body, digest, len(content))
 
 
 def _folded(body: JSON) -> JSON:

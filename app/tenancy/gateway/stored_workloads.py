@@ -18,7 +18,7 @@ from app.kube.own_writes import OwnWrites
 from app.kube.store import Store
 from app.tenancy.messages import canonical
 from app.wire import JSON
-from app.workloads.model import ObjectKey
+from app.workloads.model import ObjectKey, workload_name
 
 LAG = 60.0
 """Seconds after which a cache without our write counts as current: another client has removed what we wrote."""
@@ -45,6 +45,12 @@ class Known:
     @property
     def key(self) -> ObjectKey:
         return self.namespace, self.name
+
+    @property
+    def workload_id(self) -> str:
+        """The id that its name has, "" for a name that no stream gives."""
+        found = self.name.removeprefix(workload_name(""))
+        return found if workload_name(found) == self.name else ""
 
     def before(self, other: Known) -> bool:
         """Whether this is an earlier state than `other`."""

@@ -43,12 +43,12 @@ def view_rule(obj: JSON) -> View | None:
     if metadata.get("deletionTimestamp"):
         return None
     message = rule_message(obj).SerializeToString(deterministic=True)
-    return View(metadata["namespace"], metadata["name"], message, keys=keys_of(obj))
+    return View(metadata["namespace"], metadata["name"], message, keys=keys_of(obj.get("spec") or {}))
 
 
-def keys_of(rule: JSON) -> Keys:
+def keys_of(spec: JSON) -> Keys:
     """The keys of a rule's terms that compute, and so count."""
-    return computed_keys(match_keys(rule.get("spec") or {}))
+    return computed_keys(match_keys(spec))
 
 
 def view_pod(obj: JSON) -> View | None:

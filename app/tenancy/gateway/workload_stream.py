@@ -1,6 +1,6 @@
-"""The service that takes what runs in tenants' clusters: one stream of each tenant, the newest.
+"""One stream of what runs in a tenant's cluster.
 
-A stream is applied to the infra cluster by the latest state of each workload and not by event. It reads as fast as it
+It is applied to the infra cluster by the latest state of each workload and not by event. It reads as fast as it
 can write. An unusable workload is dropped with a log line, and its last good state stays. An older stream of the same
 tenant ends: at this replica when a newer one begins, at another one when a Workload shows that a newer one writes.
 """
@@ -8,71 +8,30 @@ tenant ends: at this replica when a newer one begins, at another one when a Work
 from __future__ import annotations
 
 import asyncio
-import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 
-from app.kube.rate import Rate
-from app.tenancy.gateway.admitting import tenant_of_call
 from app.tenancy.gateway.backend import Backend
 from app.tenancy.gateway.failures import Code, Refused
-from app.tenancy.gateway.quotas import Census
-from app.tenancy.gateway.reading import SMALL_MESSAGE
-from app.tenancy.gateway.stored_workloads import GONE, Known, State, StreamIds, digest_of
+from app.tenancy.gateway.stored_workloads import GONE, Known, StreamIds
+from app.tenancy.gateway.workload_events import Census, Unusable, checked_id, state_of
 from app.tenancy.gateway.workload_writer import WorkloadWriter
-from app.tenancy.messages import MessageError, canonical, workload_spec
 from app.tenancy.model import Tenant
-from app.tenancy.proto import workload_grpc, workload_pb
-from app.workloads.model import workload_name
-
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-"""Ids of Kubernetes. Of one form and length, so that no name that ends with one can be read in two ways."""
-_SHOWN = 80
-
-
-class _Unusable(Exception):
-    """An event that is dropped for this `reason`."""
-
-    def __init__(self, reason: str, problem: str, workload_id: str = "") -> None:
-        super().__init__(problem)
-        self.reason, self.workload_id = reason, workload_id
-
-
-class WorkloadService(workload_grpc.WorkloadServiceServicer):
-    """One stream of a tenant is served at a time: a new one ends the old one with ABORTED."""
-
-    def __init__(self, backend: Backend) -> None:
-        limits = backend.limits
-        self.backend = backend
-        self.events: Rate[str] = Rate(per_second=limits.events_per_second, burst=limits.events_burst)
-        self.ids = StreamIds()
-        self._current: dict[str, WorkloadStream] = {}
-
-    async def WorkloadStream(  # noqa: N802
-        self, request_iterator: AsyncIterator[workload_pb.WorkloadStreamRequest], _context: object
-    ) -> workload_pb.WorkloadStreamResponse:
-        tenant = tenant_of_call()
-        if (older := self._current.get(tenant.name)) is not None:
-            older.superseded.set()
-        stream = self._current[tenant.name] = WorkloadStream(self, tenant)
-        try:
-            await stream.run(request_iterator)
-        finally:
-            if self._current.get(tenant.name) is stream:
-                del self._current[tenant.name]
-        return workload_pb.WorkloadStreamResponse()
+from app.tenancy.proto import workload_pb
 
 
 class WorkloadStream:
     """`run` ends when its sender has closed it and all is written; it raises `Refused` where it cannot go on.
 
-    `superseded` says that a newer stream of its tenant writes, at this replica or at another one.
+    `superseded` says that a newer stream of its tenant writes, at this replica or at another one. `pace` waits until
+    another event may be read.
     """
 
-    def __init__(self, service: WorkloadService, tenant: Tenant) -> None:
-        self._backend = backend = service.backend
+    def __init__(
+        self, backend: Backend, tenant: Tenant, *, ids: StreamIds, pace: Callable[[], Awaitable[None]]
+    ) -> None:
+        self._backend, self._tenant = backend, tenant
         self._sources = backend.sources
-        self._events, self._ids = service.events, service.ids
-        self._tenant = tenant
+        self._ids, self._pace = ids, pace
         limits = backend.limits
         self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes, advised=self._advised)
         self._writer = WorkloadWriter(backend, tenant, rejected=self._rejected)
@@ -109,21 +68,21 @@ class WorkloadStream:
         async for request in requests:
             try:
                 await self._take(request)
-            except _Unusable as unusable:
+            except Unusable as unusable:
                 self._drop(unusable)
             await self._writer.room()
-            await self._events.turn(self._tenant.name)
+            await self._pace()
         await self._writer.empty()
 
     async def _take(self, request: workload_pb.WorkloadStreamRequest) -> None:
         kind = request.WhichOneof("event")
         if kind is None:
-            raise _Unusable("content", "an event of no kind")
+            raise Unusable("content", "an event of no kind")
         self._backend.observer.event(self._tenant.name, kind)
         if kind == "update":
-            await self._update(_checked_id(request.update.metadata.id), request.update)
+            await self._update(checked_id(request.update.metadata.id), request.update)
         elif kind == "delete":
-            workload_id = _checked_id(request.delete.id)
+            workload_id = checked_id(request.delete.id)
             self._census.discard(workload_id)
             self._writer.put(workload_id, GONE)
         else:
@@ -132,21 +91,21 @@ class WorkloadStream:
                 self._sweep(known)
 
     async def _update(self, workload_id: str, workload: workload_pb.Workload) -> None:
-        stored, limits = self._known(workload_id), self._backend.limits
+        stored, limits = self._writer.known(workload_id), self._backend.limits
         if not self._census.room(workload_id, known=stored is not None):
             most = min(limits.workloads_per_tenant, self._advised())
-            raise _Unusable("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
+            raise Unusable("limit", f"a tenant with so many rules has at most {most} workloads", workload_id)
         if stored is not None:
             # Before anything else: what cannot be taken still runs, and its last good state stays.
             self._census.add(workload_id, stored.size)
         size, limit = workload.ByteSize(), limits.workload_bytes
         # The next event is read when this one is done: the order stays.
-        state = await self._backend.readers.read(
-            lambda: _state(workload, size, limit=limit), size=size, tenant=self._tenant.name, small=SMALL_MESSAGE
+        state = await self._backend.readers.read_message(
+            lambda: state_of(workload, size, limit=limit), size=size, tenant=self._tenant.name
         )
         if not self._census.fits(workload_id, state.size, stored=_bytes(stored)):
             problem = f"all workloads of a tenant have at most {limits.workloads_bytes} bytes together"
-            raise _Unusable("limit", problem, workload_id)
+            raise Unusable("limit", problem, workload_id)
         self._census.add(workload_id, state.size)
         self._writer.put(workload_id, state)
 
@@ -154,17 +113,13 @@ class WorkloadStream:
         """How many workloads there may be beside the rules that there are."""
         return self._backend.limits.pairs // max(1, self._sources.count_rules(self._tenant.namespace))
 
-    def _known(self, workload_id: str) -> Known | None:
-        return self._sources.ledger.get((self._tenant.namespace, workload_name(workload_id)))
-
     def _shown(self, key: tuple[str, str], old: Known | None, new: Known | None) -> None:
         """What an earlier stream wrote may come into the cache after `synced`: that is swept too."""
         if key[0] != self._tenant.namespace:
             return
         self._census.stored += (new is not None) - (old is not None)
         self._census.stored_bytes += _bytes(new) - _bytes(old)
-        sent = key[1].removeprefix(workload_name("")) in self._census
-        if old is not None and self._lose(old, new) and sent:
+        if old is not None and self._lose(old, new) and old.workload_id in self._census:
             # Only the agent knows what has to be there: it begins with everything.
             self._lost.set()
         if new is None:
@@ -183,39 +138,19 @@ class WorkloadStream:
     def _sweep(self, known: Known) -> None:
         if known.stream > self._writer.stream:
             return  # of a newer stream: its agent knows what runs, this one does no more
-        workload_id = known.name.removeprefix(workload_name(""))
-        if workload_name(workload_id) == known.name and workload_id not in self._census:
-            self._writer.put(workload_id, GONE)
+        if known.workload_id and known.workload_id not in self._census:
+            self._writer.put(known.workload_id, GONE)
 
     def _rejected(self, workload_id: str, problem: str) -> None:
-        self._drop(_Unusable("rejected", problem, workload_id))
-        if not self._writer.waits(workload_id) and self._known(workload_id) is None:
+        self._drop(Unusable("rejected", problem, workload_id))
+        if not self._writer.waits(workload_id) and self._writer.known(workload_id) is None:
             self._census.discard(workload_id)
 
-    def _drop(self, unusable: _Unusable) -> None:
+    def _drop(self, unusable: Unusable) -> None:
         self._backend.observer.event_dropped(self._tenant.name, unusable.reason)
         same = {"tenant": self._tenant.name, "reason": unusable.reason}
         self._backend.lines.warning("event dropped", same, workload=unusable.workload_id, problem=str(unusable))
 
 
-def _checked_id(workload_id: str) -> str:
-    if not _UUID.fullmatch(workload_id):
-        raise _Unusable("id", f"{workload_id[:_SHOWN]!r} is not an id of Kubernetes: use a UUID in lower case")
-    return workload_id
-
-
 def _bytes(known: Known | None) -> int:
     return known.size if known is not None else 0
-
-
-def _state(workload: workload_pb.Workload, size: int, *, limit: int) -> State:
-    """Pure: large ones are read beside the event loop. `size` is the message's in bytes."""
-    workload_id = workload.metadata.id
-    if size <= 2 * limit:  # a message of more need not be taken apart to know
-        try:
-            spec = workload_spec(workload)
-        except MessageError as error:
-            raise _Unusable("content", str(error), workload_id) from error
-        if (size := len(content := canonical(spec))) <= limit:
-            return State(spec, digest_of(content), size)
-    raise _Unusable("size", f"{size} bytes: a workload has at most {limit}", workload_id)

@@ -48,6 +48,10 @@ class WorkloadWriter:
         self._queue.forget(workload_id)
         self._queue.add(workload_id)
 
+    def known(self, workload_id: str) -> Known | None:
+        """The newest known state of what is stored."""
+        return self._ledger.get((self._tenant.namespace, workload_name(workload_id)))
+
     def waits(self, workload_id: str) -> bool:
         return workload_id in self._wanted
 
@@ -83,7 +87,7 @@ class WorkloadWriter:
     async def _next(self, workload_id: str, state: State) -> None:
         namespace = self._tenant.namespace
         key = (namespace, workload_name(workload_id))
-        known = self._ledger.get(key)
+        known = self.known(workload_id)
         if state.spec is not None and (known is None or known.digest != state.digest):
             await self._backend.storing.turn(namespace, state.size)
         try:

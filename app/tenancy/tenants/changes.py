@@ -11,8 +11,8 @@ from datetime import datetime, timedelta
 from app.errors import ApiError, BerthError, UsageError
 from app.kube.client import KubeClient
 from app.kube.retry import every_item, get_or_none, if_there, until_no_conflict
+from app.tenancy.model import pins_until, tenant_problems
 from app.tenancy.tenants.bundles import Bundle
-from app.tenancy.tenants.objects import pins_until, tenant_problems
 from app.wire import JSON
 from app.workloads.model import TENANTS
 

@@ -23,14 +23,8 @@ from app.tenancy.authority.ensuring import (
 )
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, Issuing, issue_bundle
 from app.tenancy.tenants.changes import Adding, add_certificate, create_tenant, delete_tenant, read_tenant, set_hosts
-from app.tenancy.tenants.namespace import (
-    check_namespace,
-    contents_of,
-    delete_namespace,
-    ensure_namespace,
-    is_ours,
-    read_namespace,
-)
+from app.tenancy.tenants.contents import contents_of
+from app.tenancy.tenants.namespace import check_namespace, delete_namespace, ensure_namespace, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
 from app.text import stamp
 from app.wire import JSON
@@ -128,7 +122,7 @@ async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: dateti
 async def describe(client: KubeClient, name: str) -> str:
     """One line that says what `remove` would take away. Raises UsageError where there is nothing of that name."""
     tenant, found = await read_tenant(client, name), await read_namespace(client, name)
-    ours = found is not None and is_ours(found, name)
+    ours = found is not None and found.ours
     if tenant is None and not ours:
         raise UsageError(f"there is no tenant {name}")
     what = [f"tenant {name}"] if tenant is not None else []

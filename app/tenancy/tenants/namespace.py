@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from app.errors import ApiError, Terminal, Transient
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, PODS, Resource
-from app.kube.retry import every_item, get_or_none, if_there
+from app.kube.resources import NAMESPACES
+from app.kube.retry import get_or_none, if_there
 from app.kube.secrets import MANAGED_BY, MANAGER
 from app.placement.model import TENANT_LABEL
-from app.wire import JSON
-from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
+from app.workloads.model import tenant_namespace
 
 FIELD_MANAGER = "berth-tenants"
 """Who owns, by server-side apply, what the controller keeps of tenants: objects, labels of nodes, statuses."""
@@ -36,23 +35,36 @@ class NotReady(Transient):
         self.reason = reason
 
 
-def is_ours(namespace: JSON, tenant: str) -> bool:
-    return (namespace["metadata"].get("labels") or {}).get(TENANT_LABEL) == tenant
+@dataclass(frozen=True, slots=True)
+class Present:
+    """A namespace of a tenant's name: `ours` where Berth made it for the tenant, or was handed it."""
+
+    name: str
+    uid: str
+    ours: bool
+    ending: bool
 
 
-async def read_namespace(client: KubeClient, tenant: str) -> JSON | None:
-    return await get_or_none(client, NAMESPACES, tenant_namespace(tenant))
+async def read_namespace(client: KubeClient, tenant: str) -> Present | None:
+    name = tenant_namespace(tenant)
+    found = await get_or_none(client, NAMESPACES, name)
+    if found is None:
+        return None
+    metadata = found["metadata"]
+    ours = (metadata.get("labels") or {}).get(TENANT_LABEL) == tenant
+    return Present(name, metadata["uid"], ours, bool(metadata.get("deletionTimestamp")))
 
 
 async def check_namespace(client: KubeClient, tenant: str) -> None:
     """Raise Foreign where Berth does not manage the tenant's namespace, NotReady where it is being deleted."""
-    present, name = await read_namespace(client, tenant), tenant_namespace(tenant)
+    present = await read_namespace(client, tenant)
     if present is None:
         return
-    if not is_ours(present, tenant):
-        raise Foreign(f"namespace {name} exists and is not ours; it is not taken over", reason="ForeignNamespace")
-    if present["metadata"].get("deletionTimestamp"):
-        message = f"namespace {name} is still being deleted; try again when it is gone"
+    if not present.ours:
+        message = f"namespace {present.name} exists and is not ours; it is not taken over"
+        raise Foreign(message, reason="ForeignNamespace")
+    if present.ending:
+        message = f"namespace {present.name} is still being deleted; try again when it is gone"
         raise NotReady(message, reason="NamespaceEnding")
 
 
@@ -73,13 +85,13 @@ async def ensure_namespace(client: KubeClient, tenant: str) -> bool:
             present = await read_namespace(client, tenant)
         if present is None:
             return True
-    if not is_ours(present, tenant):
+    if not present.ours:
         raise Foreign(
             f"namespace {name} is not ours: it lacks the label {TENANT_LABEL}={tenant}; remove it, or label it to hand "
             "it over",
             reason="ForeignNamespace",
         )
-    if present["metadata"].get("deletionTimestamp"):
+    if present.ending:
         raise NotReady(f"namespace {name} is being deleted", reason="NamespaceEnding", delay=1.0)
     return False
 
@@ -89,44 +101,7 @@ async def delete_namespace(client: KubeClient, tenant: str) -> bool | None:
     present = await read_namespace(client, tenant)
     if present is None:
         return None
-    if not is_ours(present, tenant):
+    if not present.ours:
         return False
-    metadata = present["metadata"]
-    await if_there(client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"]))
+    await if_there(client.delete(NAMESPACES, present.name, uid=present.uid))
     return True
-
-
-async def contents_of(client: KubeClient, tenant: str) -> str:
-    """What the infra cluster holds of the tenant at this moment, as text, for the question before a removal.
-
-    Companions are those of admin rules in the system namespace too; other Pods are those that are no companions.
-    """
-    namespace = tenant_namespace(tenant)
-
-    def of_tenant(pod: JSON) -> bool:
-        return str((pod["metadata"].get("annotations") or {}).get(WORKLOAD)).startswith(f"{namespace}/")
-
-    async def count(
-        resource: Resource,
-        where: str = namespace,
-        selector: str = "",
-        wanted: Callable[[JSON], bool] = lambda _: True,
-    ) -> int:
-        items = every_item(
-            lambda token: client.list_page(resource, namespace=where, label_selector=selector, continue_token=token)
-        )
-        try:
-            return sum([wanted(item) async for item in items])
-        except ApiError as error:
-            if error.not_found:
-                return 0  # the cluster does not know the kind
-            raise
-
-    companions, pods = await count(PODS, selector=COMPANION), await count(PODS)
-    of_admin = await count(PODS, SYSTEM_NAMESPACE, COMPANION, of_tenant)
-    counts = {
-        "workload": await count(WORKLOADS),
-        "companion": companions + of_admin,
-        "other Pod": pods - companions,
-    }
-    return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts.items())

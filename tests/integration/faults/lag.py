@@ -37,7 +37,8 @@ def _behind(life: Life, side: Side) -> Iterator[str]:
 
 def _reflectors(part: Any) -> Iterator[Reflector]:
     """Those of a controller, a gateway or an agent, but for one that follows a single object by its name."""
-    holder = getattr(part, "_sources", None) or getattr(part, "_running", None) or part
+    holders = (getattr(part, "_sources", None), getattr(part, "_running", None), part, getattr(part, "_caches", None))
+    holder: Any = next(one for one in holders if hasattr(one, "_reflectors"))
     for reflector in holder._reflectors:
         if not reflector._scope["field_selector"]:
             yield reflector

@@ -9,10 +9,10 @@ import grpc
 
 from app.kube.store import Store
 from app.tenancy.agent.answers import GatewayRefused
+from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Pods
 from app.tenancy.agent.resources import ResourceSync
 from app.tenancy.agent.settings import AgentOptions
-from app.tenancy.agent.syncing import Context
 from app.tenancy.agent.views import ObjectView, project_object
 from app.tenancy.proto.universe.resource.v1 import universe_resource_pb2 as pb
 from app.workloads.model import UVS_PODS
@@ -55,14 +55,15 @@ class NoCluster:
 async def test_a_refusal_because_of_a_pod_that_has_gone_meanwhile(agent_options: AgentOptions) -> None:
     """A companion stood in the way; it came and went while the answer was on its way: the object is sent again."""
     store: Store[ObjectView] = Store(project_object)
-    remote = Pods()
     gateway = SlowGateway()
-    context = Context(
+    remote = Pods(gateway)  # type: ignore[arg-type]  # the part of a connection that is used
+    local = Local(
         NoCluster(),  # type: ignore[arg-type]  # the part of a client that is used
-        gateway,  # type: ignore[arg-type]  # as above
+        UVS_PODS,
+        store,
         agent_options,
     )
-    sync = ResourceSync(context, UVS_PODS, store, remote, is_mirror=lambda _: False)
+    sync = ResourceSync(local, remote, is_mirror=lambda _: False)
     store.mark_synced()
     remote.begin()
     remote.complete()

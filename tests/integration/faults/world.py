@@ -26,10 +26,11 @@ from app.kube.transport import connect
 from app.placement.model import HOST_LABEL
 from app.tenancy.agent.agent import Agent
 from app.tenancy.agent.settings import AgentOptions
-from app.tenancy.controller.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.controller import TenantsController
 from app.tenancy.gateway.server import Gateway
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import GATEWAY_NAME
+from app.tenancy.settings import TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import SYSTEM_NAMESPACE, TENANTS, UVS_RESOURCES, WORKLOAD_RULES
 from tests.integration.faults.proxy import Proxy

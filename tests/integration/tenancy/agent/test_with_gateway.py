@@ -14,9 +14,10 @@ from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
-from app.tenancy.controller.controller import TenantsController, TenantsOptions
+from app.tenancy.controller.controller import TenantsController
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
 from app.tenancy.gateway.settings import GatewaySettings
+from app.tenancy.settings import TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,

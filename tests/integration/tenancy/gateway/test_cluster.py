@@ -9,7 +9,7 @@ import grpc
 import pytest
 
 from app.errors import ApiError
-from app.tenancy.gateway.cluster import cluster_refusal
+from app.tenancy.gateway.identity import cluster_refusal
 from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS

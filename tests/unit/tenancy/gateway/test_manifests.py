@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from app.kube.resources import PODS, SECRETS, Resource
 from app.placement.model import PlacementOptions
 from app.placement.policy import parse_policy
 from app.tenancy.gateway.failures import Refused
@@ -80,7 +80,7 @@ def test_what_is_applied_of_a_secret_holds_no_plain_strings() -> None:
 )
 def test_bombs_are_refused_before_they_are_looked_at(text: bytes, problem: str) -> None:
     with pytest.raises(Refused, match=problem):
-        read(text, resource=CONFIG_MAPS, limits=Limits())
+        read(text, kind="ConfigMap", limits=Limits())
 
 
 def test_a_large_answer_is_yaml_as_well() -> None:

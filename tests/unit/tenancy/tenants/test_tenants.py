@@ -10,8 +10,7 @@ import pytest
 
 from app.admission.chain import Chain
 from app.admission.review import GroupVersionKind, Request
-from app.tenancy.model import PinnedCertificate, Tenant
-from app.tenancy.tenants.objects import project_tenant
+from app.tenancy.model import PinnedCertificate, Tenant, project_tenant
 from app.tenancy.webhook import TenantCheck
 from app.wire import encode_json
 from app.workloads.model import TENANTS

@@ -1,0 +1,72 @@
+"""The caches of the tenants' controllers, and which Tenants and nodes a change in them may affect."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from app.kube.client import KubeClient
+from app.kube.reflector import Reflector
+from app.kube.resources import NAMESPACES, NODES
+from app.kube.store import EventType, Key, Store
+from app.placement.model import PlacementOptions
+from app.tenancy.controller.state import Claims, NodeState, TenantState, project_namespace
+from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
+
+
+class Caches:
+    """`run` fills them until it is cancelled."""
+
+    def __init__(self, client: KubeClient, placement: PlacementOptions, admin_names: Iterable[str]) -> None:
+        self.claims = Claims(placement, admin_names)
+        namespaces: Store[tuple[str, str, bool]] = Store(project_namespace)
+        self.stores = (self.claims.tenants, self.claims.nodes, namespaces)
+        self._reflectors = [
+            Reflector(client, TENANTS, self.claims.tenants),
+            Reflector(client, NODES, self.claims.nodes),
+            Reflector(client, NAMESPACES, namespaces),
+        ]
+        self._on_tenant: Callable[[str], None] = lambda _name: None
+        self._on_node: Callable[[str], None] = lambda _name: None
+        self.claims.tenants.subscribe(self._tenant_changed)
+        self.claims.nodes.subscribe(self._node_changed)
+        namespaces.subscribe(self._namespace_changed)
+
+    def subscribe(self, *, tenant: Callable[[str], None], node: Callable[[str], None]) -> None:
+        """Calls them with the name of each Tenant, and of each node, that a change may affect."""
+        self._on_tenant, self._on_node = tenant, node
+
+    def waiting(self) -> list[str]:
+        return [reflector.problem for reflector in self._reflectors if reflector.problem]
+
+    async def run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            for reflector in self._reflectors:
+                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+
+    def _tenant_changed(self, _: EventType, key: Key, old: TenantState | None, new: TenantState | None) -> None:
+        states = [state for state in (old, new) if state is not None]
+        hosts = {host for state in states for host in state.hosts}
+        names = {name.lower() for state in states for name in state.names}
+        labeled = self.claims.nodes.by_index("tenant", key[1])
+        nodes = [*labeled, *(node for host in hosts for node in self.claims.nodes.by_index("host", host))]
+        rivals = [state.name for host in hosts for state in self.claims.tenants.by_index("host", host)]
+        rivals += [state.name for name in names for state in self.claims.tenants.by_index("certificate", name)]
+        self._affect(tenants=[key[1], *rivals], nodes=[node.name for node in nodes])
+
+    def _node_changed(self, _: EventType, key: Key, old: NodeState | None, new: NodeState | None) -> None:
+        self._affect(nodes=[key[1]])
+        for node in (old, new):
+            if node is not None:
+                self._affect(tenants=[state.name for state in self.claims.tenants.by_index("host", node.host)])
+
+    def _namespace_changed(self, _: EventType, key: Key, __: object, ___: object) -> None:
+        tenant = key[1].removeprefix(TENANT_NAMESPACE_PREFIX)
+        if ("", tenant) in self.claims.tenants:
+            self._affect(tenants=[tenant])
+
+    def _affect(self, *, tenants: Iterable[str] = (), nodes: Iterable[str] = ()) -> None:
+        for name in tenants:
+            self._on_tenant(name)
+        for name in nodes:
+            self._on_node(name)
