@@ -88,7 +88,7 @@ class Stage:
         process = Berth(
             *(str(skew), "controller", "--kubeconfig", str(kubeconfig), "--resync-seconds", "5"),
             *("--bind-address", "127.0.0.1", "--health-check-port", "0"),
-            program=("-m", "tests.integration.resilience.quick"),
+            module="tests.integration.resilience.quick",
         )
         self.replicas[user] = Replica(user, process, line)
         return self.replicas[user]
