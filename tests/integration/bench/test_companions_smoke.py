@@ -13,7 +13,6 @@ import pytest
 
 from bench import companions, companions_events, companions_memory, companions_processes, fairness
 from bench import companions_objects as objects
-from bench.companions_report import WorkloadRun, draw, markdown, rows
 from tests.support.forking import BerthProcess
 
 
@@ -57,9 +56,11 @@ async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
     fair = await fairness.measure(tmp_path / "fairness", quiet, rounds=1, seconds=0.5)
     assert all(fair.alone[what] and fair.beside[what] for what in fairness.ASKED)
     assert fair.loud["answered"] > 0
-    run = WorkloadRun(convergence, events, 2, kept, fair)
-    page = markdown(run, cores=2)
-    assert all(row.what in page for row in rows(run))
+    from bench import companions_report as report  # noqa: PLC0415  it loads matplotlib, which no other test needs
+
+    run = report.WorkloadRun(convergence, events, 2, kept, fair)
+    page = report.markdown(run, cores=2)
+    assert all(row.what in page for row in report.rows(run))
     assert "{" not in page
-    draw(run, tmp_path / "picture.svg")
+    report.draw(run, tmp_path / "picture.svg")
     assert (tmp_path / "picture.svg").stat().st_size > 0
