@@ -135,7 +135,7 @@ class Stage:
             number += 1
             with contextlib.suppress(ApiError):
                 await self._change(number)
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.05)  # each change is a dozen requests of the leader
 
     async def _change(self, number: int) -> None:
         client = self.side.client
