@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 # As in an activated environment: `kubectl` is the pinned one, not the machine's.
 os.environ["PATH"] = os.pathsep.join((sysconfig.get_path("scripts"), os.environ["PATH"]))
@@ -26,6 +28,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="run the end-to-end tests against this API server (on loopback, without controllers) instead of the "
         "sandbox's; NAME is icp, tenant1 (the default) or tenant2; repeatable",
     )
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """`--dist loadfile`, with the tests that share the sandbox of `tests/e2e` as one file: it starts once."""
+    return _Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+class _Scheduling(LoadFileScheduling):
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return "tests/e2e" if file.startswith("tests/e2e/") and file != "tests/e2e/test_install.py" else file
 
 
 def pytest_collection_finish() -> None:

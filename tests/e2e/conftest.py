@@ -23,7 +23,7 @@ JSON = dict[str, Any]
 CLUSTERS = ("icp", "tenant1", "tenant2")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The directory of a sandbox that is up, with everything of Berth in it."""
     directory = tmp_path_factory.mktemp("e2e")
@@ -48,7 +48,7 @@ def _named(text: str) -> tuple[str, Path]:
     return (name, Path(path)) if equals else ("tenant1", Path(text))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def kubeconfig(sandbox: Path) -> Path:
     """A tenant's cluster, where the injection is tried."""
     return sandbox / "tenant1.kubeconfig"

@@ -75,13 +75,13 @@ def rendering(chart: helm_python.Chart) -> Render:
     """Renders values into objects, as `helm template` does."""
 
     @functools.cache
-    def manifests_of(values: str, name: str, namespace: str) -> list[str]:
+    def objects_of(values: str, name: str, namespace: str) -> str:
         texts = chart.render(json.loads(values), name=name, namespace=namespace)
-        return [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
+        manifests = [text for path, text in sorted(texts.items()) if not path.endswith("NOTES.txt")]
+        return json.dumps([obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj])
 
     def rendered(values: JSON | None = None, *, name: str = "berth", namespace: str = NAMESPACE) -> Rendered:
-        manifests = manifests_of(json.dumps(values or {}), name, namespace)
-        return Rendered(obj for text in manifests for obj in yaml.load_all(text, Loader=_LOADER) if obj)
+        return Rendered(json.loads(objects_of(json.dumps(values or {}), name, namespace)))  # each caller's own
 
     return rendered
 

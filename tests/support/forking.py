@@ -1,4 +1,4 @@
-"""`berth` as a process that is forked from one which has imported the program already.
+"""`berth`, or another module, as a process that is forked from one which has imported the program already.
 
 Half of what a test of a process cost was to import the same modules again. The forked process has the arguments, the
 environment, the folder and the streams of one that was started, and it is a child of the tests: they wait for it and
@@ -11,9 +11,11 @@ import atexit
 import ctypes
 import functools
 import gc
+import importlib
 import inspect
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -31,6 +33,7 @@ _PIPES = ("p2cread", "p2cwrite", "c2pread", "c2pwrite", "errread", "errwrite")
 
 
 class _Request(TypedDict):
+    module: str
     arguments: list[str]
     environment: dict[str, str]
     folder: str
@@ -43,17 +46,22 @@ def clean_environment() -> dict[str, str]:
 
 
 class BerthProcess(subprocess.Popen[Any]):
-    """`subprocess.Popen` of `berth` with these arguments; it cannot have options that only an exec gives a process."""
+    """`subprocess.Popen` of `berth` with these arguments; it cannot have options that only an exec gives a process.
 
-    def __init__(self, *arguments: str, **options: Any) -> None:
+    `module` is run in place of `berth`, as `python -m` does it.
+    """
+
+    def __init__(self, *arguments: str, module: str = "app", **options: Any) -> None:
         options.setdefault("cwd", ROOT)
-        super().__init__([sys.executable, "-m", "app", *arguments], **options)
+        super().__init__([sys.executable, "-m", module, *arguments], **options)
 
     def _execute_child(self, *arguments: Any) -> None:
         """What Popen calls with the pipes that it has made."""
         given = inspect.signature(super()._execute_child).bind(*arguments).arguments
+        _, _, module, *rest = given["args"]
         request = _Request(
-            arguments=list(given["args"][3:]),
+            module=module,
+            arguments=rest,
             environment=dict(os.environ if given["env"] is None else given["env"]),
             folder=str(given["cwd"]),
             session=given["start_new_session"],
@@ -90,12 +98,14 @@ def _server() -> socket.socket:
     return ours
 
 
-def _serve(connection: socket.socket) -> bool:
-    """Forks at each request; True in a process that was forked, False when the tests end."""
+def _serve(connection: socket.socket) -> str:
+    """Forks at each request; in a process that was forked the module that it is to run, "" when the tests end."""
     while True:
         message, streams, _, _ = socket.recv_fds(connection, _LIMIT, 3)
         if not message:
-            return False
+            return ""
+        request: _Request = json.loads(message)
+        importlib.import_module(request["module"])  # the next one has it
         result, answer = os.pipe()
         between = os.fork()
         if not between:
@@ -106,8 +116,8 @@ def _serve(connection: socket.socket) -> bool:
             for number in (result, answer):
                 os.close(number)
             connection.close()
-            _become(json.loads(message), streams)
-            return True
+            _become(request, streams)
+            return request["module"]
         os.waitpid(between, 0)  # from now on the process is a child of the tests
         connection.send(os.read(result, _LIMIT))
         for number in (result, answer, *streams):
@@ -137,11 +147,16 @@ def _main() -> None:
     gc.collect()
     gc.freeze()
     with socket.socket(fileno=int(sys.argv[1])) as connection:
-        forked = _serve(connection)
-    if forked:
+        module = _serve(connection)
+    if module:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         sys.modules["__main__"] = program  # what worker processes import first
-        _end(program.main)
+        _end(program.main if module == "app" else functools.partial(_run, module))
+
+
+def _run(module: str) -> None:
+    del sys.modules[module]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
 def _references() -> list[str]:
@@ -154,7 +169,7 @@ def _references() -> list[str]:
     return [one for one in ("app.kube.transport:Session", *roles, *wings, *controllers) if one]
 
 
-def _end(main: Callable[[], None]) -> None:
+def _end(main: Callable[[], object]) -> None:
     """As the interpreter ends, but for its memory, which it shares with the process that it was forked from."""
     status: int | str | None = 0
     try:

@@ -8,7 +8,6 @@ import json
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 import urllib.error
@@ -20,7 +19,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.forking import BerthProcess, clean_environment
-from tests.support.paths import ROOT
 from tests.support.waiting import PATIENCE, eventually
 
 
@@ -67,18 +65,10 @@ class Background:
 class Berth:
     """A `berth` process whose log is kept, as lines and, where they are JSON, as `events`."""
 
-    def __init__(self, *arguments: str, program: tuple[str, ...] = ()) -> None:
-        """With `clean_environment`; `program` is started in place of `berth`."""
-        options: dict[str, Any] = {
-            "stdout": subprocess.DEVNULL,
-            "stderr": subprocess.PIPE,
-            "cwd": ROOT,
-            "env": clean_environment(),
-        }
-        self.process: subprocess.Popen[bytes] = (
-            subprocess.Popen([sys.executable, *program, *arguments], **options)
-            if program
-            else BerthProcess(*arguments, **options)
+    def __init__(self, *arguments: str, module: str = "app") -> None:
+        """With `clean_environment`; `module` is run in place of `berth`."""
+        self.process: subprocess.Popen[bytes] = BerthProcess(
+            *arguments, module=module, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=clean_environment()
         )
         self.lines: list[str] = []
         self.events: list[dict[str, Any]] = []

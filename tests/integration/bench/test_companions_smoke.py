@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
-from bench import companions, companions_events, companions_memory, fairness
+import pytest
+
+from bench import companions, companions_events, companions_memory, companions_processes, fairness
 from bench import companions_objects as objects
-from bench.companions_report import WorkloadRun, draw, markdown, rows
+from tests.support.forking import BerthProcess
 
 
 def quiet(_text: str) -> None:
@@ -21,9 +28,23 @@ def test_every_workload_is_matched_by_two_rules() -> None:
         assert len({pod["metadata"]["name"] for pod in pods}) == 30 * objects.MATCHES
 
 
+def forked(command: Sequence[str], **options: Any) -> BerthProcess:
+    python, flag, module, *arguments = command
+    assert (python, flag) == (sys.executable, "-m")
+    return BerthProcess(*arguments, module=module, **options)
+
+
+@pytest.fixture
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers begin with what they import, and nothing has to calm down for a figure."""
+    monkeypatch.setattr(companions_processes, "subprocess", SimpleNamespace(**vars(subprocess) | {"Popen": forked}))
+    monkeypatch.setattr(fairness, "_SETTLE", 0.2)
+
+
+@pytest.mark.usefixtures("_quick")
 async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
     """The controller and the bare client make the same Pods: else the run itself is an error."""
-    size = companions.Size(workloads=6, rules=4, workers=4)
+    size = companions.Size(workloads=6, rules=4, workers=4, rounds=2)  # each of them is the first once
     convergence = await companions.measure(tmp_path / "companions", size, quiet)
     assert convergence.ratio > 0
     events = await companions_events.measure(tmp_path / "events", quiet, workloads=2, samples=2, workers=2)
@@ -35,9 +56,11 @@ async def test_a_small_run_of_everything_ends_in_a_page(tmp_path: Path) -> None:
     fair = await fairness.measure(tmp_path / "fairness", quiet, rounds=1, seconds=0.5)
     assert all(fair.alone[what] and fair.beside[what] for what in fairness.ASKED)
     assert fair.loud["answered"] > 0
-    run = WorkloadRun(convergence, events, 2, kept, fair)
-    page = markdown(run, cores=2)
-    assert all(row.what in page for row in rows(run))
+    from bench import companions_report as report  # noqa: PLC0415  it loads matplotlib, which no other test needs
+
+    run = report.WorkloadRun(convergence, events, 2, kept, fair)
+    page = report.markdown(run, cores=2)
+    assert all(row.what in page for row in report.rows(run))
     assert "{" not in page
-    draw(run, tmp_path / "picture.svg")
+    report.draw(run, tmp_path / "picture.svg")
     assert (tmp_path / "picture.svg").stat().st_size > 0

@@ -88,7 +88,7 @@ class Stage:
         process = Berth(
             *(str(skew), "controller", "--kubeconfig", str(kubeconfig), "--resync-seconds", "5"),
             *("--bind-address", "127.0.0.1", "--health-check-port", "0"),
-            program=("-m", "tests.integration.resilience.quick"),
+            module="tests.integration.resilience.quick",
         )
         self.replicas[user] = Replica(user, process, line)
         return self.replicas[user]
@@ -135,7 +135,7 @@ class Stage:
             number += 1
             with contextlib.suppress(ApiError):
                 await self._change(number)
-            await asyncio.sleep(0.03)
+            await asyncio.sleep(0.05)  # each change is a dozen requests of the leader
 
     async def _change(self, number: int) -> None:
         client = self.side.client

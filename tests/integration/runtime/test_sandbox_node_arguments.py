@@ -24,6 +24,7 @@ from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 ADDRESS = "127.66.250.9"
+VARIABLES = ("LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PATH", "BERTH_KUBECONFIG", "BERTH_CONTEXT", "KUBECONFIG")
 
 
 @pytest.mark.parametrize(
@@ -52,14 +53,17 @@ def test_a_process_listens_at_its_pods_address_alone(flag: str) -> None:
     assert confined(["webhook", flag, "::"], address=ADDRESS)[-1] == f"--bind-address={ADDRESS}"
 
 
-@pytest.mark.parametrize(
-    "name", ["LD_PRELOAD", "PYTHONPATH", "PYTHONHOME", "PATH", "BERTH_KUBECONFIG", "BERTH_CONTEXT", "KUBECONFIG"]
-)
-async def test_no_variable_of_a_pod_reaches_the_interpreter_or_another_identity(tmp_path: Path, name: str) -> None:
-    """A volume holds the code that the variable would have loaded."""
-    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')")
-    container = pod_container(tmp_path, "crds", "infra", env=[{"name": name, "value": str(tmp_path)}])
+@pytest.mark.parametrize("name", VARIABLES)
+def test_a_variable_that_leads_elsewhere_is_not_for_pods(name: str) -> None:
     assert not is_allowed_variable(name)
+
+
+async def test_no_variable_of_a_pod_reaches_the_interpreter_or_another_identity(tmp_path: Path) -> None:
+    """A volume holds the code that each variable would have loaded, or the interpreter would not begin with it."""
+    (tmp_path / "sitecustomize.py").write_text(f"open({str(tmp_path / 'loaded')!r}, 'w')")
+    given = [{"name": name, "value": str(tmp_path)} for name in VARIABLES]
+    container = pod_container(tmp_path, "crds", "infra", env=given)
+    assert container._environment().items().isdisjoint({(name, str(tmp_path)) for name in VARIABLES})
     assert await end_of(container) == 0
     assert not (tmp_path / "loaded").exists()
     assert "CustomResourceDefinition" in (tmp_path / "log").read_text()

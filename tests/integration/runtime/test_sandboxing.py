@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import signal
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from app.devtools.demo.stage import DemoError, Stage
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
 from tests.support.processes import Background
-from tests.support.waiting import PATIENCE
 
 NODES = {
     "icp": {"dpu1-host-a", "dpu1-host-b", "dpu1-host-c", "dpu1-host-d", "icp-master"},
@@ -27,8 +25,11 @@ NODES = {
 }
 
 
-def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
-    """Private kubeconfigs, the nodes of the walk-through, the README's commands, a clean end."""
+def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(tmp_path: Path) -> None:
+    """Private kubeconfigs, the nodes of the walk-through, the README's commands, a clean end.
+
+    A second one says that there is one and leaves its files alone; when the first is gone, the next may have them.
+    """
     directory = tmp_path / "sandbox"
     sandbox = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory)], directory=ROOT)
     sandbox.wait_for("Ctrl-C stops everything")
@@ -48,26 +49,17 @@ def test_three_clusters_until_an_interrupt(tmp_path: Path) -> None:
     (told,) = (line for line in printed if line.startswith("gateway "))
     folder = Path(told.removesuffix(")").rpartition(" ")[2])
     assert sorted(path.name for path in folder.iterdir()) == ["admin.crt", "admin.key", "ca.crt"]
+    before = {path: path.read_bytes() for path in directory.glob("*.kubeconfig")}
+    assert before.keys() == {directory / f"{name}.kubeconfig" for name in NODES}
+    second = berth("sandbox", "--dir", str(directory))
+    assert second.returncode == 2
+    assert "a sandbox is running here" in second.stderr
+    assert {path: path.read_bytes() for path in directory.glob("*.kubeconfig")} == before
     sandbox.process.send_signal(signal.SIGINT)
     assert sandbox.stop() == 0
     assert sandbox.lines[-1] == "Stopped.\n"
     assert "Traceback" not in "".join(sandbox.lines)
-
-
-def test_a_directory_is_for_one_sandbox(tmp_path: Path) -> None:
-    """The second one says so and leaves the first one's files alone; when the first is gone, the next may have it."""
-    command = [sys.executable, "-m", "app", "sandbox", "--dir", str(tmp_path)]
-    first = Background(command, directory=ROOT)
-    try:
-        first.wait_for("Ready.")
-        before = {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")}
-        second = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
-        assert second.returncode == 2
-        assert "a sandbox is running here" in second.stderr
-        assert {path: path.read_bytes() for path in tmp_path.glob("*.kubeconfig")} == before
-    finally:
-        assert first.stop() == 0
-    third = Background(command, directory=ROOT)
+    third = Background([sys.executable, "-m", "app", "sandbox", "--dir", str(directory)], directory=ROOT)
     try:
         third.wait_for("Ready.")
     finally:

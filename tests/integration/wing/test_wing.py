@@ -62,6 +62,13 @@ def berth(project: Path) -> Berth:
 
 
 @pytest.fixture(scope="module")
+def generated(berth: Berth, project: Path) -> Path:
+    """The project with all that is generated, made anew."""
+    berth("docs.generate")
+    return project
+
+
+@pytest.fixture(scope="module")
 def sandbox(project: Path) -> Iterator[Path]:
     """The kubeconfig of the infra cluster, where webhook and controller run."""
     directory = project / "sandbox"
@@ -87,20 +94,18 @@ def test_its_definitions_are_printed_with_the_others(berth: Berth) -> None:
     assert "echoes" not in berth("app", "crds", "tenant").stdout
 
 
-def test_the_reference_has_its_flags_rights_metrics_and_kinds(berth: Berth, project: Path) -> None:
-    berth("docs.generate")
-    pages = {page.name: page.read_text() for page in (project / "docs/reference").glob("*.md")}
+def test_the_reference_has_its_flags_rights_metrics_and_kinds(generated: Path) -> None:
+    pages = {page.name: page.read_text() for page in (generated / "docs/reference").glob("*.md")}
     assert "BERTH_ECHO_DISTANCE" in pages["flags.md"]
     assert "## echoer" in pages["permissions.md"]
     assert "`echoes/status`" in pages["permissions.md"]
     assert "`echoes_total`" in pages["metrics.md"]
     assert "### Echo" in pages["crds.md"]
-    assert "kind: Echo" in (project / "charts/berth/files/crds/infra.yaml").read_text()
+    assert "kind: Echo" in (generated / "charts/berth/files/crds/infra.yaml").read_text()
 
 
-def test_the_chart_runs_its_role_and_has_its_values(berth: Berth, project: Path) -> None:
-    berth("docs.generate")
-    render = rendering(helm_python.Chart.load(project / "charts/berth"))
+def test_the_chart_runs_its_role_and_has_its_values(generated: Path) -> None:
+    render = rendering(helm_python.Chart.load(generated / "charts/berth"))
     values = {
         "echoer": {"enabled": True, "args": {"echoDistance": 34}},
         "controller": {"enabled": True, "args": {"echoSuffix": "?"}},

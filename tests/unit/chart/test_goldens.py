@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import functools
+import json
 from pathlib import Path
 
 import helm_python
@@ -140,12 +141,18 @@ def _texts(render: Render, case: str) -> dict[str, str]:
     for obj in render(values, name=name, namespace=namespace):
         metadata = obj["metadata"]
         where = "release" if metadata.get("namespace") == namespace else metadata.get("namespace", "-")
-        texts = [f"{obj['kind']} {where} {metadata['name']}", yaml.safe_dump(_shortened(obj))]
+        texts = [f"{obj['kind']} {where} {metadata['name']}", _yaml(json.dumps(_shortened(obj)))]
         for old, new in renamed.items():
             texts = [text.replace(old, new) for text in texts]
         assert texts[0] not in found
         found[texts[0]] = texts[1]
     return found
+
+
+@functools.cache
+def _yaml(text: str) -> str:
+    """An object in JSON as sorted YAML; most are the same in many sets."""
+    return yaml.safe_dump(json.loads(text))
 
 
 def _shortened(obj: JSON) -> JSON:

@@ -13,7 +13,7 @@ from app.kube.names import check_qualified_name
 from app.networks.switches import Switches, parse_switches
 from app.networks.webhook import NetworksOptions
 from app.text import MESSAGE
-from app.wire import encode_json
+from app.wire import FAST_YAML, encode_json, load_yaml
 
 GOLDENS = Path(__file__).parent / "goldens"
 CASES = sorted(path.parent.name for path in GOLDENS.glob("*/input.yaml"))
@@ -22,7 +22,7 @@ INERT = {"NoNetworks", "NothingMissing", "HostNetwork", "MirrorPod", "OptedOut"}
 
 def load(case: str, name: str) -> Any:
     path = GOLDENS / case / f"{name}.yaml"
-    return yaml.safe_load(path.read_text()) if path.exists() else {}
+    return load_yaml(path.read_text()) if path.exists() else {}
 
 
 def configure(injection: Any, case: str) -> dict[str, Any]:
@@ -35,7 +35,8 @@ def configure(injection: Any, case: str) -> dict[str, Any]:
     honor = True if injection.options.existing_resources == "add" else None
     initial = Switches(hugepage_down_api=hugepages, honor_existing=honor)
     injection.switches = parse_switches(json.dumps(config) if config is not None else None, initial=initial)
-    injection.attachments = list(yaml.safe_load_all((GOLDENS / case / "attachments.yaml").read_text()))
+    attachments = (GOLDENS / case / "attachments.yaml").read_text()
+    injection.attachments = list(yaml.load_all(attachments, Loader=FAST_YAML))
     return load(case, "outcome")
 
 

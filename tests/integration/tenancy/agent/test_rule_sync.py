@@ -11,7 +11,7 @@ from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import WORKLOAD_RULES
 from tests.integration.tenancy.agent.conftest import Behind, Refusing, Runner, Tenant
 from tests.integration.tenancy.agent.fakegateway import FakeGateway
-from tests.support.waiting import eventually
+from tests.support.waiting import PATIENCE, eventually
 
 READY = [pb.RuleCondition(type="Ready", status="True", reason="Matched", last_transition_time="2026-01-01T00:00:00Z")]
 
@@ -239,14 +239,20 @@ async def test_a_refusal_is_asked_again_at_resync(tenant: Tenant, fake: FakeGate
     await eventually(no_error)
 
 
-async def test_a_passing_fault_is_not_shown_and_a_lasting_one_is(
-    tenant: Tenant, fake: FakeGateway, agents: Runner
-) -> None:
+async def test_a_passing_fault_is_not_shown(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
     fake.fail["UpdateRule"] = grpc.StatusCode.UNAVAILABLE, "later"
     await tenant.rule("r1")
-    await agents.start(patience=1.0)
+    await agents.start(patience=PATIENCE)
     await eventually(lambda: fake.calls["UpdateRule"] >= 2)
     assert await tenant.status(WORKLOAD_RULES, "r1") == {}
+    fake.fail.clear()
+    await eventually(lambda: "r1" in fake.rules)
+
+
+async def test_a_lasting_fault_is_shown(tenant: Tenant, fake: FakeGateway, agents: Runner) -> None:
+    fake.fail["UpdateRule"] = grpc.StatusCode.UNAVAILABLE, "later"
+    await tenant.rule("r1")
+    await agents.start()
 
     async def shown() -> bool:
         return (await tenant.status(WORKLOAD_RULES, "r1")).get("message") == "gateway: unavailable: later"
