@@ -143,14 +143,16 @@ class Cluster:
         ]
 
     async def skew(self) -> timedelta | None:
-        """How far the API server's clock is ahead of ours, asked once; None where it does not say."""
+        """How far the API server's clock is ahead of ours at least, asked once; None where it does not say."""
 
         async def ask() -> timedelta | None:
             before = self.now()
             there = await self.client.server_time()
             # The header is cut to whole seconds: on the average the time is half a second later.
-            middle = before + (self.now() - before) / 2
-            return None if there is None else there + timedelta(seconds=0.5) - middle
+            doubt = (self.now() - before) / 2
+            ahead = timedelta() if there is None else there + timedelta(seconds=0.5) - (before + doubt)
+            # Any moment of the request may be the one that the header names: what one of them explains is no difference.
+            return None if there is None else ahead - min(max(ahead, -doubt), doubt)
 
         return await self._once("clock", ask)
 

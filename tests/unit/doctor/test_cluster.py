@@ -1,0 +1,44 @@
+"""What the doctor reads of a cluster."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, cast
+
+import pytest
+
+from app.doctor.cluster import Cluster
+from app.kube.client import KubeClient
+
+
+class Answering:
+    """An API server that takes its time: for each request `took` seconds, with its clock read `read` seconds in."""
+
+    def __init__(self, *, ahead: float, read: float, took: float) -> None:
+        self.now = datetime(2026, 1, 1, tzinfo=UTC)
+        self._ahead, self._read, self._took = ahead, read, took
+
+    async def server_time(self) -> datetime:
+        there = self.now + timedelta(seconds=self._read + self._ahead)
+        self.now += timedelta(seconds=self._took)
+        return there.replace(microsecond=0)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "read", "took", "skew"),
+    [
+        (0, 0, 30, 0),
+        (0, 30, 30, 0.5),
+        (0, 0.5, 1, 0),
+        (60, 0, 0, 60.5),
+        (60, 10, 20, 50.5),
+        (-60, 10, 20, -49.5),
+        (-3600, 0, 0, -3599.5),
+    ],
+)
+async def test_a_slow_answer_is_no_difference_of_clocks(ahead: float, read: float, took: float, skew: float) -> None:
+    server = Answering(ahead=ahead, read=read, took=took)
+    cluster = Cluster(cast("KubeClient", server), "berth", cast("Any", None), now=lambda: server.now)
+    found = await cluster.skew()
+    assert found is not None
+    assert found.total_seconds() == skew
