@@ -216,10 +216,10 @@ TLS_FILES = (
 class Role:
     """A process of Berth that runs until it is stopped.
 
-    `berth NAME` starts it. `settings` and `build` are references (`"module:name"`): the class of its
-    settings; the function from `app.settings.reconciling.RoleContext` to its work, something that runs until it is
-    cancelled. `ignored` are flags of a peer that are accepted and have no effect. `needs` is the cluster whose kinds
-    have to be defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
+    `berth NAME` starts it. `settings` and `build` are references (`"module:name"`): the class of its settings; the
+    function from `app.settings.reconciling.RoleContext` to its work, something that runs until it is cancelled.
+    `ignored` are flags of a peer that are accepted and have no effect. `needs` is the cluster whose kinds have to be
+    defined where it runs, `lease` the Lease that it works by, `chart` how the chart runs it.
 
     The rest is what `berth doctor` says follows: when no replica runs, when none holds the Lease, when its certificate
     has expired, and, by resource ("" for any other), when a right is missing.

@@ -5,7 +5,7 @@ A wing asks for caches and does not know what fills them: a cluster, a directory
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -37,10 +37,11 @@ class Caches:
 
     def __init__(self) -> None:
         self.all: list[Cached] = []
+        self._lookups: dict[Hashable, Lookup[Any]] = {}
         self.client: KubeClient | None = None
 
     def cache(self, resource: Resource, project: Callable[[JSON], T | None], *, only: Key | None = None) -> Store[T]:
-        """A cache that is filled from now on, or when `fill` is called. Who asks for the same gets the same."""
+        """A cache that is filled from now on, or when `fill` is called; one for all who ask with the same function."""
         for cached in self.all:
             if (cached.resource, cached.project, cached.only) == (resource, project, only):
                 return cached.store
@@ -54,7 +55,10 @@ class Caches:
 
     def lookup(self, resource: Resource, project: Callable[[JSON], T], *, called: str) -> Lookup[T]:
         """Such a cache, with one GET for what it lacks; `called` names an object in messages."""
-        return Lookup(resource, self.cache(resource, project), project, client=lambda: self.client, called=called)
+        key, cache = (resource, project), self.cache(resource, project)
+        if key not in self._lookups:
+            self._lookups[key] = Lookup(resource, cache, project, client=lambda: self.client, called=called)
+        return self._lookups[key]
 
     async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
         """Fill all caches once with what `read` finds for each."""

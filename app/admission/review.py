@@ -9,7 +9,7 @@ v1, and v1beta1, which differs in nothing that is read here).
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import cached_property
 from typing import Literal
 
@@ -77,10 +77,9 @@ class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):
             return self.kind.kind == "Pod" and not self.kind.group
         return self.resource.resource == "pods" and not self.resource.group
 
-    @property
-    def is_static_pod(self) -> bool:
+    def is_static_pod(self, annotations: Container[str]) -> bool:
         """Whether a kubelet shows a static Pod. Others can write the annotation too, and are not freed by it."""
-        return _NODES in self.user_info.groups and MIRROR in self.metadata.annotations
+        return MIRROR in annotations and _NODES in self.user_info.groups
 
     @cached_property
     def pod(self) -> Pod:

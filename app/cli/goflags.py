@@ -13,7 +13,7 @@ from app.errors import UsageError
 
 _TRUE = ("1", "t", "T", "true", "TRUE", "True")
 _FALSE = ("0", "f", "F", "false", "FALSE", "False")
-_COMMANDS = ("webhook", "certs")
+_COMMANDS = ("webhook", "certs", "certificates")
 
 
 def normalize(arguments: Sequence[str], *, switches: Iterable[str]) -> list[str]:

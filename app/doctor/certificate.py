@@ -11,10 +11,11 @@ from cryptography.x509.oid import NameOID
 from app.doctor import commands
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, error, guarded, or_default, warning
+from app.doctor.model import Check, Finding, error, guarded, warning
 from app.doctor.validity import expiry, has_ended, read
 from app.doctor.webhook_certificate import of_webhooks
 from app.kube.resources import SECRETS
+from app.registry import ROLES
 
 
 async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -22,10 +23,11 @@ async def _of_roles(cluster: Cluster) -> AsyncIterator[Finding]:
 
     The check of the Pods reports a missing Secret.
     """
-    for one in await or_default(cluster.installed(), []):
-        for name in one.secrets if one.descriptor.when_expired else ():
-            async for finding in guarded(_of_secret(cluster, one, name)):
-                yield finding
+    for role in (known for known in ROLES if known.when_expired):
+        for one in await cluster.running(role.name):
+            for name in one.secrets:
+                async for finding in guarded(_of_secret(cluster, one, name)):
+                    yield finding
 
 
 async def _of_secret(cluster: Cluster, one: Installed, name: str) -> AsyncIterator[Finding]:

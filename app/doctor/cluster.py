@@ -151,7 +151,7 @@ class Cluster:
             # The header is cut to whole seconds: on the average the time is half a second later.
             doubt = (self.now() - before) / 2
             ahead = timedelta() if there is None else there + timedelta(seconds=0.5) - (before + doubt)
-            # Any moment of the request may be the one that the header names: what one of them explains is no difference.
+            # The header may name any moment of the request: what one of them explains is no difference.
             return None if there is None else ahead - min(max(ahead, -doubt), doubt)
 
         return await self._once("clock", ask)

@@ -23,7 +23,7 @@ MANAGED_BY = "app.kubernetes.io/managed-by"
 """Label on what Berth may renew; a Secret without it is managed by others (cert-manager, a person) and only read."""
 MANAGER = "berth"
 CLOCKS_APART = timedelta(seconds=60)
-"""CLOCK_SKEW, the allowance in certificates, is several times as long. Every request is shorter."""
+"""The allowance in certificates is several times as long. Every request is shorter."""
 _CLOCK_RETRY = 10.0
 
 

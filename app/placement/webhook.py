@@ -42,7 +42,7 @@ class PlacementInjector:
         if not request.creates_pod:
             return None
         pod = request.pod
-        if self._lookup is None or request.is_static_pod:
+        if self._lookup is None or request.is_static_pod(pod.metadata.annotations):
             self._plan(pod, None, plan)
             return None
         namespace = request.namespace or pod.metadata.namespace

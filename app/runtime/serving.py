@@ -27,7 +27,7 @@ from app.kube.transport import connect
 from app.registry import parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import Denials, ReviewLog
-from app.serving.expiry import refresh
+from app.serving.metrics import refresh
 from app.serving.tls import ServingCertificate
 from app.settings.webhook import WebhookSettings
 

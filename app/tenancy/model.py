@@ -94,7 +94,6 @@ def project_tenant(obj: JSON) -> Tenant:
         ),
         hosts=None if hosts is None else tuple(hosts),
         suspended=bool(spec.get("suspended")) or bool(metadata.get("deletionTimestamp")),
-        cluster=cluster_of(obj),
     )
 
 

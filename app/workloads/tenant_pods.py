@@ -74,7 +74,8 @@ class TenantPodCheck:
         obj = decode_object(request.object, reason="UnreadableObject")
         if at(obj, "metadata.deletionTimestamp"):
             return  # its finalizers can be removed
-        if request.is_static_pod:
+        annotations = at(obj, "metadata.annotations")
+        if isinstance(annotations, dict) and request.is_static_pod(annotations):
             return
         path = CLAIMS.get(kind) or TEMPLATES[kind]
         part, before = at(obj, path), at(old_object(request, reason="UnreadableObject"), path)

@@ -20,7 +20,7 @@ _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "app.metrics": tuple(BY_NAME),
     "app.kube.metrics": tuple(BY_NAME),
     "app.admission.metrics": ("webhook",),
-    "app.serving.expiry": ("webhook", "gateway", "agent"),
+    "app.serving.metrics": ("webhook", "gateway", "agent"),
     **{module: roles for wing in WINGS for module, roles in wing.metrics.items()},
 }
 _RECONCILING = ("controller", "agent", "certificates")

@@ -24,8 +24,8 @@ _OWN_NAMES = {"own_namespace": "namespace"}
 """Parameters of a command that have another name than the field of the settings that they go to."""
 _INTRO = """\
 A flag beats its environment variable, which beats the default; a variable that is empty counts as unset. Variables
-hold lists with commas. `berth webhook` and `berth certs` take flags with one dash too, as Go programs do; every command
-takes switches with `=true` and `=false`."""
+hold lists with commas. `berth webhook`, `certs` and `certificates` take flags with one dash too, as Go programs do;
+every command takes switches with `=true` and `=false`."""
 
 
 def flags_page() -> Page:

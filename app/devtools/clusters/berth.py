@@ -6,7 +6,6 @@ Files in the sandbox's directory: `webhook/`, `gateway/`, `admin/` and `tenants/
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,8 +14,9 @@ from app.devtools.clusters.enrolling import enroll
 from app.devtools.clusters.parts import Parts
 from app.devtools.clusters.plans import CLUSTERS, INFRA
 from app.devtools.clusters.registering import register
+from app.devtools.clusters.webhooks import start_webhook
 from app.kube.client import KubeClient
-from app.serving.listener import bind, free_port
+from app.serving.listener import free_port
 
 _HOST = "127.0.0.1"
 
@@ -32,26 +32,24 @@ class Berth:
 
     async def start_webhook(self, client: KubeClient, cluster: str) -> tuple[int, int]:
         """Start the webhook of a cluster, and have its API server call it; returns its port and its health port."""
-        folder, port, health = self._directory / "webhook", free_port(_HOST), bind(_HOST, 0)
-        infra = cluster == INFRA
+        folder, infra = self._directory / "webhook", cluster == INFRA
         settings: dict[str, object] = {
-            "bind_address": _HOST,
-            "port": port,
             "insecure": True,
             "tls_cert_file": str(folder / "tls.crt"),
             "tls_private_key_file": str(folder / "tls.key"),
             "drain_seconds": 0.0,
             "confine_tenants": infra,
         }
-        await self._start("webhook", cluster, settings, health=health)
-        await register(client, port=port, bundle=self._bundle, infra=infra)
-        return port, health.getsockname()[1]
+        ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)
+        await register(client, port=ports[0], bundle=self._bundle, infra=infra)
+        return ports
 
     async def start_workload_api(self, clients: Mapping[str, KubeClient]) -> str:
         """Start everything in the order in which it depends on each other; returns the gateway's address."""
         await write_gateway_certificates(clients[INFRA], self._directory)
         address = await self._start_gateway()
         await self._start("controller", INFRA, {"leader_elect": False})
+        (self._directory / "gateway.addr").write_text(address + "\n")
         for plan in CLUSTERS:
             if plan.name != INFRA:
                 bundle = self._directory / "tenants" / plan.name
@@ -70,9 +68,7 @@ class Berth:
             "drain_seconds": 0.0,
         }
         await self._start("gateway", INFRA, settings)
-        address = f"{_HOST}:{port}"
-        (self._directory / "gateway.addr").write_text(address + "\n")
-        return address
+        return f"{_HOST}:{port}"
 
     async def _start_agent(self, tenant: str, bundle: Path, gateway: str) -> None:
         settings: dict[str, object] = {
@@ -85,8 +81,8 @@ class Berth:
         }
         await self._start("agent", tenant, settings)
 
-    async def _start(
-        self, role: str, cluster: str, settings: dict[str, object], *, health: socket.socket | None = None
-    ) -> None:
-        common = {"kubeconfig": str(self._directory / f"{cluster}.kubeconfig"), "log_level": self._log_level}
-        await self._parts.start(role, common | settings, where=cluster, health=health)
+    async def _start(self, role: str, cluster: str, settings: dict[str, object]) -> None:
+        await self._parts.start(role, self._common(cluster) | settings, where=cluster)
+
+    def _common(self, cluster: str) -> dict[str, object]:
+        return {"kubeconfig": str(self._directory / f"{cluster}.kubeconfig"), "log_level": self._log_level}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Protocol
 
@@ -15,7 +14,6 @@ from app.errors import BerthError
 from app.registry import BY_NAME, settings_of
 from app.runtime.composing import compose
 from app.runtime.manager import Manager, first_of
-from app.settings.reconciling import Drained
 
 _START_SECONDS = 60
 
@@ -32,28 +30,31 @@ class Parts:
     def __init__(self, tasks: asyncio.TaskGroup) -> None:
         self._tasks = tasks
         self._running: list[asyncio.Task[None]] = []
+        self._stop = asyncio.Event()
 
     def run(self, part: Runs) -> None:
         self._running.append(self._tasks.create_task(part.run()))
 
-    async def start(
-        self, role: str, settings: Mapping[str, object], *, where: str, health: socket.socket | None = None
-    ) -> None:
-        """Run a role with these settings and wait until it is ready; `health` serves its health and metrics.
+    async def start(self, role: str, settings: Mapping[str, object], *, where: str) -> None:
+        """Run a role with these settings and wait until it is ready.
 
         Raises BerthError as `until_ready`; `where` is for its message.
         """
         work = compose(BY_NAME[role], settings_of(role).load(dict(settings), environment=False))
-        if health is not None:
-            work = Drained(Manager(work, role=role, health=health))
         self.run(work)
         await until_ready(work.waiting, f"{where}: the {role}")
 
+    async def serve(self, manager: Manager, *, what: str) -> None:
+        """Run what all other parts may depend on, and wait until it is ready."""
+        self._tasks.create_task(manager.run(self._stop))
+        await until_ready(manager.waiting, what)
+
     async def end(self) -> None:
-        """No part loses one that it depends on."""
+        """End the parts in reverse order of their start, so that no part loses one that it depends on."""
         for task in reversed(self._running):
             task.cancel()
             await asyncio.wait({task})
+        self._stop.set()
 
 
 @contextlib.asynccontextmanager

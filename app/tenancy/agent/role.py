@@ -10,7 +10,7 @@ from pathlib import Path
 from cryptography import x509
 
 from app.kube.metrics import create_controller_series, create_watch_series
-from app.serving.expiry import refresh
+from app.serving.metrics import refresh
 from app.settings.reconciling import RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.agent.agent import CONTROLLERS, WATCHED, Agent

@@ -32,8 +32,8 @@ class Caches:
         self.claims.nodes.subscribe(self._node_changed)
         namespaces.subscribe(self._namespace_changed)
 
-    def subscribe(self, *, tenant: Callable[[str], None], node: Callable[[str], None]) -> None:
-        """Calls them with the name of each Tenant, and of each node, that a change may affect."""
+    def wake(self, *, tenant: Callable[[str], None], node: Callable[[str], None]) -> None:
+        """From now on call these alone, with the name of each Tenant, and of each node, that a change may affect."""
         self._on_tenant, self._on_node = tenant, node
 
     def waiting(self) -> list[str]:

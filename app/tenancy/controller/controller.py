@@ -48,7 +48,7 @@ class TenantsController:
             resync=options.resync,
         )
         self._controllers = (tenants, nodes)
-        caches.subscribe(tenant=tenants.enqueue, node=nodes.enqueue)
+        caches.wake(tenant=tenants.enqueue, node=nodes.enqueue)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:

@@ -13,7 +13,7 @@ from app.kube.resources import PODS
 from app.kube.store import Store
 from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
 from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
-from app.tenancy.model import Tenant, project_tenant
+from app.tenancy.model import Tenant, cluster_of, project_tenant
 from app.wire import JSON
 from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
 
@@ -84,7 +84,7 @@ def _namespace(value: Known | View) -> Iterable[Hashable]:
 def _known_tenant(obj: JSON) -> Tenant | None:
     """The tenant, or None for one that cannot be read: its callers are refused rather than judged by an old version."""
     try:
-        return project_tenant(obj)
+        return project_tenant(obj).at(cluster_of(obj))
     except ValueError as error:
         log.warning("Tenant is not usable; its callers are refused", tenant=obj["metadata"]["name"], problem=str(error))
         return None

@@ -35,9 +35,10 @@ class Clusters:
         self._turns = Turns(total=_AT_ONCE, each=1)
 
     async def claim(self, tenant: Tenant, said: Sequence[str]) -> Tenant:
-        """The tenant with its cluster: the one that its first call has `said`, and none where a call says none.
+        """The tenant with its cluster, for a call that `cluster_refusal` let pass: its first call says which.
 
-        Reads the Tenant object, because a cache may be behind. Raises Refused where that or the note fails.
+        The tenant as it is where the call says none, or one is known. Reads the Tenant object, because a cache may be
+        behind. Raises Refused where that or the note fails.
         """
         if not said or tenant.cluster:
             return tenant

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 
+from app.errors import ApiError
+from app.kube.resources import Resource
 from app.tenancy.gateway.failures import Code, Refused, check_keeper, checked_name, namespace_needed
 from app.tenancy.gateway.manifests import read, render
 from app.tenancy.gateway.service import Service
-from app.tenancy.gateway.storable import Manifest, owner_of, prepare, resource_of, selector_of
+from app.tenancy.gateway.storable import Manifest, checked_owner, owner_of, prepare, resource_of, selector_of
 from app.tenancy.gateway.watching import follow
+from app.tenancy.messages import API_OWNER
 from app.tenancy.proto import resource_pb as pb
 from app.wire import JSON
 
@@ -32,7 +35,9 @@ class UniverseResourceService(Service):
         return pb.CreateResponse(obj=_message(found))
 
     async def Get(self, request: pb.GetRequest, _context: object) -> pb.GetResponse:  # noqa: N802
-        return pb.GetResponse(obj=_message(await self._ours(request)))
+        resource, name = _asked(request)
+        async with self._turn():
+            return pb.GetResponse(obj=_message(await self._ours(resource, name)))
 
     async def List(self, request: pb.ListRequest, _context: object) -> pb.ListResponse:  # noqa: N802
         selector, resource = selector_of(request.owner), resource_of(request.type.api_version, request.type.kind)
@@ -54,9 +59,9 @@ class UniverseResourceService(Service):
         return pb.UpdateResponse(obj=_message(found))
 
     async def Delete(self, request: pb.DeleteRequest, _context: object) -> pb.DeleteResponse:  # noqa: N802
-        found = await self._ours(request)
+        resource, name = _asked(request)
         async with self._turn():
-            await self._delete(resource_of(found["apiVersion"], found["kind"]), found)
+            await self._delete(resource, await self._ours(resource, name))
         return pb.DeleteResponse()
 
     def Watch(self, _request: pb.WatchRequest, _context: object) -> AsyncGenerator[pb.WatchResponse, None]:  # noqa: N802
@@ -66,22 +71,26 @@ class UniverseResourceService(Service):
 
     async def _manifest(self, request: pb.CreateRequest | pb.UpdateRequest) -> Manifest:
         resource, namespace = resource_of(request.type.api_version, request.type.kind), self._namespace
+        owner = checked_owner(request.owner) or API_OWNER
         text, limits, placement = request.obj.obj_spec, self._backend.limits, self._backend.placement
 
         def work() -> Manifest:
             decoded = read(text, kind=resource.kind, limits=limits)
-            return prepare(decoded, resource=resource, namespace=namespace, owner=request.owner, placement=placement)
+            return prepare(decoded, resource=resource, namespace=namespace, owner=owner, placement=placement)
 
         return await self._read(work, size=len(text))
 
     async def _find_or_make(self, manifest: Manifest) -> tuple[JSON, bool]:
         """The object of this name, of any owner, and whether this call created it."""
-
-        async def attempt() -> tuple[JSON, bool]:
-            found = await self._find(manifest.resource, manifest.name)
-            return (await self._apply(manifest), True) if found is None else (found, False)
-
-        return await self._until_written(attempt)
+        if (found := await self._find(manifest.resource, manifest.name)) is not None:
+            return found, False
+        try:
+            return await self._apply(manifest), True
+        except ApiError as error:
+            # A conflict: another client created it first.
+            if error.status != 409 or (found := await self._find(manifest.resource, manifest.name)) is None:
+                raise
+            return found, False
 
     async def _apply(self, manifest: Manifest, *, uid: str = "") -> JSON:
         """Server-side apply; with `uid` only to the object of that uid, without one only where there is none.
@@ -108,10 +117,8 @@ class UniverseResourceService(Service):
                 force=bool(uid),
             )
 
-    async def _ours(self, request: pb.GetRequest | pb.DeleteRequest) -> JSON:
-        resource = resource_of(request.type.api_version, request.type.kind)
-        name = checked_name(request.id.name, "id.name")
-        found = await self._in_turn(lambda: self._find(resource, name))
+    async def _ours(self, resource: Resource, name: str) -> JSON:
+        found = await self._find(resource, name)
         if found is None or not owner_of(found):
             raise Refused(Code.NOT_FOUND, f"there is no {resource.kind} {name!r} among the tenant's resources")
         return found
@@ -120,6 +127,10 @@ class UniverseResourceService(Service):
 _NO_VERSION = "1"
 """Older than every object: the store of a new cluster begins with it."""
 _NOT_OURS = "and it was not made by this tenant's resources"
+
+
+def _asked(request: pb.GetRequest | pb.DeleteRequest) -> tuple[Resource, str]:
+    return resource_of(request.type.api_version, request.type.kind), checked_name(request.id.name, "id.name")
 
 
 def _message(obj: JSON) -> pb.ResourceObject:

@@ -7,8 +7,8 @@ from typing import get_args
 
 from app.kube.client import KubeClient
 from app.kube.metrics import create_watch_series
-from app.serving.expiry import follow
 from app.serving.listener import listen
+from app.serving.metrics import follow
 from app.settings.reconciling import Drained, RoleContext, Runnable
 from app.settings.source import settings_as
 from app.tenancy.gateway.caches import WATCHED

@@ -25,6 +25,7 @@ class Wanted:
 
 
 def wanted_of(rule: rule_pb.WorkloadRule | admin_pb.AdminWorkloadRule, confinement: Confinement) -> Wanted:
+    """What is to be stored of a rule; raises INVALID_ARGUMENT with every problem, also where it cannot be confined."""
     problems: list[str] = []
     extra, owner, generation = {}, "", 0
     if trusted := isinstance(rule, admin_pb.AdminWorkloadRule):

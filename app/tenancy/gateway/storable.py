@@ -13,7 +13,7 @@ from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.confining import Confinement
 from app.tenancy.gateway.failures import invalid
-from app.tenancy.messages import API_OWNER, canonical, owner_problems
+from app.tenancy.messages import canonical, owner_problems
 from app.wire import JSON
 from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, tenant_name
 
@@ -53,10 +53,16 @@ def resource_of(api_version: str, kind: str) -> Resource:
     return found
 
 
-def selector_of(owner: str) -> str:
-    """The label selector of what an owner keeps, "" for any owner's; INVALID_ARGUMENT for what cannot be one."""
+def checked_owner(owner: str) -> str:
+    """INVALID_ARGUMENT for what cannot be the owner of an object."""
     if problems := owner_problems(owner, "owner"):
         raise invalid(problems)
+    return owner
+
+
+def selector_of(owner: str) -> str:
+    """The label selector of what an owner keeps, "" for any owner's; INVALID_ARGUMENT for what cannot be one."""
+    checked_owner(owner)
     return f"{RESOURCE_OWNER}={owner},!{COMPANION}" if owner else f"{RESOURCE_OWNER},!{COMPANION}"
 
 
@@ -71,11 +77,9 @@ def prepare(
 ) -> Manifest:
     """What is stored of a tenant's manifest: its namespace forced, its Pods confined, our marks on it.
 
-    An empty `owner` is `API_OWNER`. INVALID_ARGUMENT where that cannot be.
+    INVALID_ARGUMENT where that cannot be.
     """
-    owner, confinement = owner or API_OWNER, Confinement(tenant_name(namespace), placement)
-    if problems := owner_problems(owner, "owner"):
-        raise invalid(problems)
+    confinement = Confinement(tenant_name(namespace), placement)
     named = (manifest.get("apiVersion"), manifest.get("kind"))
     if named != (resource.api_version, resource.kind):
         raise invalid([f"{PATH}: want apiVersion {resource.api_version} and kind {resource.kind}, as in type"])

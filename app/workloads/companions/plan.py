@@ -1,6 +1,6 @@
 """From a workload and a rule to the companion that should exist: its place, its manifest, its injected annotations.
 
-Pure.
+Without requests; `Planner` keeps what the companions of a rule share.
 """
 
 from __future__ import annotations
@@ -64,6 +64,7 @@ class Planner:
             yield rule, plan(blueprint, workload, facts), blueprint.computed
 
     def forget(self, rule: ObjectKey) -> None:
+        """Free what is kept of a rule that is gone or broken."""
         self._blueprints.pop(rule, None)
 
 

@@ -63,7 +63,7 @@ class Companions:
     ) -> None:
         self._client, self._caches, self._planner = client, caches, Planner(placement)
         for rules in (caches.tenant_rules, caches.admin_rules):
-            rules.subscribe(lambda _, key, _old, new: None if new else self._planner.forget(key))
+            rules.subscribe(lambda _, key, _old, new: None if new and new.rule else self._planner.forget(key))
         self._turns = Turns(total=workers, each=workers)
         self._restarts = Restarts(pause=restart_pause)
         self.controller: Controller[ObjectKey] = Controller(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from app.admission.namespaces import Namespaces
+from app.admission.parts import Caches
 from app.errors import ApiError, Transient
+from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES
 from app.kube.store import Store
@@ -132,3 +134,19 @@ async def test_without_a_connection_nothing_is_guessed() -> None:
     names, _ = lookup()
     with pytest.raises(Transient, match="no connection to the cluster yet"):
         await names.find("new")
+
+
+async def test_all_who_ask_alike_share_a_cache_and_a_request() -> None:
+    """Two wings look for the same namespaces: the API server is watched once, and asked once."""
+    caches = Caches()
+    client = Recording(namespace("ns", {TENANT_LABEL: "t1"}))
+    client.gate = asyncio.Event()
+    caches.client = cast("KubeClient", client)
+    asked = [asyncio.create_task(caches.namespaces(tenant_of).find("ns")) for _ in range(2)]
+    await client.called.wait()
+    client.gate.set()
+    assert await asyncio.gather(*asked) == ["t1", "t1"]
+    assert client.calls == ["ns"]
+    assert len(caches.all) == 1
+    caches.namespaces(lambda _: "")
+    assert len(caches.all) == 2

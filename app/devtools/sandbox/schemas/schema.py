@@ -1,8 +1,7 @@
 """Structural OpenAPI v3 schemas of CRDs applied to objects: pruning, defaulting, strict field checking.
 
 Validation is in `schemavalues`, the check of a schema itself in `schemacheck`. Pure functions that never change their
-arguments. apiVersion, kind and metadata
-of an object (and of an embedded resource) are the API's own and always stay.
+arguments. apiVersion, kind and metadata of an object (and of an embedded resource) are the API's own and always stay.
 """
 
 from __future__ import annotations
