@@ -118,7 +118,7 @@ def _read_patch(response: JSON, *, version: str) -> list[JSON]:
     try:
         operations: Any = decode_json(base64.b64decode(patch, validate=True))
     except (ValueError, TypeError, binascii.Error) as error:
-        raise BadAnswer(f"response.patch is no base64-encoded JSON: {error}") from error
+        raise BadAnswer(f"response.patch is not base64-encoded JSON: {error}") from error
     if not isinstance(operations, list):
         raise BadAnswer("response.patch is not a list of operations")
     return operations
