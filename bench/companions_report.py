@@ -35,9 +35,10 @@ One run measures everything, on one machine and one after another, so that the r
 - **Companions**: {workloads:,} Workloads and {rules} TenantWorkloadRules of one tenant are written into {server}.
   Every rule asks for a namespace (that all workloads have) and for one value of a label; {matches} rules match each
   workload, which makes {companions:,} companions. Then `berth controller` is started, a process of its own, with
-  {workers} workers, its default. Its time begins when its caches are full (when it could create the first Pod) and
-  ends when exactly the companions that should exist exist, as a client that asks for their number sees it. Names,
-  labels, annotations and affinity of every one are compared with what was wanted.
+  {workers} workers, its default, and without the bounds on companions that have no node, as no scheduler runs. Its time
+  begins when its caches are full (when it could create the first Pod) and ends when exactly the companions that
+  should exist exist, as a client that asks for their number sees it. Names, labels, annotations and affinity of every
+  one are compared with what was wanted.
 - **Bare client**: Berth's own client and event loop in a process of its own, {workers} requests at a time, creating the
   very same Pods in a second API server with the same content, and doing nothing else. Ratio: its time by the
   controller's. "By CPU": the same of the CPU seconds of client and API server together; where other work takes the
