@@ -32,8 +32,8 @@ def plan_podnetinfo(pod: Pod, plan: Plan, *, hugepages: bool, reason: str) -> in
     found = next(((index, volume) for index, volume in enumerate(pod.spec.volumes) if volume.name == VOLUME), None)
     if found is not None and found[1].downward_api is None:
         plan.warnings.append(
-            f"volume {VOLUME} is not a downward API volume: it is left as it is, and network information is not mounted; "
-            "rename it to get that"
+            f"volume {VOLUME} is not a downward API volume: it is left as it is, and network information is not "
+            "mounted; rename it to get that"
         )
         return 0
     files = _plan_hugepages(pod, plan) if hugepages else []

@@ -130,7 +130,8 @@ def _from_json(element: JSON, where: str, annotation: str, default_namespace: st
     for field in ("mac", "infiniband-guid"):
         if fields.get(field) and not _is_mac(fields[field]):
             _deny(
-                annotation, f"{where}: {field} {quoted(fields[field])} is not a hardware address; want 02:00:00:00:00:01"
+                annotation,
+                f"{where}: {field} {quoted(fields[field])} is not a hardware address; want 02:00:00:00:00:01",
             )
     ips = fields.get("ips")
     if ips is not None and not isinstance(ips, list):
