@@ -13,6 +13,7 @@ import app.workloads
 from app.workloads import model
 from app.workloads.rules import key_syntax, problems
 from tests.support.sandbox import Answer, Served, real_server, sandboxed, served
+from tests.support.waiting import wait_until
 
 JSON = dict[str, Any]
 FOLDER = Path(app.workloads.__file__).parent / "crds"
@@ -46,6 +47,8 @@ def cluster(served: Served) -> Served:
     for crd in CRDS.values():
         answer = served.request("POST", "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd)
         assert answer.status == 201, answer.body
+    # An API server serves a new kind a moment later.
+    wait_until(lambda: all(served.request("GET", each.path()).status == 200 for each in RESOURCES.values()))
     return served
 
 
