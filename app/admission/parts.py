@@ -24,12 +24,11 @@ T = TypeVar("T")
 
 
 class Cached(NamedTuple):
-    """A cache: of all objects of a kind as `project` shows them, or of `only` one (namespace and name)."""
+    """A cache: of all objects of a kind, or of `only` one (namespace and name)."""
 
     resource: Resource
     store: Store[Any]
     only: Key | None
-    project: Callable[[JSON], Any]
 
 
 class Caches:
@@ -41,12 +40,9 @@ class Caches:
         self.client: KubeClient | None = None
 
     def cache(self, resource: Resource, project: Callable[[JSON], T | None], *, only: Key | None = None) -> Store[T]:
-        """A cache that is filled from now on, or when `fill` is called; one for all who ask with the same function."""
-        for cached in self.all:
-            if (cached.resource, cached.project, cached.only) == (resource, project, only):
-                return cached.store
+        """A cache that is filled from now on, or when `fill` is called."""
         store: Store[T] = Store(project if only is None else lambda obj: project(obj) if _key(obj) == only else None)
-        self.all.append(Cached(resource, store, only, project))
+        self.all.append(Cached(resource, store, only))
         return store
 
     def namespaces(self, project: Callable[[JSON], T]) -> Namespaces[T]:
@@ -54,9 +50,13 @@ class Caches:
         return Namespaces(self.lookup(NAMESPACES, project, called="namespace"))
 
     def lookup(self, resource: Resource, project: Callable[[JSON], T], *, called: str) -> Lookup[T]:
-        """Such a cache, with one GET for what it lacks; `called` names an object in messages."""
-        key, cache = (resource, project), self.cache(resource, project)
+        """Such a cache, with one GET for what it lacks; one for all who ask with the same function.
+
+        `called` names an object in messages.
+        """
+        key = (resource, project)
         if key not in self._lookups:
+            cache = self.cache(resource, project)
             self._lookups[key] = Lookup(resource, cache, project, client=lambda: self.client, called=called)
         return self._lookups[key]
 

@@ -164,7 +164,7 @@ class Sources:
             caches.client = client
             reflectors = [
                 Reflector(client, resource, store, namespace=only[0] if only else None, name=only[1] if only else "")
-                for resource, store, only, _ in caches.all
+                for resource, store, only in caches.all
             ]
             # A kind that is not defined has no objects: Berth must not stay unready in a cluster without Multus, for
             # with failurePolicy Fail no Pod could start there. A lookup then asks the API server.

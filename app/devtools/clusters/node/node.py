@@ -23,7 +23,7 @@ _GRACE = 30.0
 
 
 class BerthNode:
-    """`kubeconfig` is the administrator's; `found` is told where Services listen. `run` it once, until cancelled.
+    """`kubeconfig` is the administrator's; `found` is called with what listens where. `run` it once, until cancelled.
 
     What the processes print is in `directory/logs`.
     """

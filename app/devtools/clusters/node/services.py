@@ -53,7 +53,7 @@ class _Backend:
 
 
 class Services:
-    """Those of one cluster. `found` is told where each route listens.
+    """Those of one cluster. `found` is called with each route and where it listens.
 
     `controller` keeps them, once it runs: it listens, and writes Endpoints, from which clients and `berth doctor` learn
     which Pods are ready.

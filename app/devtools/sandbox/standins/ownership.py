@@ -72,7 +72,7 @@ Changed = Callable[[Resource, Key, Item | None, Item | None], None]
 
 
 class Graph:
-    """Metadata of all objects of the cluster. `run` it once, until cancelled; `changed` is told of every change.
+    """Metadata of all objects of the cluster. `run` it once, until cancelled; `changed` is called for every change.
 
     New resources are found when a CRD comes, or within half a minute.
     """
