@@ -1,6 +1,6 @@
-"""The CustomResourceDefinitions that the package carries, for infra clusters and for tenant clusters.
+"""The CustomResourceDefinitions that the package carries, by the clusters that they are for.
 
-The definition of attachments is in neither group: a cluster has it from Multus, and the sandbox asks for it by itself.
+The definition of attachments is in no group: a cluster has it from Multus, and the sandbox asks for it by itself.
 """
 
 from __future__ import annotations
@@ -14,9 +14,15 @@ from typing import cast
 from app.kube.resources import Resource
 from app.registry import WINGS, kinds_of
 from app.wire import JSON, load_yaml
+from app.wiring import Cluster
 
-INFRA = kinds_of("infra")
-TENANT = kinds_of("tenant")
+GROUPS: dict[Cluster, tuple[Resource, ...]] = {
+    "infra": kinds_of("infra"),
+    "tenant": kinds_of("tenant"),
+    "appwrappers": kinds_of("appwrappers"),
+}
+INFRA, TENANT, APP_WRAPPERS = GROUPS.values()
+ALL = tuple(resource for kinds in GROUPS.values() for resource in kinds)
 
 
 def definition_name(resource: Resource) -> str:

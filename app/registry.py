@@ -40,6 +40,7 @@ WINGS: tuple[Wing, ...] = tuple(
         "workloads",
         "tenancy",
         "certs",
+        "appwrappers",
     )
 )
 
@@ -124,10 +125,10 @@ CONTROLLER = Role(
     build="app.runtime.controller:build",
     summary="Reconcile companions and tenants in the infra cluster.",
     examples=("berth controller", "berth controller --controllers workloads --kubeconfig infra.kubeconfig"),
-    needs="infra",
     lease=CONTROLLER_LEASE,
     chart=Chart(
         arguments=(
+            Argument("controllers"),
             Argument("max_concurrent_reconciles"),
             Argument("resync_seconds"),
             Argument("namespace_grant", "berth.controllerGrant"),
@@ -173,6 +174,16 @@ def __getattr__(name: str) -> type[RoleSettings]:
 
 def arguments_of(role: Role) -> tuple[Argument, ...]:
     return (*role.chart.arguments, *(one for wing in WINGS for one in wing.arguments.get(role.name, ())))
+
+
+def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
+    """The clusters whose kinds have to be defined where a role runs, with the controllers that need them, () for all."""
+    if role is not CONTROLLER:
+        return {role.needs: ()} if role.needs else {}
+    found: dict[Cluster, tuple[str, ...]] = {}
+    for one in CONTROLLERS.values():
+        found[one.needs] = (*found.get(one.needs, ()), one.name)
+    return found
 
 
 def kinds_of(cluster: Cluster) -> tuple[Resource, ...]:

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-Cluster = Literal["infra", "tenant", "webhook"]
-"""Where kinds are defined: in the infra cluster, in tenants' clusters; by others, wherever a webhook runs."""
+Cluster = Literal["infra", "tenant", "appwrappers", "webhook"]
+"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers; by others, wherever a
+webhook runs.
+"""
 Scope = Literal["cluster", "release", "system", "tenants"]
 """Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
 READ = ("get", "list", "watch")
@@ -23,7 +25,8 @@ SYSTEM_NAMESPACE = "universe"
 class Permission:
     """These verbs on these resources of a group; with `names`, on those objects alone.
 
-    `when` is the setting of the role that has to be on. A name `{field}` stands for the values of that setting.
+    `when` are the settings of the role that have to be on, joined by commas; `field=item` is on where the list has the
+    item. A name `{field}` stands for the values of that setting, and so does a resource, whose values are PLURAL.GROUP.
     """
 
     scope: Scope
@@ -35,11 +38,13 @@ class Permission:
 
 
 Permissions = Mapping[str, tuple[Permission, ...]]
-"""What a wing needs, by role."""
+"""What a wing needs, by role, and by controller of the controller role."""
 
 
-ReviewKind = Literal["pods", "attachments", "objects", "tenants"]
-"""What is reviewed. Reviews of `pods` mutate, all others validate. `tenants` are Pods, and what they are made from."""
+ReviewKind = Literal["pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults"]
+"""What is reviewed. `tenants` are Pods, and what they are made from."""
+MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults")
+"""Reviews of these mutate, all others validate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,8 @@ class Term:
     """A CEL expression. `{values}` in it is the list of texts of the source `values`; without any it is left out.
 
     Here and below, a source is a path in the chart's values, or a template of the chart. `when` are the sources that
-    have to be on, joined by commas; with `!` before it, one has to be off.
+    have to be on, joined by commas; with `!` before it, one has to be off, with `=item` behind it, it has to be a list
+    with that item.
     """
 
     expression: str
@@ -118,13 +124,16 @@ CONDITIONS = "webhook.matchConditions.enabled"
 class Controller:
     """A controller of the controller role; `build` is a reference to a function that makes it.
 
-    `reconcilers` are the names under which its reconcilers count, `watches` the kinds that it caches.
+    `reconcilers` are the names under which its reconcilers count, `watches` the kinds that it caches. `needs` is the
+    cluster whose kinds have to be defined where it runs. One that is not `usual` runs where it is asked for.
     """
 
     name: str
     build: str
     reconcilers: tuple[str, ...]
     watches: tuple[str, ...]
+    needs: Cluster = "infra"
+    usual: bool = True
 
 
 @dataclass(frozen=True, slots=True)

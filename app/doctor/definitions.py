@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
-from app.definitions import INFRA, TENANT, definition_name, read_definitions
+from app.definitions import GROUPS, TENANT, definition_name, read_definitions
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, info, listed, or_default, warning
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
-from app.registry import ROLES, kinds_of
+from app.registry import CONTROLLERS, ROLES, kinds_of, needs_of
 from app.wire import JSON
 
 MULTUS = (
@@ -50,10 +50,17 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
     roles = set(await cluster.expected_roles())
     if await or_default(cluster.registered(), []):
         roles.add("webhook")
-    wanted = [resource for role in ROLES if role.name in roles and role.needs for resource in kinds_of(role.needs)]
-    for group in (INFRA, TENANT):
-        if any(definition_name(resource) in present for resource in group):
-            wanted += group
+    running = await or_default(cluster.installed(), [])
+    wanted: list[Resource] = []
+    for role in ROLES:
+        chosen = {name for one in running if one.role == role.name for name in one.deployed.get("controllers", ())}
+        for group, controllers in needs_of(role).items() if role.name in roles else ():
+            usual = [name for name in controllers if CONTROLLERS[name].usual]
+            if not controllers or chosen.intersection(controllers) or (usual and not chosen):
+                wanted += kinds_of(group)
+    for kinds in GROUPS.values():
+        if any(definition_name(resource) in present for resource in kinds):
+            wanted += kinds
     return list(dict.fromkeys(wanted))
 
 
@@ -147,7 +154,7 @@ def _rules(schema: JSON) -> dict[str, Any]:
 
 
 def _apply(resource: Resource, *, force: bool) -> str:
-    kinds = "tenant" if resource in TENANT else "infra"
+    kinds = next(name for name, group in GROUPS.items() if resource in group)
     return f"berth crds {kinds} | kubectl apply --server-side{' --force-conflicts' if force else ''} -f -"
 
 

@@ -9,7 +9,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, warning
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
 from app.doctor.webhooks import Registered, selecting
-from app.registration.objects import isolation_webhooks, rules_of
+from app.registration.objects import further_webhooks, rules_of
 from app.wire import JSON
 
 _CONFINE = "webhook.args.confineTenants=true"
@@ -94,7 +94,9 @@ def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:
     shared = {field: value for field, value in first.webhook.items() if field not in _OWN_FIELDS}
     present = {one.webhook.get("name"): one for one in checking if one.name == first.name}
     operations: list[JSON] = []
-    for wanted in isolation_webhooks(shared, exempt=tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))):
+    for wanted in further_webhooks(
+        "tenants", shared, exempt=tuple(dict.fromkeys((namespaces.SYSTEM, cluster.namespace)))
+    ):
         there = present.get(wanted["name"])
         path = f"/webhooks/{there.index if there else '-'}"
         if there:

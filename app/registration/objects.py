@@ -118,18 +118,18 @@ def rules_of(*kinds: ReviewKind) -> list[JSON]:
     ]
 
 
-def isolation_webhooks(called: JSON, *, exempt: tuple[str, ...]) -> list[JSON]:
-    """The webhooks for Pods, Pod templates and claims of devices in tenants' namespaces, by their label or their name.
+def further_webhooks(kind: ReviewKind, called: JSON, *, exempt: tuple[str, ...]) -> list[JSON]:
+    """The webhooks for reviews of this kind.
 
-    `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. Nothing opts out of them.
-    The chart makes them of the same descriptors; `berth certs install` does not make them, for an installation in the
-    place of Network Resources Injector has no tenants.
+    `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. The chart makes them of the
+    same descriptors; `berth certs install` does not make them, for an installation in the place of Network Resources
+    Injector has neither tenants nor AppWrappers.
     """
     entries = []
-    for webhook in webhooks_of("tenants"):
+    for webhook in webhooks_of(kind):
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
-            "rules": [rule | {"scope": webhook.scope} for rule in rules_of("tenants")],
+            "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
             "namespaceSelector": {"matchExpressions": [_expression(one, exempt) for one in webhook.namespaces]},
         }
         if webhook.conditions:

@@ -33,7 +33,7 @@ def tenants_role(role: str) -> str:
 
 PERMISSIONS: Permissions = {
     # The controller itself binds the roles that act in tenants' namespaces.
-    "controller": (
+    "tenants": (
         Permission("tenants", "", ("resourcequotas",), ("create",)),
         Permission("tenants", "", ("resourcequotas",), ("get", "patch"), (ISOLATION, OBJECTS)),
         Permission("tenants", "", ("serviceaccounts",), ("create",)),

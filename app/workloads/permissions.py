@@ -67,7 +67,7 @@ WEBHOOKS = (
 )
 
 PERMISSIONS: Permissions = {
-    "controller": (
+    "workloads": (
         Permission("cluster", "", ("pods",), ("list", "watch")),
         Permission("tenants", "", ("pods",), _COMPANIONS),
         # The companions of the admin's rules are in `universe`, beside these rules.

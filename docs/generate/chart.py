@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, get_args
 
 from app.certs.permissions import unregistering
+from app.definitions import GROUPS
 from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.objects import rules_of
-from app.registry import ROLES, arguments_of, asked_of_pods, settings_of, webhooks_of
+from app.registry import ROLES, arguments_of, asked_of_pods, needs_of, settings_of, webhooks_of
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
-from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
-from docs.generate.crds import GROUPS
+from app.wiring import MUTATING, Argument, Condition, Permission, Role, Scope, Term, Webhook
 from docs.generate.texts import Page
 
 FILES = "charts/berth/files"
@@ -101,7 +101,12 @@ def _role(role: Role) -> JSON:
             "notes": chart.notes,
             "first": chart.first,
             "next": chart.next,
-            "definitions": [name for _, name, _ in GROUPS if name == role.needs],
+            "definitions": [
+                _without_empty({"name": name, "when": _source(role, f"controllers={one}") if one else ""})
+                for name, controllers in needs_of(role).items()
+                if name in GROUPS
+                for one in controllers or ("",)
+            ],
             "rules": _without_empty(rules),
             "tenantsRole": tenants_role(role.name) if rules["tenants"] else "",
         }
@@ -128,15 +133,19 @@ def _argument(role: Role, one: Argument, flag: Flag) -> JSON:
 
 
 def _source(role: Role, field: str, given: Argument | None = None) -> str:
-    """Where the chart takes the value of a setting from."""
-    given = given or next(one for one in arguments_of(role) if one.field == field)
-    return given.source or f"{role.name}.args.{camel(field)}"
+    """Where the chart takes the value of a setting from, of `field=item` whether it has the item; commas join several."""
+    if "," in field:
+        return ",".join(_source(role, one) for one in field.split(","))
+    name, equals, item = field.partition("=")
+    given = given or next(one for one in arguments_of(role) if one.field == name)
+    return (given.source or f"{role.name}.args.{camel(name)}") + equals + item
 
 
 def _rules(role: Role, scope: Scope) -> list[JSON]:
     """The rules of a Role or ClusterRole, one for permissions that differ in their resources alone, or in names alone.
 
-    A rule, or a name, with `when` is there where that source is on. A name is a text or has a source.
+    A rule, or a name, with `when` is there where that source is on. A name is a text or has a source. `kinds` is the
+    source of a list of PLURAL.GROUP, each of which gets the verbs.
     """
     by_verbs: dict[tuple[object, ...], list[Permission]] = {}
     for one in declared(role.name):
@@ -150,6 +159,9 @@ def _rules(role: Role, scope: Scope) -> list[JSON]:
         if first.names:
             names = [_without_empty(_name(role, name) | {"when": when}) for name in first.names]
             by_resources.setdefault(repr(rule), rule | {"names": []})["names"] += names
+        elif first.resources[0].startswith("{"):
+            kinds = {"kinds": _source(role, first.resources[0].strip("{}")), "verbs": list(first.verbs)}
+            by_resources[repr(kinds)] = kinds | ({"when": when} if when else {})
         else:
             by_resources[repr((rule, when))] = rule | ({"when": when} if when else {})
     return list(by_resources.values())
@@ -168,8 +180,8 @@ def _webhook(one: Webhook) -> JSON:
     return _without_empty(
         {
             "name": one.name,
-            "configuration": "Mutating" if one.kind == "pods" else "Validating",
-            "path": "/mutate" if one.kind == "pods" else "/validate",
+            "configuration": "Mutating" if one.kind in MUTATING else "Validating",
+            "path": "/mutate" if one.kind in MUTATING else "/validate",
             "values": one.values,
             "when": one.when,
             "rules": [rule | {"scope": one.scope} for rule in rules_of(one.kind)],

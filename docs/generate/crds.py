@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from app.definitions import INFRA, TENANT, read_definitions, read_texts
+from app.definitions import GROUPS, read_definitions, read_texts
 from app.wire import JSON
+from app.wiring import Cluster
 from docs.generate.texts import Page, code, codes, page, prose, table
 
 _LIMITS = {
@@ -23,14 +24,14 @@ _LIMITS = {
     "maxProperties": "members at most",
     "default": "default",
 }
-GROUPS = (("Infra cluster", "infra", INFRA), ("Tenant cluster", "tenant", TENANT))
+TITLES: dict[Cluster, str] = {"infra": "Infra cluster", "tenant": "Tenant cluster", "appwrappers": "AppWrappers"}
 
 
 def crds_page() -> Page:
     intro = "`berth crds` prints the definitions; the chart brings those that its roles need."
     blocks = [intro]
-    for title, _, kinds in GROUPS:
-        blocks.append(f"## {title}")
+    for cluster, kinds in GROUPS.items():
+        blocks.append(f"## {TITLES[cluster]}")
         blocks += [_kind(definition) for definition in read_definitions(kinds)]
     return page("docs/reference/crds.md", "Custom resources", *blocks)
 
@@ -39,7 +40,7 @@ def chart_definitions() -> list[Page]:
     """The files of the chart: what `berth crds` prints, byte for byte."""
     return [
         Page(f"charts/berth/files/crds/{name}.yaml", "\n---\n".join(t.strip() for t in read_texts(kinds)) + "\n")
-        for _, name, kinds in GROUPS
+        for name, kinds in GROUPS.items()
     ]
 
 

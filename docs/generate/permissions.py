@@ -30,15 +30,19 @@ def permissions_page() -> Page:
 
 def _row(role: Role, permission: Permission) -> tuple[str, ...]:
     names = expanded(permission.names, defaults(role.name))
+    resources = expanded(permission.resources, defaults(role.name))
     return (
         _WHERE[permission.scope],
-        codes([permission.group]) if permission.group else "core",
-        codes(permission.resources),
+        codes([permission.group]) if permission.group else "core" if resources == permission.resources else "as named",
+        codes(resources),
         codes(permission.verbs),
         codes(names) or "all",
-        f"with {code(_flag(role, permission.when))}" if permission.when else "always",
+        "with " + " and ".join(code(_flag(role, one)) for one in permission.when.split(","))
+        if permission.when
+        else "always",
     )
 
 
-def _flag(role: Role, field: str) -> str:
-    return flag_names(field, flags_of(settings_of(role.name))[field])[0]
+def _flag(role: Role, when: str) -> str:
+    field, equals, item = when.partition("=")
+    return flag_names(field, flags_of(settings_of(role.name))[field])[0] + equals.replace("=", " ") + item

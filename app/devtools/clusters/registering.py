@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
-from app.registration.objects import Terms, isolation_webhooks, objects_to, pods_to
+from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
 from app.wire import JSON
 
 
@@ -20,6 +20,6 @@ async def register(client: KubeClient, *, port: int, bundle: str, infra: bool) -
     mutating = pods_to(calling("/mutate"), name="berth", webhook="mutate.berth.dev", terms=Terms())
     validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
     if infra:
-        validating["webhooks"] += isolation_webhooks(validating["webhooks"][0], exempt=Terms().exempt)
+        validating["webhooks"] += further_webhooks("tenants", validating["webhooks"][0], exempt=Terms().exempt)
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)

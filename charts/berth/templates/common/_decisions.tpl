@@ -6,7 +6,9 @@
 
 {{- /* Whether a role has rights in `universe`. */ -}}
 {{- define "berth.usesSystemNamespace" -}}
-{{- range fromJsonArray (include "berth.running" .) -}}{{- if .rules.system -}}true{{- end -}}{{- end -}}
+{{- range fromJsonArray (include "berth.running" .) -}}
+{{- if fromJsonArray (include "berth.rules" (dict "root" $ "rules" .rules.system)) -}}true{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{- define "berth.webhookSecret" -}}

@@ -32,12 +32,17 @@ A source is a path in the values (`webhook.args.workers`), or the name of a temp
 {{- dict "value" $value | toJson -}}
 {{- end -}}
 
-{{- /* (dict "root" $ "when" "gateway.enabled,!webhook.enabled"): "true" if every source is on; one after `!` must be off. */ -}}
+{{- /*
+(dict "root" $ "when" "gateway.enabled,!webhook.enabled,controller.args.controllers=tenants"): "true" if every source is on;
+one after `!` must be off, one before `=` a list with that item.
+*/ -}}
 {{- define "berth.isOn" -}}
 {{- $root := .root -}}
 {{- $on := true -}}
 {{- range splitList "," (.when | default "") | compact -}}
-{{- $value := (include "berth.read" (dict "root" $root "source" (trimPrefix "!" .)) | fromJson).value -}}
+{{- $parts := splitn "=" 2 (trimPrefix "!" .) -}}
+{{- $value := (include "berth.read" (dict "root" $root "source" $parts._0) | fromJson).value -}}
+{{- if $parts._1 -}}{{- $value = has $parts._1 ($value | default list) -}}{{- end -}}
 {{- if eq (empty $value) (not (hasPrefix "!" .)) -}}{{- $on = false -}}{{- end -}}
 {{- end -}}
 {{- if $on -}}true{{- end -}}

@@ -10,7 +10,7 @@ KINDS = (ECHOES,)
 REVIEWS = (ReviewRule("objects", ECHOES.group, ECHOES.version, (ECHOES.plural,)),)
 ASKS = (Term("has(object.metadata.labels) && 'echo' in object.metadata.labels"),)
 PERMISSIONS: Permissions = {
-    "controller": (
+    "echoes": (
         Permission("cluster", ECHOES.group, (ECHOES.plural,), READ),
         Permission("cluster", ECHOES.group, (f"{ECHOES.plural}/status",), ("patch",)),
     ),
