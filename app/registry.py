@@ -177,7 +177,7 @@ def arguments_of(role: Role) -> tuple[Argument, ...]:
 
 
 def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:
-    """The clusters whose kinds have to be defined where a role runs, with the controllers that need them, () for all."""
+    """The clusters whose kinds have to be defined where a role runs, with the controllers that need them (): all."""
     if role is not CONTROLLER:
         return {role.needs: ()} if role.needs else {}
     found: dict[Cluster, tuple[str, ...]] = {}

@@ -11,8 +11,8 @@ from importlib import import_module
 from typing import Any, Literal
 
 Cluster = Literal["infra", "tenant", "appwrappers", "webhook"]
-"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers; by others, wherever a
-webhook runs.
+"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers; by others, wherever
+a webhook runs.
 """
 Scope = Literal["cluster", "release", "system", "tenants"]
 """Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""

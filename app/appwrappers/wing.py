@@ -16,6 +16,6 @@ WING = Wing(
     },
     arguments={
         "webhook": (Argument("appwrappers"), Argument("appwrapper_strict")),
-        "controller": (Argument("wrapped_kinds"),),
+        "controller": (Argument("wrapped_kinds", when="controller.args.controllers=appwrappers"),),
     },
 )

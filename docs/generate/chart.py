@@ -133,7 +133,7 @@ def _argument(role: Role, one: Argument, flag: Flag) -> JSON:
 
 
 def _source(role: Role, field: str, given: Argument | None = None) -> str:
-    """Where the chart takes the value of a setting from, of `field=item` whether it has the item; commas join several."""
+    """Where the chart takes the value of a setting from. It asks of `field=item` for the item; commas join several."""
     if "," in field:
         return ",".join(_source(role, one) for one in field.split(","))
     name, equals, item = field.partition("=")
