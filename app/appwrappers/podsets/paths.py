@@ -1,7 +1,7 @@
 """Paths of podSets: `template`, then any number of `.field` and `[index]`. Pure.
 
-The first element stands for the wrapped object, so that the path of a Pod's own template is `template`. A field whose name
-has a dot or a bracket cannot be reached.
+The first element stands for the wrapped object, so that the path of a Pod's own template is `template`. A field whose
+name has a dot or a bracket cannot be reached.
 """
 
 from __future__ import annotations
