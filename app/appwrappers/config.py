@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
 
 from app.cel.patterns import parse_duration
 from app.wire import JSON, load_yaml
@@ -141,11 +142,13 @@ def parse_config(config_map: JSON) -> OperatorConfig:
     try:
         return _Whole.model_validate(_without_null(said) or {}).appwrapper
     except ValidationError as error:
-        problems = [
-            f"data[{key}]: {'.'.join(map(str, item['loc'])) or 'appwrapper'}: {item['msg'].removeprefix('Value error, ')}"
-            for item in error.errors(include_url=False)
-        ]
+        problems = [f"data[{key}]: {_said(item)}" for item in error.errors(include_url=False)]
         raise ValueError("; ".join(problems)) from error
+
+
+def _said(item: ErrorDetails) -> str:
+    path = ".".join(map(str, item["loc"])) or "appwrapper"
+    return f"{path}: {item['msg'].removeprefix('Value error, ')}"
 
 
 def _without_null(value: Any) -> Any:
