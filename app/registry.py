@@ -40,7 +40,6 @@ WINGS: tuple[Wing, ...] = tuple(
         "workloads",
         "tenancy",
         "certs",
-        "appwrappers",
     )
 )
 

@@ -1,5 +1,4 @@
-"""AppWrappers: many objects that are admitted, run, repaired and removed as one.
+"""AppWrappers: what their annotations, their configuration and their podSets say. Pure; no role uses it yet.
 
-Facts: the AppWrapper API of Project CodeFlare (`workload.codeflare.dev/v1beta2`). What differs is in
-docs/appwrappers.md.
+Facts: the AppWrapper API of Project CodeFlare (`workload.codeflare.dev/v1beta2`).
 """

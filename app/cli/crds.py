@@ -12,9 +12,7 @@ from app.cli.options import alone, epilog
 _EPILOG = epilog(
     "berth crds infra | kubectl apply --server-side -f -",
     "berth crds tenant | kubectl apply --server-side -f -",
-    "berth crds appwrappers | kubectl apply --server-side -f -",
-    text="""infra: what the gateway and the controller need; tenant: what the agent needs; appwrappers:
-what a cluster with AppWrappers needs. The definition of
+    text="""infra: what the gateway and the controller need; tenant: what the agent needs. The definition of
 NetworkAttachmentDefinitions comes with Multus and is not printed.""",
 )
 
@@ -25,10 +23,9 @@ crds_app = alone()
 @crds_app.command(epilog=_EPILOG)
 def crds(
     cluster: Annotated[
-        Literal["infra", "tenant", "appwrappers", "all"],
-        typer.Argument(help="What the cluster is: infra, tenant, appwrappers, or all of these"),
+        Literal["infra", "tenant", "all"], typer.Argument(help="What the cluster is: infra, tenant, or all of both")
     ] = "all",
 ) -> None:
-    """Print the CustomResourceDefinitions of Berth's kinds as YAML."""
+    """Print the CustomResourceDefinitions of the Workload API as YAML."""
     kinds = definitions.ALL if cluster == "all" else definitions.GROUPS[cluster]
     print("\n---\n".join(text.strip() for text in definitions.read_texts(kinds)))

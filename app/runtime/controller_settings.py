@@ -11,13 +11,12 @@ from app.settings.reconciling import ReconcilingSettings
 from app.settings.source import RECONCILING, Flag, Items
 
 _NAMES = tuple(CONTROLLERS)
-_USUAL = tuple(one.name for one in CONTROLLERS.values() if one.usual)
 
 
 class ControllerSettings(ReconcilingSettings):
     """`controllers` are the controllers that run."""
 
-    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING)] = _USUAL
+    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING, default="all")] = _NAMES
 
     @field_validator("controllers")
     @classmethod

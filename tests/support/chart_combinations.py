@@ -34,6 +34,7 @@ ARGS: dict[str, Any] = {
     "controller": {
         "enabled": True,
         "args": {
+            "controllers": ["tenants"],
             "maxConcurrentReconciles": 32,
             "resyncSeconds": 90.5,
             "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},

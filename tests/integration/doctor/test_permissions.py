@@ -113,6 +113,20 @@ async def test_a_tenants_namespace_without_the_binding(patient: Patient) -> None
     assert kept["metadata"]["labels"] == {"app.kubernetes.io/managed-by": "berth"}
 
 
+async def test_a_controller_needs_the_rights_of_the_controllers_that_it_runs(patient: Patient) -> None:
+    await patient.enroll("controller", permissions_of("controller", controllers=("tenants",)))
+    assert any("workloads" in one.message for one in await patient.complaints(CHECK))
+    labels = {"app": "berth"}
+    container = {"name": "c", "image": "berth", "args": ["controller", "--controllers=tenants"]}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"serviceAccountName": "berth-controller", "containers": [container]},
+    }
+    whole: JSON = {"selector": {"matchLabels": labels}, "template": template}
+    await patient.create(DEPLOYMENTS, "berth-controller", namespace=HOME, spec=whole)
+    assert not await patient.complaints(CHECK)
+
+
 async def test_secrets_of_the_whole_cluster_are_too_much(patient: Patient) -> None:
     await patient.enroll("webhook", permissions_of("webhook"))
     rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list"]}

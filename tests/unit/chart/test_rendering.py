@@ -192,6 +192,31 @@ def test_the_namespace_universe_is_made_where_it_is_needed_and_outlives_the_rele
     assert all(obj["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"} for obj in found)
 
 
+def test_the_rights_of_the_controller_are_those_of_the_controllers_that_run(render: Render) -> None:
+    def rights(*controllers: str) -> set[tuple[str, str, str]]:
+        rendered = render(NOTHING | {"controller": {"enabled": True, "args": {"controllers": list(controllers)}}})
+        roles = [*rendered.of("ClusterRole"), *rendered.of("Role")]
+        return {
+            (role["metadata"]["name"], resource, verb)
+            for role in roles
+            for rule in role["rules"]
+            for resource in rule["resources"]
+            for verb in rule["verbs"]
+        }
+
+    workloads, tenants = rights("workloads"), rights("tenants")
+    assert ("berth-controller-tenants", "pods", "create") in workloads - tenants
+    assert ("berth-controller", "rolebindings", "create") in tenants - workloads
+    assert {("berth-controller", "leases", "update"), ("berth-controller", "events", "create")} <= workloads & tenants
+    assert rights("workloads", "tenants") == workloads | tenants
+
+
+def test_controllers_without_rights_in_universe_need_no_such_namespace(render: Render) -> None:
+    tenants = NOTHING | {"controller": {"enabled": True, "args": {"controllers": ["tenants"]}}}
+    assert render(tenants).of("Namespace") == []
+    assert render(NOTHING | {"controller": {"enabled": True}}).of("Namespace") != []
+
+
 def test_a_release_in_universe_has_roles_of_different_names(render: Render) -> None:
     roles = [obj["metadata"]["name"] for obj in render(AGENT, namespace="universe").of("Role")]
     assert len(roles) == len(set(roles)) == 3
