@@ -21,7 +21,7 @@ from app.kube.resources import (
 )
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.placement.model import DPU_OF_HOST, TENANT_LABEL
-from app.registration.objects import Installation, isolation_webhooks
+from app.registration.objects import Installation, further_webhooks
 from app.workloads.model import WORKLOAD_RULES
 from app.workloads.tenant_pods import CLAIMS, TEMPLATES
 from tests.support.chart import JSON, NAMESPACE, Render, Server
@@ -275,7 +275,7 @@ def test_the_chart_asks_about_the_kinds_that_the_check_knows(render: Render) -> 
     webhooks = render(VALUES).one(VALIDATING_WEBHOOKS.kind)["webhooks"]
     ours = [webhook for webhook in webhooks if webhook["name"].startswith("tenant-isolation")]
     shared = {key: value for key, value in webhooks[0].items() if key not in ("name", "rules", "namespaceSelector")}
-    assert ours == isolation_webhooks(shared, exempt=("kube-system", NAMESPACE))
+    assert ours == further_webhooks("tenants", shared, exempt=("kube-system", NAMESPACE))
     assert {kind for _, _, kind in BODIES} == {kind for _, kind in (*TEMPLATES, *CLAIMS)}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.doctor.model import Severity
 from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, VALIDATING_WEBHOOKS
-from app.registration.objects import isolation_webhooks
+from app.registration.objects import further_webhooks
 from tests.integration.doctor.installation import Place
 from tests.integration.doctor.patient import HOME
 
@@ -171,7 +171,7 @@ async def confine(place: Place, *webhooks: dict[str, Any]) -> None:
 async def isolating(place: Place) -> list[dict[str, Any]]:
     """What asks about Pods and Pod templates in tenants' namespaces."""
     (webhook,) = (await place.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
-    return isolation_webhooks(webhook, exempt=("kube-system", HOME))
+    return further_webhooks("tenants", webhook, exempt=("kube-system", HOME))
 
 
 CHECKING = "ValidatingWebhookConfiguration berth, webhook attachments.berth.dev"
@@ -194,7 +194,7 @@ async def test_confined_tenants_whose_pods_nobody_checks(place: Place) -> None:
 async def _as_stored(place: Place) -> list[dict[str, Any]]:
     stored = (await place.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
     defaults = {key: value for key, value in stored[0].items() if key not in ("rules", "namespaceSelector")}
-    return isolation_webhooks(defaults | {"objectSelector": {}}, exempt=("kube-system", HOME))
+    return further_webhooks("tenants", defaults | {"objectSelector": {}}, exempt=("kube-system", HOME))
 
 
 @pytest.mark.parametrize(
