@@ -19,8 +19,9 @@ from app.wiring import Cluster
 GROUPS: dict[Cluster, tuple[Resource, ...]] = {
     "infra": kinds_of("infra"),
     "tenant": kinds_of("tenant"),
+    "appwrappers": kinds_of("appwrappers"),
 }
-INFRA, TENANT = GROUPS.values()
+INFRA, TENANT, APP_WRAPPERS = GROUPS.values()
 ALL = tuple(resource for kinds in GROUPS.values() for resource in kinds)
 
 

@@ -32,15 +32,29 @@ def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
     """What the role needs with these settings, by field; those that are not given have their defaults."""
     values = defaults(role) | settings
     return tuple(
-        replace(one, names=expanded(one.names, values), when="")
+        replace(one, group=group, resources=resources, names=expanded(one.names, values), when="")
         for one in declared(role)
         if all(_is_on(when, values) for when in one.when.split(",") if when)
+        for group, resources in _resources(one, values).items()
     )
 
 
 def _is_on(when: str, settings: dict[str, Any]) -> bool:
     name, equals, item = when.partition("=")
     return item in settings[name] if equals else bool(settings[name])
+
+
+def _resources(one: Permission, settings: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """The resources by group; those that stand for a setting are PLURAL.GROUP there."""
+    found: dict[str, tuple[str, ...]] = {}
+    for resource in one.resources:
+        if not resource.startswith("{"):
+            found[one.group] = (*found.get(one.group, ()), resource)
+            continue
+        for item in settings[resource.strip("{}")]:
+            plural, _, group = item.partition(".")
+            found[group] = (*found.get(group, ()), plural)
+    return found
 
 
 def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ WINGS: tuple[Wing, ...] = tuple(
         "workloads",
         "tenancy",
         "certs",
+        "appwrappers",
     )
 )
 

@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-Cluster = Literal["infra", "tenant", "webhook"]
-"""Where kinds are defined: in the infra cluster, in tenants' clusters; by others, wherever a webhook runs."""
+Cluster = Literal["infra", "tenant", "appwrappers", "webhook"]
+"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers; by others, wherever
+a webhook runs.
+"""
 Scope = Literal["cluster", "release", "system", "tenants"]
 """Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
 READ = ("get", "list", "watch")
@@ -24,7 +26,7 @@ class Permission:
     """These verbs on these resources of a group; with `names`, on those objects alone.
 
     `when` are the settings of the role that have to be on, joined by commas; `field=item` is on where the list has the
-    item. A name `{field}` stands for the values of that setting.
+    item. A name `{field}` stands for the values of that setting, and so does a resource, whose values are PLURAL.GROUP.
     """
 
     scope: Scope
@@ -39,8 +41,10 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 """What a wing needs, by role, and by controller of the controller role."""
 
 
-ReviewKind = Literal["pods", "attachments", "objects", "tenants"]
-"""What is reviewed. Reviews of `pods` mutate, all others validate. `tenants` are Pods, and what they are made from."""
+ReviewKind = Literal["pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults"]
+"""What is reviewed. `tenants` are Pods, and what they are made from."""
+MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults")
+"""Reviews of these mutate, all others validate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +125,7 @@ class Controller:
     """A controller of the controller role; `build` is a reference to a function that makes it.
 
     `reconcilers` are the names under which its reconcilers count, `watches` the kinds that it caches. `needs` is the
-    cluster whose kinds have to be defined where it runs.
+    cluster whose kinds have to be defined where it runs. One that is not `usual` runs where it is asked for.
     """
 
     name: str
@@ -129,6 +133,7 @@ class Controller:
     reconcilers: tuple[str, ...]
     watches: tuple[str, ...]
     needs: Cluster = "infra"
+    usual: bool = True
 
 
 @dataclass(frozen=True, slots=True)

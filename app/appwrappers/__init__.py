@@ -1,4 +1,5 @@
-"""AppWrappers: what their annotations, their configuration and their podSets say. Pure; no role uses it yet.
+"""AppWrappers: many objects that are admitted, run, repaired and removed as one.
 
-Facts: the AppWrapper API of Project CodeFlare (`workload.codeflare.dev/v1beta2`).
+Facts: the AppWrapper API of Project CodeFlare (`workload.codeflare.dev/v1beta2`). What differs is in
+docs/appwrappers.md.
 """

@@ -1,6 +1,48 @@
-"""Names of the AppWrapper API."""
+"""Names of the AppWrapper API and of what it shares with Kueue: kinds, marks, phases, conditions and their reasons."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from app.kube.resources import Resource
+
+APP_WRAPPERS = Resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper")
+
+FINALIZER = "workload.codeflare.dev/finalizer"
+MANAGER = "workload.codeflare.dev/appwrapper-controller"
+"""The value of `spec.managedBy` that stands for the controller here, as no value does."""
+APP_WRAPPER = "workload.codeflare.dev/appwrapper"
+"""Label on each created object and each Pod template in it, by the controller: the name of the AppWrapper."""
+APP_WRAPPER_UID = "berth.dev/appwrapper-uid"
+"""Label on each created object, by the controller: our mark; the UID of the AppWrapper."""
+USER, USER_ID = "workload.codeflare.dev/user", "workload.codeflare.dev/userid"
+"""Labels on an AppWrapper, by the webhook: who created it, as label values."""
+CREATOR = "berth.dev/appwrapper-creator"
+"""Annotation on an AppWrapper, by the webhook where admission is strict: who created it, JSON of the review's userInfo.
+
+Nobody else can write it.
+"""
 ANNOTATIONS = "workload.codeflare.dev.appwrapper/"
 """Prefix of the annotations of an AppWrapper, and of those of a podSet."""
+
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"
+"""Label on an AppWrapper: the LocalQueue, in its namespace, through which Kueue admits it."""
+
+Phase = Literal["", "Suspended", "Resuming", "Running", "Resetting", "Suspending", "Succeeded", "Failed", "Terminating"]
+PHASES: tuple[Phase, ...] = (
+    "Suspended",
+    "Resuming",
+    "Running",
+    "Resetting",
+    "Suspending",
+    "Succeeded",
+    "Failed",
+    "Terminating",
+)
+
+QUOTA_RESERVED = "QuotaReserved"
+RESOURCES_DEPLOYED = "ResourcesDeployed"
+PODS_READY = "PodsReady"
+UNHEALTHY = "Unhealthy"
+DELETING_RESOURCES = "DeletingResources"
+"""The types of conditions. `ResourcesDeployed` is also the one type that the status of a component has."""

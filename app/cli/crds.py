@@ -12,7 +12,9 @@ from app.cli.options import alone, epilog
 _EPILOG = epilog(
     "berth crds infra | kubectl apply --server-side -f -",
     "berth crds tenant | kubectl apply --server-side -f -",
-    text="""infra: what the gateway and the controller need; tenant: what the agent needs. The definition of
+    "berth crds appwrappers | kubectl apply --server-side -f -",
+    text="""infra: what the gateway and the controller need; tenant: what the agent needs; appwrappers:
+what a cluster with AppWrappers needs. The definition of
 NetworkAttachmentDefinitions comes with Multus and is not printed.""",
 )
 
@@ -23,9 +25,10 @@ crds_app = alone()
 @crds_app.command(epilog=_EPILOG)
 def crds(
     cluster: Annotated[
-        Literal["infra", "tenant", "all"], typer.Argument(help="What the cluster is: infra, tenant, or all of both")
+        Literal["infra", "tenant", "appwrappers", "all"],
+        typer.Argument(help="What the cluster is: infra, tenant, appwrappers, or all of these"),
     ] = "all",
 ) -> None:
-    """Print the CustomResourceDefinitions of the Workload API as YAML."""
+    """Print the CustomResourceDefinitions of Berth's kinds as YAML."""
     kinds = definitions.ALL if cluster == "all" else definitions.GROUPS[cluster]
     print("\n---\n".join(text.strip() for text in definitions.read_texts(kinds)))

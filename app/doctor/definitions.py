@@ -53,10 +53,10 @@ async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
     running = await or_default(cluster.installed(), [])
     wanted: list[Resource] = []
     for role in ROLES:
-        deployed = [one.deployed.get("controllers", CONTROLLERS) for one in running if one.role == role.name]
-        chosen = {name for names in deployed or [CONTROLLERS] for name in names}
+        chosen = {name for one in running if one.role == role.name for name in one.deployed.get("controllers", ())}
         for group, controllers in needs_of(role).items() if role.name in roles else ():
-            if not controllers or chosen.intersection(controllers):
+            usual = [name for name in controllers if CONTROLLERS[name].usual]
+            if not controllers or chosen.intersection(controllers) or (usual and not chosen):
                 wanted += kinds_of(group)
     for kinds in GROUPS.values():
         if any(definition_name(resource) in present for resource in kinds):

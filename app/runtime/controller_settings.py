@@ -11,12 +11,13 @@ from app.settings.reconciling import ReconcilingSettings
 from app.settings.source import RECONCILING, Flag, Items
 
 _NAMES = tuple(CONTROLLERS)
+_USUAL = tuple(one.name for one in CONTROLLERS.values() if one.usual)
 
 
 class ControllerSettings(ReconcilingSettings):
     """`controllers` are the controllers that run."""
 
-    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING, default="all")] = _NAMES
+    controllers: Annotated[Items, Flag(f"Comma list of {', '.join(_NAMES)}", RECONCILING)] = _USUAL
 
     @field_validator("controllers")
     @classmethod

@@ -17,7 +17,7 @@ from app.registry import ROLES, arguments_of, asked_of_pods, needs_of, settings_
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
-from app.wiring import Argument, Condition, Permission, Role, Scope, Term, Webhook
+from app.wiring import MUTATING, Argument, Condition, Permission, Role, Scope, Term, Webhook
 from docs.generate.texts import Page
 
 FILES = "charts/berth/files"
@@ -144,7 +144,8 @@ def _source(role: Role, field: str, given: Argument | None = None) -> str:
 def _rules(role: Role, scope: Scope) -> list[JSON]:
     """The rules of a Role or ClusterRole, one for permissions that differ in their resources alone, or in names alone.
 
-    A rule, or a name, with `when` is there where that source is on. A name is a text or has a source.
+    A rule, or a name, with `when` is there where that source is on. A name is a text or has a source. `kinds` is the
+    source of a list of PLURAL.GROUP, each of which gets the verbs.
     """
     by_verbs: dict[tuple[object, ...], list[Permission]] = {}
     for one in declared(role.name):
@@ -158,6 +159,9 @@ def _rules(role: Role, scope: Scope) -> list[JSON]:
         if first.names:
             names = [_without_empty(_name(role, name) | {"when": when}) for name in first.names]
             by_resources.setdefault(repr(rule), rule | {"names": []})["names"] += names
+        elif first.resources[0].startswith("{"):
+            kinds = {"kinds": _source(role, first.resources[0].strip("{}")), "verbs": list(first.verbs)}
+            by_resources[repr(kinds)] = kinds | ({"when": when} if when else {})
         else:
             by_resources[repr((rule, when))] = rule | ({"when": when} if when else {})
     return list(by_resources.values())
@@ -176,8 +180,8 @@ def _webhook(one: Webhook) -> JSON:
     return _without_empty(
         {
             "name": one.name,
-            "configuration": "Mutating" if one.kind == "pods" else "Validating",
-            "path": "/mutate" if one.kind == "pods" else "/validate",
+            "configuration": "Mutating" if one.kind in MUTATING else "Validating",
+            "path": "/mutate" if one.kind in MUTATING else "/validate",
             "values": one.values,
             "when": one.when,
             "rules": [rule | {"scope": one.scope} for rule in rules_of(one.kind)],

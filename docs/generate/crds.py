@@ -24,7 +24,7 @@ _LIMITS = {
     "maxProperties": "members at most",
     "default": "default",
 }
-TITLES: dict[Cluster, str] = {"infra": "Infra cluster", "tenant": "Tenant cluster"}
+TITLES: dict[Cluster, str] = {"infra": "Infra cluster", "tenant": "Tenant cluster", "appwrappers": "AppWrappers"}
 
 
 def crds_page() -> Page:

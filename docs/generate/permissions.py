@@ -30,10 +30,11 @@ def permissions_page() -> Page:
 
 def _row(role: Role, permission: Permission) -> tuple[str, ...]:
     names = expanded(permission.names, defaults(role.name))
+    resources = expanded(permission.resources, defaults(role.name))
     return (
         _WHERE[permission.scope],
-        codes([permission.group]) if permission.group else "core",
-        codes(permission.resources),
+        codes([permission.group]) if permission.group else "core" if resources == permission.resources else "as named",
+        codes(resources),
         codes(permission.verbs),
         codes(names) or "all",
         "with " + " and ".join(code(_flag(role, one)) for one in permission.when.split(","))

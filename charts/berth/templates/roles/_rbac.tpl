@@ -41,9 +41,17 @@ subjects:
 {{- end -}}
 {{- end -}}
 {{- if and (include "berth.isOn" (dict "root" $root "when" .when)) (or $names (not .names)) -}}
+{{- if .kinds -}}
+{{- $verbs := .verbs -}}
+{{- range (include "berth.read" (dict "root" $root "source" .kinds) | fromJson).value -}}
+{{- $parts := splitn "." 2 . -}}
+{{- $rules = append $rules (dict "apiGroups" (list ($parts._1 | default "")) "resources" (list $parts._0) "verbs" $verbs) -}}
+{{- end -}}
+{{- else -}}
 {{- $rule := pick . "apiGroups" "resources" "verbs" -}}
 {{- if $names -}}{{- $_ := set $rule "resourceNames" $names -}}{{- end -}}
 {{- $rules = append $rules $rule -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- $rules | toJson -}}

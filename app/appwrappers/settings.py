@@ -1,0 +1,65 @@
+"""What AppWrappers add to the settings of the webhook and of the controller."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import field_validator
+
+from app.settings.source import DnsSubdomain, Flag, Items, RoleSettings
+
+_PANEL = "AppWrappers"
+_KIND = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?")
+WRAPPED_KINDS = (
+    "pods",
+    "services",
+    "deployments.apps",
+    "statefulsets.apps",
+    "jobs.batch",
+    "jobsets.jobset.x-k8s.io",
+    "leaderworkersets.leaderworkerset.x-k8s.io",
+    "podgroups.scheduling.sigs.k8s.io",
+    "podgroups.scheduling.x-k8s.io",
+    "pytorchjobs.kubeflow.org",
+    "rayclusters.ray.io",
+    "rayjobs.ray.io",
+)
+
+
+class ConfigSettings(RoleSettings):
+    """`appwrapper_config` is the name of the ConfigMap, in the namespace of the role."""
+
+    appwrapper_config: Annotated[
+        DnsSubdomain, Flag("ConfigMap with the configuration of AppWrappers, in the role's namespace", _PANEL)
+    ] = "appwrapper-operator-config"
+
+
+class AdmissionSettings(ConfigSettings):
+    """Whether AppWrappers are reviewed, and whether users are asked for more than their peers ask."""
+
+    appwrappers: Annotated[bool, Flag("Review AppWrappers", _PANEL)] = False
+    appwrapper_strict: Annotated[
+        bool,
+        Flag(
+            "Ask for more rights of who creates an AppWrapper (delete, and create pods), ask again when it is resumed, "
+            "and let only who may admit AppWrappers change spec.suspend and podSetInfos of one with a queue",
+            _PANEL,
+        ),
+    ] = False
+
+
+class WrappedKindsSettings(ConfigSettings):
+    """`wrapped_kinds` are those that the controller may write, as PLURAL.GROUP; one without a group is a core kind."""
+
+    wrapped_kinds: Annotated[Items, Flag("Comma list of PLURAL.GROUP, the kinds that AppWrappers may have", _PANEL)] = (
+        WRAPPED_KINDS
+    )
+
+    @field_validator("wrapped_kinds")
+    @classmethod
+    def _kinds(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for item in value:
+            if not _KIND.fullmatch(item):
+                raise ValueError(f"want PLURAL.GROUP, such as jobs.batch, or the plural of a core kind, got {item!r}")
+        return tuple(dict.fromkeys(value))
