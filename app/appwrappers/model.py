@@ -15,6 +15,8 @@ APP_WRAPPER = "workload.codeflare.dev/appwrapper"
 """Label on each created object and each Pod template in it, by the controller: the name of the AppWrapper."""
 APP_WRAPPER_UID = "berth.dev/appwrapper-uid"
 """Label on each created object, by the controller: our mark; the UID of the AppWrapper."""
+POD_SET = "berth.dev/appwrapper-pod-set"
+"""Label on each Pod template in a created object, by the controller: the number of its podSet in the AppWrapper."""
 USER, USER_ID = "workload.codeflare.dev/user", "workload.codeflare.dev/userid"
 """Labels on an AppWrapper, by the webhook: who created it, as label values."""
 CREATOR = "berth.dev/appwrapper-creator"
@@ -46,3 +48,12 @@ PODS_READY = "PodsReady"
 UNHEALTHY = "Unhealthy"
 DELETING_RESOURCES = "DeletingResources"
 """The types of conditions. `ResourcesDeployed` is also the one type that the status of a component has."""
+PREEMPTED, REQUEUED, RESETTING, DELETION_PAUSED = "Preempted", "Requeued", "Resetting", "DeletionPaused"
+"""Types of conditions of Berth's own: Kueue has taken the quota, it waits again; two times that timers start from."""
+DELETED = "CompononetDeleted"
+"""The reason of a component that is gone, as AppWrapper v1.2 spells it."""
+
+
+def pod_set_name(app_wrapper: str, number: int) -> str:
+    """How Kueue calls a podSet; the number counts over all components."""
+    return f"{app_wrapper}-{number}".lower()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # both load the official client
     from app.kube.transport import Session
 
 PatchType = Literal["json", "merge", "strategic"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
 _PATCH_TYPES: dict[PatchType, str] = {
     "json": "application/json-patch+json",
     "merge": "application/merge-patch+json",
@@ -182,14 +183,20 @@ class KubeClient:
         namespace: str | None = None,
         uid: str | None = None,
         grace_period_seconds: int | None = None,
-    ) -> None:
-        """Deletes the object, only where its uid is `uid` if one is given."""
+        propagation_policy: Propagation | None = None,
+    ) -> JSON:
+        """Deletes the object, only where its uid is `uid` if one is given.
+
+        The answer is a Status where the object is gone, else the object, which finalizers or its grace period keep.
+        """
         body: JSON = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if uid is not None:
             body["preconditions"] = {"uid": uid}
         if grace_period_seconds is not None:
             body["gracePeriodSeconds"] = grace_period_seconds
-        await self._write(Request("DELETE", resource.path(namespace=namespace, name=name), body=body))
+        if propagation_policy is not None:
+            body["propagationPolicy"] = propagation_policy
+        return await self._write(Request("DELETE", resource.path(namespace=namespace, name=name), body=body))
 
     async def post(self, path: str, body: JSON) -> JSON:
         """POST to any API path (subject access reviews, bindings, token requests); `path` comes from our own code."""

@@ -1,0 +1,19 @@
+"""Makes the parts of the wing that the descriptor names."""
+
+from __future__ import annotations
+
+from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.settings import WrappedKindsSettings
+from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
+
+
+def controller(context: ControllerContext) -> AppWrappersController:
+    settings = settings_as(context.settings, WrappedKindsSettings)
+    options = Options(
+        config=settings.appwrapper_config,
+        namespace=context.settings.namespace,
+        workers=context.settings.max_concurrent_reconciles,
+        resync=context.settings.resync_seconds,
+    )
+    return AppWrappersController(context.client, options=options, events=context.events)

@@ -1,0 +1,1 @@
+"""The controller that creates, watches, retries and deletes the objects of AppWrappers."""

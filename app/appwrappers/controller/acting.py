@@ -1,0 +1,188 @@
+"""Creates, finds and deletes the objects of AppWrappers.
+
+An object belongs to an AppWrapper where its controller is the one of that UID. Others are neither taken over nor
+deleted. Absence counts after a read from the API server, not from a cache.
+"""
+
+from __future__ import annotations
+
+import structlog
+
+from app.appwrappers.controller.caches import Caches
+from app.appwrappers.controller.conditions import is_true
+from app.appwrappers.controller.kinds import Kind
+from app.appwrappers.controller.objects import object_of
+from app.appwrappers.controller.observing import Creation, Deletion
+from app.appwrappers.controller.stored import AppWrapper, Component, Pod, stored_component
+from app.appwrappers.model import DELETED, RESOURCES_DEPLOYED
+from app.errors import ApiError, Transient
+from app.kube.client import KubeClient
+from app.kube.conditions import condition
+from app.kube.discovery import Discovery
+from app.kube.resources import PODS
+from app.kube.retry import get_or_none
+from app.wire import JSON
+
+log = structlog.get_logger(__name__)
+
+
+class CacheFillsError(Transient):
+    """The cache of a kind fills; the AppWrapper is looked at again when it has."""
+
+    expected = True
+
+
+class Objects:
+    def __init__(self, client: KubeClient, caches: Caches, discovery: Discovery) -> None:
+        self._client, self._caches, self._discovery = client, caches, discovery
+
+    async def create(self, wrapper: AppWrapper) -> Creation:
+        """Create what does not exist, in order, until one cannot be created."""
+        created: dict[int, str] = {}
+        for index, status in enumerate(wrapper.status["componentStatus"]):
+            if is_true(status, RESOURCES_DEPLOYED):
+                continue
+            try:
+                created[index] = await self._create(wrapper, index, status)
+            except ApiError as error:
+                return Creation(created, index, str(error), fatal=error.rejected)
+            except ValueError as error:
+                return Creation(created, index, str(error), fatal=True)
+        return Creation(created)
+
+    async def _create(self, wrapper: AppWrapper, index: int, status: JSON) -> str:
+        """The name of the object. Raises ValueError where it can never be created, ApiError where it cannot be now."""
+        kind = await self._kind(status)
+        if kind is None:
+            raise ValueError(f"no kind {status['kind']} in {status['apiVersion']} is served")
+        if not kind.resource.namespaced:
+            raise ValueError(f"{status['kind']}: want a kind whose objects are in namespaces")
+        key = (wrapper.key[0], status["name"])
+        known = kind.get(key)
+        if known is None or known.owner != wrapper.uid or known.deleting:
+            body = object_of(wrapper, index, self._caches.config)
+            try:
+                made = await self._client.create(kind.resource, body, namespace=key[0])
+            except ApiError as error:
+                if error.reason != "AlreadyExists":
+                    raise
+                await self._check(wrapper, kind, key[1])
+            else:
+                kind.written.wrote(key, stored_component(made))
+        return key[1]
+
+    async def _check(self, wrapper: AppWrapper, kind: Kind, name: str) -> None:
+        """An object has the name: it may be ours, from a pass whose end is not recorded."""
+        found = await self._get(kind, (wrapper.key[0], name))
+        what = f"{kind.resource.plural} {name}"
+        if found is not None and found.owner == wrapper.uid and not found.deleting:
+            return
+        if found is None or found.deleting or found.owner_name == wrapper.key[1]:
+            raise ApiError(f"{what}: one from before is still being deleted", status=409, reason="AlreadyExists")
+        raise ValueError(f"{what} exists, and belongs to another owner")
+
+    async def missing(self, wrapper: AppWrapper) -> tuple[list[Component], str]:
+        """The objects that exist, and what is wrong with the others; "" where all do."""
+        found: list[Component] = []
+        problems: list[str] = []
+        for status in wrapper.status["componentStatus"]:
+            kind = await self._kind(status)
+            one = await self._present(wrapper, kind, status["name"]) if kind else None
+            if one is None or one.deleting:
+                state = "is being deleted" if one else "is gone" if kind else "is of a kind that is served no more"
+                problems.append(f"{status['kind']} {status['name']} {state}")
+            else:
+                found.append(one)
+        expected = len(wrapper.status["componentStatus"])
+        what = f"Only found {len(found)} deployed components, but was expecting {expected}"
+        return found, f"{what}: {'; '.join(problems)}" if problems else ""
+
+    def watched(self, wrapper: AppWrapper) -> bool:
+        """Whether every kind of the AppWrapper may be watched; else its objects are read now and then."""
+        kinds = {(one["apiVersion"], one["kind"]) for one in wrapper.status["componentStatus"]}
+        return all(
+            kind.known for kind in self._caches.kinds.all() if (kind.resource.api_version, kind.resource.kind) in kinds
+        )
+
+    async def delete(self, wrapper: AppWrapper, pods: list[Pod], *, force: bool) -> Deletion:
+        """Delete what is left of the objects; with `force` their Pods at once, and then what is left without grace."""
+        gone: dict[int, str] = {}
+        left, problem = 0, ""
+        pods = [pod for pod in pods if not pod.held]
+        for index, status in enumerate(wrapper.status.get("componentStatus") or ()):
+            if condition(status, RESOURCES_DEPLOYED).get("reason") == DELETED or not status["name"]:
+                continue
+            try:
+                remark = await self._delete(wrapper, status, force=force and not pods)
+            except ApiError as error:
+                log.warning("cannot delete", app_wrapper=wrapper.key, name=status["name"], error=str(error))
+                remark, problem = None, str(error)
+            if remark is None:
+                left += 1
+            else:
+                gone[index] = remark
+        for pod in pods if force else ():
+            try:
+                await self._client.delete(PODS, pod.key[1], namespace=pod.key[0], uid=pod.uid, grace_period_seconds=0)
+            except ApiError as error:
+                if not error.not_found and not error.conflict:
+                    problem = str(error)
+        return Deletion(gone, left, len(pods), problem)
+
+    async def _delete(self, wrapper: AppWrapper, status: JSON, *, force: bool) -> str | None:
+        """A remark on the object where it is gone, or counts as gone; None where it is left."""
+        kind = await self._kind(status)
+        if kind is None:
+            return f"no kind {status['kind']} in {status['apiVersion']} is served any more"
+        found = await self._present(wrapper, kind, status["name"])
+        if found is None:
+            return ""
+        if found.deleting and not force:
+            return None
+        try:
+            answer = await self._client.delete(
+                kind.resource,
+                found.key[1],
+                namespace=found.key[0],
+                uid=found.uid,
+                grace_period_seconds=0 if force else None,
+                propagation_policy="Background",
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+            answer = {"kind": "Status"}
+        if answer.get("kind") == "Status":
+            kind.written.deleted(found.key, found.uid)
+            return ""
+        kind.written.wrote(found.key, stored_component(answer))
+        if force and found.finalizers:
+            return f"held by its finalizers: {', '.join(found.finalizers)}"
+        return None
+
+    async def _kind(self, status: JSON) -> Kind | None:
+        """The cache of the kind of a component; None where the API server does not serve it."""
+        resource = await self._discovery.resource_of(status["apiVersion"], status["kind"])
+        if resource is None:
+            return None
+        kind = self._caches.kinds.of(resource)
+        if kind.coming:
+            raise CacheFillsError(f"the cache of {resource.plural} fills", delay=1.0)
+        return kind
+
+    async def _present(self, wrapper: AppWrapper, kind: Kind, name: str) -> Component | None:
+        """The object, if it belongs to the AppWrapper. A cache is believed where it shows one, and not where none."""
+        key = (wrapper.key[0], name)
+        found = kind.get(key) if kind.known else None
+        if found is None or found.owner != wrapper.uid or found.deleting:
+            found = await self._get(kind, key)
+        return found if found is not None and found.owner == wrapper.uid else None
+
+    async def _get(self, kind: Kind, key: tuple[str, str]) -> Component | None:
+        obj = await get_or_none(self._client, kind.resource, key[1], namespace=key[0])
+        if obj is None:
+            return None
+        found = stored_component(obj)
+        if kind.known:
+            kind.written.wrote(key, found)
+        return found

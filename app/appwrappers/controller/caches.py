@@ -1,0 +1,117 @@
+"""What the controller reads: AppWrappers, their Pods and objects, the configuration, and the labels of nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import structlog
+
+from app.appwrappers.config import OperatorConfig, parse_config
+from app.appwrappers.controller.autopilot import resources_to_leave
+from app.appwrappers.controller.kinds import LAG, Kinds
+from app.appwrappers.controller.stored import AppWrapper, Pod, stored_app_wrapper, stored_pod
+from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
+from app.kube.client import KubeClient
+from app.kube.own_writes import OwnWrites
+from app.kube.reflector import Reflector
+from app.kube.resources import CONFIG_MAPS, NODES, PODS
+from app.kube.store import EventType, Key, Store
+from app.wire import JSON
+
+log = structlog.get_logger(__name__)
+
+
+class Caches:
+    """`wake` is called with AppWrappers to look at. `config_name` is the ConfigMap, in `namespace`."""
+
+    def __init__(self, client: KubeClient, wake: Callable[[Key], object], *, config_name: str, namespace: str) -> None:
+        self._wake, self._config_name = wake, config_name
+        self.config, self.config_problem = OperatorConfig(), ""
+        self.app_wrappers: Store[AppWrapper] = Store(stored_app_wrapper, indices={"uid": lambda one: (one.uid,)})
+        self.pods: Store[Pod] = Store(
+            stored_pod,
+            indices={"app wrapper": lambda one: ((one.key[0], one.app_wrapper),), "node": lambda one: (one.node,)},
+        )
+        self._configs: Store[JSON] = Store(lambda obj: {"data": obj.get("data")})
+        self._nodes: Store[dict[str, str]] = Store(lambda obj: dict(obj["metadata"].get("labels") or {}))
+        self.unhealthy: dict[str, frozenset[str]] = {}
+        self.kinds = Kinds(client, changed=self._component_changed, synced=self.wake_all)
+        self.written: OwnWrites[AppWrapper] = OwnWrites(
+            lambda key: self.app_wrappers.get(*key),
+            lifetime=LAG,
+            reached=lambda shown, written: shown.version >= written.version,
+            uid=lambda one: one.uid,
+            group=lambda one: one.key,
+        )
+        self.app_wrappers.subscribe(lambda _event, key, old, new: self.written.shown(key, old, new) or wake(key))
+        self.app_wrappers.on_renewed(self.written.clear)
+        self.pods.subscribe(lambda _event, _key, old, new: self._pod_changed(old, new))
+        self._configs.subscribe(self._config_changed)
+        self._nodes.subscribe(self._node_changed)
+        self.stores: tuple[Store[Any], ...] = (self.app_wrappers, self.pods, self._configs, self._nodes)
+        self.reflectors = (
+            Reflector(client, APP_WRAPPERS, self.app_wrappers),
+            Reflector(client, PODS, self.pods, label_selector=APP_WRAPPER, called="AppWrapperPod"),
+            Reflector(client, CONFIG_MAPS, self._configs, namespace=namespace, name=config_name),
+            Reflector(client, NODES, self._nodes),
+        )
+
+    def pods_of(self, wrapper: AppWrapper, *, marked: bool) -> list[Pod]:
+        """The Pods of an AppWrapper: those with our mark; where its objects have none, those without any as well."""
+        found = self.pods.by_index("app wrapper", wrapper.key)
+        return [pod for pod in found if pod.mark == wrapper.uid or (not marked and not pod.mark)]
+
+    def unhealthy_nodes(self) -> Mapping[str, frozenset[str]]:
+        return self.unhealthy if self.config.autopilot.monitor_nodes else {}
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        problems = [one.problem for one in self.reflectors if one.problem]
+        return [*problems, *([self.config_problem] if self.config_problem else [])]
+
+    def wake_all(self) -> None:
+        for key in self.app_wrappers.keys():  # noqa: SIM118 - a store is no mapping
+            self._wake(key)
+
+    def expire(self) -> None:
+        """Look again at what the watches have not confirmed in time."""
+        for wrapper in self.written.expire():
+            self._wake(wrapper.key)
+        for component in self.kinds.expire():
+            self._component_changed(component.owner)
+
+    def _component_changed(self, owner: str) -> None:
+        for wrapper in self.app_wrappers.by_index("uid", owner):
+            self._wake(wrapper.key)
+
+    def _pod_changed(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (old, new):
+            if pod is not None:
+                self._wake((pod.key[0], pod.app_wrapper))
+
+    def _config_changed(self, _event: EventType, _key: Key, _old: JSON | None, new: JSON | None) -> None:
+        try:
+            self.config = OperatorConfig() if new is None else parse_config(new)
+        except ValueError as error:
+            # What was said before stays: a typo must not change what runs.
+            self.config_problem = f"configmaps/{self._config_name}: {error}"
+            log.warning("configuration not used", problem=self.config_problem)
+            return
+        self.config_problem = ""
+        for name in self._nodes.keys():  # noqa: SIM118
+            self._judge(name[1])
+        self.wake_all()
+
+    def _node_changed(self, _event: EventType, key: Key, _old: Any, _new: Any) -> None:
+        self._judge(key[1])
+
+    def _judge(self, node: str) -> None:
+        labels = self._nodes.get("", node)
+        before = self.unhealthy.pop(node, frozenset())
+        after = resources_to_leave(labels, self.config.autopilot) if labels else frozenset()
+        if after:
+            self.unhealthy[node] = after
+        if before != after:
+            for pod in self.pods.by_index("node", node):
+                self._wake((pod.key[0], pod.app_wrapper))

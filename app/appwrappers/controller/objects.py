@@ -1,0 +1,104 @@
+"""The objects that are created: the templates of an AppWrapper with its marks, and what Kueue adds to their Pods. Pure.
+
+Facts: what is added, and what is a conflict, is that of AppWrapper v1.2. Names for `metadata.generateName` follow from
+the AppWrapper, so that what was created before a crash is found again and not created twice.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
+
+from app.appwrappers.config import OperatorConfig
+from app.appwrappers.controller.autopilot import avoid_unhealthy_nodes
+from app.appwrappers.controller.stored import AppWrapper
+from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
+from app.appwrappers.podsets.paths import pod_template_at
+from app.wire import JSON
+
+_SUFFIX = 5
+
+
+class ConflictError(ValueError):
+    """The template already says something else than what has to be added."""
+
+
+def name_of(metadata: JSON, uid: str, index: int, attempt: int) -> str:
+    """The name of the object of a component: its own, else one that follows its `generateName`."""
+    if metadata.get("name"):
+        return str(metadata["name"])
+    digest = hashlib.sha256(f"{uid}/{index}/{attempt}".encode()).hexdigest()[:_SUFFIX]
+    return f"{str(metadata.get('generateName') or '')[: 63 - _SUFFIX]}{digest}"
+
+
+def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
+    """The object of a component, as it is to be created. Raises ValueError where that cannot be."""
+    component, status = wrapper.components[index], wrapper.status["componentStatus"]
+    namespace, name = wrapper.key
+    found: JSON = deepcopy(component["template"])
+    metadata = found["metadata"] = found.get("metadata") or {}
+    if metadata.get("namespace") not in (None, "", namespace):
+        raise ConflictError(f"metadata.namespace: want {namespace}, got {metadata['namespace']}")
+    if any(one.get("controller") for one in metadata.get("ownerReferences") or ()):
+        raise ConflictError("metadata.ownerReferences: the template names another controller")
+    metadata["namespace"], metadata["name"] = namespace, status[index]["name"]
+    metadata.pop("generateName", None)
+    metadata["labels"] = {APP_WRAPPER: name} | _texts(metadata.get("labels")) | {APP_WRAPPER_UID: wrapper.uid}
+    metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), owner_of(wrapper)]
+    first = sum(len(one["podSets"]) for one in status[:index])
+    infos = component.get("podSetInfos") or []
+    for number, pod_set in enumerate(status[index]["podSets"]):
+        marks = {APP_WRAPPER: name, APP_WRAPPER_UID: wrapper.uid, POD_SET: str(first + number)}
+        template = pod_template_at(found, pod_set["path"])
+        _inject(template, infos[number] if number < len(infos) else {}, marks, pod_set["path"])
+        spec = template["spec"]
+        if config.scheduler_name and not spec.get("schedulerName"):
+            spec["schedulerName"] = config.scheduler_name
+        avoid_unhealthy_nodes(spec, config.autopilot)
+    return found
+
+
+def owner_of(wrapper: AppWrapper) -> JSON:
+    return {
+        "apiVersion": APP_WRAPPERS.api_version,
+        "kind": APP_WRAPPERS.kind,
+        "name": wrapper.key[1],
+        "uid": wrapper.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> None:
+    metadata = template["metadata"] = template.get("metadata") or {}
+    spec = template["spec"]
+    if metadata is spec:
+        raise ConflictError(f"{path}: no Pod template")
+    for owner, field, added in (
+        (metadata, "annotations", _texts(info.get("annotations"))),
+        (metadata, "labels", _texts(info.get("labels")) | dict(marks)),
+        (spec, "nodeSelector", _texts(info.get("nodeSelector"))),
+    ):
+        if added:
+            owner[field] = _joined(_texts(owner.get(field)), added, f"{path}: {field}")
+    if info.get("tolerations"):
+        present = spec.get("tolerations") or []
+        spec["tolerations"] = [*present, *(one for one in info["tolerations"] if one not in present)]
+    if info.get("schedulingGates"):
+        present = spec.get("schedulingGates") or []
+        names = {one.get("name") for one in present}
+        spec["schedulingGates"] = [*present, *(one for one in info["schedulingGates"] if one["name"] not in names)]
+
+
+def _joined(present: dict[str, str], added: Mapping[str, str], what: str) -> dict[str, str]:
+    for key, value in added.items():
+        if present.get(key, value) != value:
+            raise ConflictError(f"{what}[{key}]: the template has {present[key]!r}, want {value!r}")
+    return present | dict(added)
+
+
+def _texts(value: Any) -> dict[str, str]:
+    """A map of texts, as the API server would read it."""
+    return {key: item if isinstance(item, str) else str(item) for key, item in (value or {}).items()}

@@ -1,0 +1,334 @@
+"""The state machine of an AppWrapper: what is seen in, the next status and what is to be done out. Pure.
+
+Facts: phases, conditions, reasons and messages are those of AppWrapper v1.2. What differs is in docs/appwrappers.md:
+each timer has a recorded time of its own, absence is retryable, and what was preempted says so.
+"""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from datetime import timedelta
+
+from app.appwrappers.controller.conditions import Truth, is_true, set_condition, since
+from app.appwrappers.controller.health import Health
+from app.appwrappers.controller.objects import name_of
+from app.appwrappers.controller.observing import Action, Seen, Step
+from app.appwrappers.model import (
+    DELETED,
+    DELETING_RESOURCES,
+    DELETION_PAUSED,
+    PODS_READY,
+    PREEMPTED,
+    QUOTA_RESERVED,
+    REQUEUED,
+    RESETTING,
+    RESOURCES_DEPLOYED,
+    UNHEALTHY,
+    Phase,
+    pod_set_name,
+)
+from app.appwrappers.options import DELETION_ON_FAILURE
+from app.appwrappers.podsets.inference import pod_sets_of
+from app.kube.conditions import condition
+
+_NOT_SUSPENDED = "Suspend is false"
+_SUSPENDED = "Suspend is true"
+_FIRST_RETRY, _LAST_RETRY = 1.0, 10.0
+
+
+def next_step(seen: Seen) -> Step:
+    """The next step of an AppWrapper; one phase at most is left behind. A step that changes nothing waits."""
+    return _Pass(seen).step()
+
+
+class _Pass:
+    def __init__(self, seen: Seen) -> None:
+        self._seen, self._wrapper, self._options, self._now = seen, seen.wrapper, seen.options, seen.now
+        self._status = deepcopy(seen.wrapper.status)
+
+    def step(self) -> Step:
+        if self._wrapper.deleting:
+            return self._terminating()
+        return {
+            "": self._new,
+            "Suspended": self._suspended,
+            "Resuming": self._resuming,
+            "Running": self._running,
+            "Suspending": self._suspending,
+            "Resetting": self._resetting,
+            "Failed": self._failed,
+            "Succeeded": self._succeeded,
+        }.get(self._wrapper.phase, self._wait)()
+
+    def _new(self) -> Step:
+        components = []
+        for index, component in enumerate(self._wrapper.components):
+            template = component["template"]
+            try:
+                pod_sets = [one.status for one in pod_sets_of(component)]
+            except ValueError as error:
+                self._set(UNHEALTHY, "True", "InvalidComponent", f"spec.components[{index}]: {error}")
+                return self._go("Failed", "Unhealthy", f"InvalidComponent: spec.components[{index}]: {error}")
+            components.append(
+                {"name": "", "kind": template["kind"], "apiVersion": template["apiVersion"], "podSets": pod_sets}
+            )
+        self._status["componentStatus"] = components
+        return self._go("Suspended")
+
+    def _suspended(self) -> Step:
+        if self._wrapper.suspend:
+            return self._wait()
+        if not self._wrapper.finalized:
+            return self._wait("finalize")
+        if len(self._status.get("componentStatus") or ()) != len(self._wrapper.components):
+            return self._new()
+        for kind in (QUOTA_RESERVED, RESOURCES_DEPLOYED):
+            self._set(kind, "True", "Resuming", _NOT_SUSPENDED)
+        for kind in (PODS_READY, UNHEALTHY):
+            self._set(kind, "False", "Resuming", _NOT_SUSPENDED)
+        self._clear(PREEMPTED, "Resuming", _NOT_SUSPENDED)
+        self._clear(REQUEUED, "Resuming", _NOT_SUSPENDED)
+        self._initiate()
+        return self._go("Resuming")
+
+    def _resuming(self) -> Step:
+        if self._wrapper.suspend:
+            return self._suspend()
+        creation = self._seen.creation
+        if creation is None:
+            return self._wait("create")
+        for index, name in creation.created.items():
+            self._component(index, "True", "ComponentCreatedSuccessfully", name=name)
+        if creation.failed is None:
+            return self._go("Running")
+        self._component(creation.failed, "False", "ComponentCreationErrored", creation.problem)
+        passed = self._passed(RESOURCES_DEPLOYED)
+        left = self._options.admission_grace - passed
+        if not creation.fatal and left > 0:
+            return self._wait(after=min(left, max(_FIRST_RETRY, min(_LAST_RETRY, passed / 4))))
+        message = f"error creating components: {creation.problem}"
+        self._set(UNHEALTHY, "True", "CreateFailed", message)
+        if creation.fatal:
+            return self._go("Failed", "Unhealthy", f"CreateFailed: {message}")
+        return self._reset_or_fail("CreateFailed", message)
+
+    def _running(self) -> Step:
+        if self._wrapper.suspend:
+            return self._suspend()
+        health, options = self._seen.health, self._options
+        if health is None:
+            return self._wait("observe")
+        if self._seen.missing:
+            return self._unhealthy("MissingComponent", self._seen.missing, terminal=health.terminal)
+        if health.failed_components:
+            why = "; ".join(filter(None, health.failed_components))
+            message = f"Found {len(health.failed_components)} failed components" + (f": {why}" if why else "")
+            return self._unhealthy("FailedComponent", message, terminal=health.terminal)
+        if health.succeeded:
+            message = f"{health.total.succeeded} pods succeeded and no running, pending, or failed pods"
+            self._set(QUOTA_RESERVED, "False", "Succeeded", message)
+            self._set(RESOURCES_DEPLOYED, "True", "Succeeded", message)
+            return self._go("Succeeded")
+        self._reclaim()
+        if health.failed:
+            self._set(UNHEALTHY, "True", "FoundFailedPods")
+            left = options.failure_grace - self._passed(UNHEALTHY)
+            if left > 0:
+                return self._wait(after=left)
+            return self._reset_or_fail("FoundFailedPods", f"{health.failed} failed pods", terminal=health.terminal)
+        if health.evicted:
+            message = f"Workload contains pods using NoExecute resources on Nodes: {', '.join(health.evicted)}"
+            self._set(UNHEALTHY, "True", "AutopilotNoExecute", message)
+            return self._reset_or_fail("", message, count=0)
+        self._clear(UNHEALTHY, "FoundNoFailedPods")
+        if health.ready:
+            message = f"{health.total.running} pods running; {health.total.succeeded} pods succeeded"
+            self._set(PODS_READY, "True", "SufficientPodsReady", message)
+            return self._wait(after=self._forgive())
+        return self._not_ready(health)
+
+    def _not_ready(self, health: Health) -> Step:
+        options = self._options
+        self._clear(PODS_READY, "InsufficientPodsReady", health.total.said)
+        all_there = health.total.active + health.total.succeeded >= health.total.expected
+        grace = options.warmup_grace if all_there else options.admission_grace
+        left = grace - min(self._passed(RESOURCES_DEPLOYED), self._passed(PODS_READY))
+        if left > 0:
+            return self._wait(after=left)
+        return self._unhealthy("InsufficientPodsReady", health.total.said, terminal=health.terminal)
+
+    def _suspending(self) -> Step:
+        if self._is(RESOURCES_DEPLOYED):
+            if waits := self._delete():
+                return waits
+            self._set(RESOURCES_DEPLOYED, "False", "Suspended", _SUSPENDED)
+        self._set(QUOTA_RESERVED, "False", "Suspended", _SUSPENDED)
+        self._clear(PODS_READY, "Suspended")
+        self._clear(UNHEALTHY, "Suspended")
+        self._clear(RESETTING, "Suspended")
+        self._status.pop("reclaimablePods", None)
+        if self._is(PREEMPTED):
+            self._set(REQUEUED, "True", "Requeued", f"waits in the queue {self._wrapper.queue} again")
+        return self._go("Suspended")
+
+    def _resetting(self) -> Step:
+        if self._wrapper.suspend:
+            return self._suspend()
+        self._clear(PODS_READY, "Resetting")
+        if not self._is(RESETTING):
+            self._set(RESETTING, "True", "Resetting")  # an AppWrapper that another controller has begun to reset
+        if self._is(RESOURCES_DEPLOYED):
+            if waits := self._delete():
+                return waits
+            self._set(RESOURCES_DEPLOYED, "False", "Resetting", "Resources deleted for resetting AppWrapper")
+        left = self._options.retry_pause - self._passed(RESETTING)
+        if left > 0:
+            return self._wait(after=left)
+        self._set(RESETTING, "False", "Resuming", "Reset complete; resuming")
+        self._set(RESOURCES_DEPLOYED, "True", "Resuming", "Reset complete; resuming")
+        self._clear(UNHEALTHY, "Resuming", "Reset complete; resuming")
+        self._status.pop("reclaimablePods", None)
+        self._initiate()
+        return self._go("Resuming")
+
+    def _failed(self) -> Step:
+        delay, forced = self._options.deletion_on_failure, self._wrapper.suspend
+        if self._is(RESOURCES_DEPLOYED):
+            if delay > 0 and not forced and not self._is(DELETING_RESOURCES):
+                message = f"{DELETION_ON_FAILURE} has value {delay:g}s"
+                self._set(DELETION_PAUSED, "True", "DeletionPaused", message)
+                left = delay - self._passed(DELETION_PAUSED)
+                if left > 0:
+                    self._set(DELETING_RESOURCES, "False", "DeletionPaused", message)
+                    return self._wait(after=left)
+            self._clear(DELETION_PAUSED, "DeletionInitiated")
+            if waits := self._delete():
+                return waits
+            message = "Resources deleted for failed AppWrapper"
+            if delay > 0 and forced:
+                message = "Kueue forced resource deletion by suspending AppWrapper"
+            self._set(RESOURCES_DEPLOYED, "False", "Failed", message)
+        self._set(QUOTA_RESERVED, "False", "Failed", "No resources deployed")
+        self._clear(RESETTING, "Failed")
+        return self._wait()
+
+    def _succeeded(self) -> Step:
+        if not self._is(RESOURCES_DEPLOYED):
+            return self._wait()
+        left = self._options.success_ttl - self._passed(QUOTA_RESERVED)
+        if left > 0:
+            return self._wait(after=left)
+        if waits := self._delete():
+            return waits
+        expired = f"Time to live after success of {self._options.success_ttl:g}s expired"
+        self._set(RESOURCES_DEPLOYED, "False", "Succeeded", expired)
+        return self._wait()
+
+    def _terminating(self) -> Step:
+        if not self._wrapper.finalized:
+            return self._wait()
+        if self._is(RESOURCES_DEPLOYED):
+            self._status["phase"] = "Terminating"
+            if waits := self._delete():
+                return waits
+            self._set(RESOURCES_DEPLOYED, "False", "Terminating", "Resources successfully deleted")
+        if self._is(QUOTA_RESERVED):
+            self._set(QUOTA_RESERVED, "False", "Terminating", "No resources deployed")
+        return self._wait("release")
+
+    def _suspend(self) -> Step:
+        phase, eviction = self._wrapper.phase, self._seen.eviction
+        if eviction is not None:
+            self._set(PREEMPTED, "True", eviction.reason, eviction.message)
+        return self._go("Suspending", "Suspending", f"Externally suspended while in the {phase} phase")
+
+    def _unhealthy(self, reason: str, message: str, *, terminal: bool) -> Step:
+        self._set(UNHEALTHY, "True", reason, message)
+        return self._reset_or_fail(reason, message, terminal=terminal)
+
+    def _reset_or_fail(self, cause: str, message: str, *, count: int = 1, terminal: bool = False) -> Step:
+        used = self._status.get("resettingCount") or 0
+        told = f"{cause}: {message}" if cause else message
+        if terminal or used >= self._options.retry_limit:
+            return self._go("Failed", "Unhealthy", told)
+        if count:
+            self._status["resettingCount"] = used + count
+        self._set(RESETTING, "True", cause or "AutopilotNoExecute", message)
+        return self._go("Resetting", "Unhealthy", told)
+
+    def _forgive(self) -> float | None:
+        """Forget the retries of an AppWrapper that has been healthy long enough; else the seconds until then."""
+        if not self._options.retry_reset or not self._status.get("resettingCount"):
+            return None
+        left = self._options.retry_reset - self._passed(PODS_READY)
+        if left > 0:
+            return left
+        self._status["resettingCount"] = 0
+        return None
+
+    def _delete(self) -> Step | None:
+        """None where nothing is left; else the step that deletes, or waits."""
+        if not self._is(DELETING_RESOURCES):
+            self._set(DELETING_RESOURCES, "True", "DeletionInitiated")
+        left = self._options.deletion_grace - self._passed(DELETING_RESOURCES)
+        deletion = self._seen.deletion
+        if deletion is None:
+            return self._wait("delete" if left > 0 else "force")
+        for index, remark in deletion.gone.items():
+            self._component(index, "False", DELETED, remark)
+        if not deletion.components and not deletion.pods:
+            self._clear(DELETING_RESOURCES, "DeletionComplete")
+            return None
+        if deletion.problem or left <= 0:
+            left = _LAST_RETRY
+        return self._wait(after=left)
+
+    def _initiate(self) -> None:
+        attempt = self._status.get("resettingCount") or 0
+        for index, component in enumerate(self._wrapper.components):
+            name = name_of(component["template"]["metadata"], self._wrapper.uid, index, attempt)
+            template = component["template"]
+            self._status["componentStatus"][index] |= {"kind": template["kind"], "apiVersion": template["apiVersion"]}
+            self._component(index, "Unknown", "ComponentCreationInitiated", name=name)
+
+    def _reclaim(self) -> None:
+        """Tell which Pods are not needed any more, as Kueue calls their podSets."""
+        health = self._seen.health
+        found = [
+            {"name": pod_set_name(self._wrapper.key[1], index), "count": count}
+            for index, count in enumerate(health.reclaimable if health else ())
+            if count
+        ]
+        if found:
+            self._status["reclaimablePods"] = found
+
+    def _component(self, index: int, truth: Truth, reason: str, message: str = "", *, name: str = "") -> None:
+        status = self._status["componentStatus"][index]
+        if name:
+            status["name"] = name
+        # Only what was created here says the generation: by that the marks of its Pods are known to be there.
+        said = condition(status, RESOURCES_DEPLOYED).get("observedGeneration", 0)
+        generation = said if truth == "False" else self._wrapper.generation
+        set_condition(status, RESOURCES_DEPLOYED, truth, reason, message, now=self._now, generation=generation)
+
+    def _is(self, kind: str) -> bool:
+        return is_true(self._status, kind)
+
+    def _set(self, kind: str, truth: Truth, reason: str, message: str = "") -> None:
+        set_condition(self._status, kind, truth, reason, message, now=self._now)
+
+    def _clear(self, kind: str, reason: str, message: str = "") -> None:
+        if self._is(kind):
+            self._set(kind, "False", reason, message)
+
+    def _passed(self, kind: str) -> float:
+        """Seconds since the status of the condition changed."""
+        passed: timedelta = self._now - since(self._status, kind, now=self._now)
+        return passed.total_seconds()
+
+    def _go(self, phase: Phase, reason: str = "", message: str = "") -> Step:
+        self._status["phase"] = phase
+        return Step(self._status, event=(reason, message) if reason else None, after=0.0)
+
+    def _wait(self, action: Action = "", *, after: float | None = None) -> Step:
+        return Step(self._status, action, after=after)

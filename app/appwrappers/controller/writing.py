@@ -1,0 +1,65 @@
+"""Writes what a step has decided: the finalizer, the status, an Event. Each write names the version that it rests upon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import structlog
+
+from app.appwrappers.controller.caches import Caches
+from app.appwrappers.controller.observing import Step
+from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
+from app.appwrappers.model import APP_WRAPPERS, FINALIZER
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.events import EventRecorder, Regarding
+from app.wire import JSON
+
+log = structlog.get_logger(__name__)
+_OPTIONAL = "reclaimablePods"
+
+
+class Writing:
+    def __init__(self, client: KubeClient, caches: Caches, events: EventRecorder | None) -> None:
+        self._client, self._caches, self._events = client, caches, events
+        self._optional = True
+        """Whether the definition has our own field; the one of another AppWrapper controller has not."""
+
+    async def write(self, wrapper: AppWrapper, step: Step) -> None:
+        """Raises ApiError; a conflict says that the AppWrapper has changed meanwhile."""
+        changes = self._changes(wrapper.status, step.status)
+        if changes:
+            wrapper = await self._patch(wrapper, {"status": changes}, subresource="status")
+            self._optional = self._optional and (_OPTIONAL not in changes or _OPTIONAL in wrapper.status)
+            log.info("phase", app_wrapper=wrapper.key, phase=wrapper.phase) if "phase" in changes else None
+            if step.event is not None and self._events is not None:
+                namespace, name = wrapper.key
+                regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, wrapper.uid)
+                self._events.record(regarding, "Normal", reason=step.event[0], message=step.event[1])
+        if step.action in ("finalize", "release"):
+            await self._finalizer(wrapper, present=step.action == "finalize")
+
+    def _changes(self, before: JSON, after: JSON) -> JSON:
+        """A merge patch from one status to the other; of the topmost fields, each as a whole."""
+        fields = {*before, *after} - (set() if self._optional else {_OPTIONAL})
+        return {field: after.get(field) for field in sorted(fields) if before.get(field) != after.get(field)}
+
+    async def _finalizer(self, wrapper: AppWrapper, *, present: bool) -> None:
+        namespace, name = wrapper.key
+        found = await self._client.get(APP_WRAPPERS, name, namespace=namespace)
+        finalizers = [one for one in found["metadata"].get("finalizers") or () if one != FINALIZER]
+        try:
+            await self._patch(
+                wrapper, {"metadata": {"finalizers": [*finalizers, FINALIZER] if present else finalizers or None}}
+            )
+        except ApiError as error:
+            if not error.not_found:
+                raise
+
+    async def _patch(self, wrapper: AppWrapper, body: JSON, **options: Any) -> AppWrapper:
+        namespace, name = wrapper.key
+        body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": str(wrapper.version)}}
+        obj = await self._client.patch(APP_WRAPPERS, name, body, patch_type="merge", namespace=namespace, **options)
+        after = stored_app_wrapper(obj)
+        self._caches.written.wrote(wrapper.key, after)
+        return after
