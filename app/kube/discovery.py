@@ -1,0 +1,102 @@
+"""Which resource serves a kind, as the API server's discovery says it; one cache for all who ask.
+
+The list of a group and version is read when something of it is asked for, and again when it lacks a kind, but not more
+often than once in `interval` seconds. So a kind without a definition costs no flood of requests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.kube.retry import if_there
+from app.wire import JSON
+
+INTERVAL = 5.0
+_KEPT = 512
+"""Groups and versions that are kept: users name them, so their number needs a bound."""
+
+
+class _Served(NamedTuple):
+    """The resources of a group and version by kind, none where it is not served, and when they were read."""
+
+    kinds: Mapping[str, Resource]
+    read: float
+
+
+class Discovery:
+    """`clock` counts seconds. A request is shared by all who wait for it."""
+
+    def __init__(
+        self, client: KubeClient, *, interval: float = INTERVAL, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._client, self._interval, self._clock = client, interval, clock
+        self._served: dict[str, _Served] = {}
+        self._requests: dict[str, asyncio.Task[_Served | ApiError]] = {}
+
+    async def resource_of(self, api_version: str, kind: str) -> Resource | None:
+        """The resource, None where the API server serves no such kind. Raises ApiError where it cannot be asked."""
+        known = self._served.get(api_version)
+        if known is not None and (kind in known.kinds or self._clock() - known.read < self._interval):
+            return known.kinds.get(kind)
+        path = _path(api_version)
+        if path is None:
+            return None
+        request = self._requests.get(api_version)
+        if request is None:
+            request = self._requests[api_version] = asyncio.create_task(self._read(api_version, path))
+            request.add_done_callback(lambda done: self._finish(api_version, done))
+        # One who gives up must not cancel the request of the others.
+        outcome = await asyncio.shield(request)
+        if isinstance(outcome, ApiError):
+            raise ApiError(str(outcome), status=outcome.status, reason=outcome.reason, delay=outcome.delay)
+        return outcome.kinds.get(kind)
+
+    def forget(self) -> None:
+        """Read everything again when it is asked for: a definition has changed."""
+        self._served.clear()
+        self._requests.clear()
+
+    async def _read(self, api_version: str, path: str) -> _Served | ApiError:
+        """Faults are returned, not raised: there may be no waiter left to retrieve them."""
+        try:
+            answer = await if_there(self._client.get_path(path))
+        except ApiError as error:
+            return error
+        return _Served(_kinds(api_version, answer or {}), self._clock())
+
+    def _finish(self, api_version: str, request: asyncio.Task[_Served | ApiError]) -> None:
+        if self._requests.get(api_version) is not request:  # forgotten meanwhile
+            return
+        del self._requests[api_version]
+        if request.cancelled() or isinstance(outcome := request.result(), ApiError):
+            return
+        self._served.pop(api_version, None)
+        while len(self._served) >= _KEPT:
+            del self._served[next(iter(self._served))]
+        self._served[api_version] = outcome
+
+
+def _path(api_version: str) -> str | None:
+    """Where the list is, None for what cannot be a group and version."""
+    group, slash, version = api_version.rpartition("/")
+    if not version or "/" in group or bool(slash) != bool(group) or {".", ".."} & {group, version}:
+        return None
+    return f"/apis/{quote(group, safe='')}/{quote(version, safe='')}" if group else f"/api/{quote(version, safe='')}"
+
+
+def _kinds(api_version: str, answer: JSON) -> dict[str, Resource]:
+    """The resources by kind; of several with one kind the first. Subresources have kinds too, and are left out."""
+    group, _, version = api_version.rpartition("/")
+    found: dict[str, Resource] = {}
+    for entry in answer.get("resources") or []:
+        name, kind = entry.get("name", ""), entry.get("kind", "")
+        if name and "/" not in name:
+            found.setdefault(kind, Resource(group, version, name, kind, namespaced=bool(entry.get("namespaced"))))
+    return found
