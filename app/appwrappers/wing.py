@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from app.wiring import Argument, Wing
+from app.wiring import Argument, Controller, Wing
 
 WING = Wing(
     "appwrappers",
     kinds={"appwrappers": "app.appwrappers.permissions:KINDS"},
     reviews="app.appwrappers.permissions:REVIEWS",
     webhooks="app.appwrappers.permissions:WEBHOOKS",
+    controllers=(
+        Controller(
+            "appwrappers",
+            build="app.appwrappers.build:controller",
+            reconcilers=("appwrappers",),
+            watches=("AppWrapper", "AppWrapperPod", "ConfigMap", "Node"),
+            needs="appwrappers",
+            usual=False,
+        ),
+    ),
     permissions="app.appwrappers.permissions:PERMISSIONS",
     settings={
         "webhook": "app.appwrappers.settings:AdmissionSettings",
         "controller": "app.appwrappers.settings:WrappedKindsSettings",
     },
+    metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (Argument("appwrappers"), Argument("appwrapper_strict")),
         "controller": (Argument("wrapped_kinds", when="controller.args.controllers=appwrappers"),),

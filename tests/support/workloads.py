@@ -51,9 +51,9 @@ class CountingClient(KubeClient):
         await self._count("patch" + more.get("subresource", "") if more.get("subresource") else "patch", resource, name)
         return await super().patch(resource, name, body, **more)
 
-    async def delete(self, resource: Resource, name: str, **more: Any) -> None:
+    async def delete(self, resource: Resource, name: str, **more: Any) -> JSON:
         await self._count("delete", resource, name)
-        await super().delete(resource, name, **more)
+        return await super().delete(resource, name, **more)
 
 
 class Infra:

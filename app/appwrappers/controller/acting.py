@@ -57,7 +57,7 @@ class Objects:
             raise ValueError(f"no kind {status['kind']} in {status['apiVersion']} is served")
         if not kind.resource.namespaced:
             raise ValueError(f"{status['kind']}: want a kind whose objects are in namespaces")
-        key = (wrapper.key[0], status["name"])
+        key = (wrapper.key[0], str(status["name"]))
         known = kind.get(key)
         if known is None or known.owner != wrapper.uid or known.deleting:
             body = object_of(wrapper, index, self._caches.config)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from app.appwrappers import metrics
 from app.appwrappers.controller.acting import Objects
 from app.appwrappers.controller.caches import Caches
 from app.appwrappers.controller.evictions import Evictions
@@ -74,6 +75,10 @@ class AppWrappersController:
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""
+        with metrics.kept(self._caches.app_wrappers):
+            await self._run()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
             for reflector in self._caches.reflectors:
                 group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")

@@ -1,4 +1,4 @@
-"""Writes what a step has decided: the finalizer, the status, an Event. Each write names the version that it rests upon."""
+"""Writes what a step has decided: the finalizer, the status, an Event. Each write names the version it rests upon."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import Any
 
 import structlog
 
+from app.appwrappers import metrics
 from app.appwrappers.controller.caches import Caches
 from app.appwrappers.controller.observing import Step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
@@ -29,9 +30,11 @@ class Writing:
         """Raises ApiError; a conflict says that the AppWrapper has changed meanwhile."""
         changes = self._changes(wrapper.status, step.status)
         if changes:
-            wrapper = await self._patch(wrapper, {"status": changes}, subresource="status")
+            before, wrapper = wrapper, await self._patch(wrapper, {"status": changes}, subresource="status")
             self._optional = self._optional and (_OPTIONAL not in changes or _OPTIONAL in wrapper.status)
-            log.info("phase", app_wrapper=wrapper.key, phase=wrapper.phase) if "phase" in changes else None
+            if "phase" in changes:
+                metrics.entered(before, wrapper)
+                log.info("phase", app_wrapper=wrapper.key, phase=wrapper.phase)
             if step.event is not None and self._events is not None:
                 namespace, name = wrapper.key
                 regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, wrapper.uid)

@@ -15,6 +15,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from app.kube.transport import connect
 
 INFRA = {"workloads", "tenantworkloadrules", "adminworkloadrules", "tenants"}
+APP_WRAPPERS = {"appwrappers"}
 TENANT = {"workloadrules", "uvspods", "uvsdaemonsets", "uvssecrets", "uvsconfigmaps"}
 
 
@@ -25,7 +26,13 @@ def printed(capsys, *arguments: str) -> list[dict]:
 
 @pytest.mark.parametrize(
     ("arguments", "kinds"),
-    [(("infra",), INFRA), (("tenant",), TENANT), (("all",), INFRA | TENANT), ((), INFRA | TENANT)],
+    [
+        (("infra",), INFRA),
+        (("tenant",), TENANT),
+        (("appwrappers",), APP_WRAPPERS),
+        (("all",), INFRA | TENANT | APP_WRAPPERS),
+        ((), INFRA | TENANT | APP_WRAPPERS),
+    ],
 )
 def test_the_definitions_of_a_cluster(capsys, arguments, kinds) -> None:
     """Without those of attachments, which are Multus'."""
@@ -36,8 +43,8 @@ def test_the_definitions_of_a_cluster(capsys, arguments, kinds) -> None:
 
 def test_no_definition_of_the_package_is_left_out() -> None:
     wings = Path(app.__file__ or "").parent
-    files = {path.stem for wing in ("workloads", "tenancy") for path in (wings / wing / "crds").iterdir()}
-    assert files == {resource.plural for resource in (*definitions.INFRA, *definitions.TENANT)}
+    files = {path.stem for wing in ("workloads", "tenancy", "appwrappers") for path in (wings / wing / "crds").iterdir()}
+    assert files == {resource.plural for resource in definitions.ALL}
 
 
 async def test_what_is_printed_can_be_applied(capsys, tmp_path) -> None:
@@ -46,7 +53,7 @@ async def test_what_is_printed_can_be_applied(capsys, tmp_path) -> None:
         async with await connect(kubeconfig=str(tmp_path / "kubeconfig")) as client:
             for body in printed(capsys):
                 await client.apply(CUSTOM_RESOURCE_DEFINITIONS, body["metadata"]["name"], body)
-            for resource in (*definitions.INFRA, *definitions.TENANT):
+            for resource in definitions.ALL:
                 assert (await client.list_page(resource, limit=1)).items == []
 
 

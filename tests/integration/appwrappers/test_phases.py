@@ -1,0 +1,172 @@
+"""From an AppWrapper to its end, over HTTP: what is created and deleted, and what the status says of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from app.appwrappers.model import (
+    APP_WRAPPER,
+    APP_WRAPPER_UID,
+    APP_WRAPPERS,
+    FINALIZER,
+    PODS_READY,
+    QUOTA_RESERVED,
+    RESOURCES_DEPLOYED,
+    UNHEALTHY,
+)
+from app.kube.resources import PODS
+from tests.support.appwrappers import JOBS, NAMESPACE, SERVICES, AppWrapperCluster, job, pod, service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.simulated
+
+
+async def test_a_pod_runs_and_succeeds(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        made = await cluster.wrap("sample", pod("p"), service("s"))
+        found = await cluster.there(PODS, "p")
+        await cluster.reaches("sample", "Running")
+        assert cluster.condition("sample", PODS_READY)["status"] == "False"
+        metadata = found["metadata"]
+        assert metadata["labels"] == {APP_WRAPPER: "sample", APP_WRAPPER_UID: made["metadata"]["uid"]} | {
+            "berth.dev/appwrapper-pod-set": "0"
+        }
+        owner = metadata["ownerReferences"][0]
+        assert (owner["kind"], owner["uid"], owner["controller"]) == ("AppWrapper", made["metadata"]["uid"], True)
+        assert cluster.object(SERVICES, "s")
+        wrapper = cluster.object(APP_WRAPPERS, "sample")
+        assert wrapper and wrapper["metadata"]["finalizers"] == [FINALIZER]
+        await cluster.running("p")
+        await cluster.says("sample", PODS_READY, "SufficientPodsReady")
+        await cluster.ended("p")
+        await cluster.reaches("sample", "Succeeded")
+        assert cluster.condition("sample", QUOTA_RESERVED)["status"] == "False"
+        assert cluster.condition("sample", RESOURCES_DEPLOYED)["reason"] == "Succeeded"
+        status = cluster.status(APP_WRAPPERS, "sample")
+        assert [one["name"] for one in status["componentStatus"]] == ["p", "s"]
+
+
+async def test_the_objects_of_a_successful_one_go_a_week_after_its_success(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap("long", pod("p"))
+        await cluster.there(PODS, "p")
+        await cluster.running("p")
+        await cluster.says("long", PODS_READY, "SufficientPodsReady")
+        await asyncio.sleep(8 * 86_400)
+        await cluster.ended("p")
+        await cluster.reaches("long", "Succeeded")
+        await asyncio.sleep(6.9 * 86_400)
+        assert cluster.object(PODS, "p")
+        await asyncio.sleep(0.2 * 86_400)
+        await eventually(lambda: cluster.object(PODS, "p") is None)
+        await eventually(lambda: cluster.condition("long", RESOURCES_DEPLOYED)["status"] == "False")
+        assert cluster.phase("long") == "Succeeded"
+
+
+async def test_a_suspended_one_has_no_objects_until_it_is_resumed(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap("later", pod("p"), suspend=True)
+        await cluster.reaches("later", "Suspended")
+        await asyncio.sleep(60)
+        assert cluster.pods() == {}
+        wrapper = cluster.object(APP_WRAPPERS, "later")
+        assert wrapper and not wrapper["metadata"].get("finalizers")
+        await cluster.suspend("later", False)
+        await cluster.there(PODS, "p")
+        await cluster.reaches("later", "Running")
+        await cluster.suspend("later")
+        await cluster.reaches("later", "Suspended")
+        assert cluster.pods() == {}
+        for kind in (QUOTA_RESERVED, RESOURCES_DEPLOYED, PODS_READY):
+            assert cluster.condition("later", kind)["status"] == "False"
+        await cluster.suspend("later", False)
+        await cluster.reaches("later", "Running")
+        assert list(cluster.pods()) == ["p"]
+
+
+async def test_of_a_deleted_one_nothing_is_left(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap("gone", pod("p"), service("s"))
+        await cluster.reaches("gone", "Running")
+        await cluster.admin.delete(APP_WRAPPERS, "gone", namespace=NAMESPACE)
+        await eventually(lambda: cluster.object(APP_WRAPPERS, "gone") is None)
+    assert cluster.pods() == {}
+    assert cluster.object(SERVICES, "s") is None
+
+
+async def test_a_failed_pod_is_retried_after_its_grace_and_a_pause(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap("retried", pod("p"), retryLimit="2")
+        uid, loop = "", asyncio.get_running_loop()
+        for used in range(3):
+            found = await cluster.there(PODS, "p", other_than=uid)
+            uid = found["metadata"]["uid"]
+            await cluster.reaches("retried", "Running")
+            await cluster.running("p")
+            await cluster.says("retried", PODS_READY, "SufficientPodsReady")
+            await cluster.ended("p", 1)
+            began = loop.time()
+            await cluster.says("retried", UNHEALTHY, "FoundFailedPods")
+            await asyncio.sleep(55)
+            assert cluster.phase("retried") == "Running"
+            await cluster.reaches("retried", "Resetting", "Failed")
+            assert 59 <= loop.time() - began <= 62
+            if used < 2:
+                assert cluster.status(APP_WRAPPERS, "retried")["resettingCount"] == used + 1
+                began = loop.time()
+                await cluster.reaches("retried", "Running")
+                assert 89 <= loop.time() - began <= 93
+        await cluster.reaches("retried", "Failed")
+        await eventually(lambda: cluster.pods() == {})
+        await eventually(lambda: cluster.condition("retried", QUOTA_RESERVED)["status"] == "False")
+        assert cluster.status(APP_WRAPPERS, "retried")["resettingCount"] == 2
+
+
+@pytest.mark.parametrize(
+    ("annotations", "code", "phase"),
+    [
+        ({"terminalExitCodes": "3,10"}, 10, "Failed"),
+        ({"terminalExitCodes": "3,10"}, 4, "Resetting"),
+        ({"retryableExitCodes": "7"}, 7, "Resetting"),
+        ({"retryableExitCodes": "7"}, 8, "Failed"),
+        ({"retryLimit": "0"}, 1, "Failed"),
+    ],
+)
+async def test_exit_codes_decide_whether_there_is_a_retry(
+    cluster: AppWrapperCluster, annotations: dict[str, str], code: int, phase: str
+) -> None:
+    async with cluster.controller():
+        await cluster.wrap("coded", pod("p"), **annotations)
+        await cluster.there(PODS, "p")
+        await cluster.ended("p", code)
+        assert await cluster.reaches("coded", "Resetting", "Failed") == phase
+
+
+async def test_a_job_is_what_its_conditions_say(cluster: AppWrapperCluster) -> None:
+    """Its failed Pods are its own matter as long as it may retry; it is not done when no Pod is there."""
+    async with cluster.controller():
+        await cluster.wrap("jobs", job("j", completions=4, parallelism=2, backoffLimit=6))
+        found = await cluster.there(JOBS, "j")
+        await cluster.reaches("jobs", "Running")
+        labels = found["spec"]["template"]["metadata"]["labels"]
+        for name in ("j-1", "j-2"):
+            await cluster.admin.create(PODS, pod(name, labels=labels), namespace=NAMESPACE)
+        await cluster.ended("j-1", 1)
+        await cluster.ended("j-2")
+        await asyncio.sleep(200)
+        assert cluster.phase("jobs") == "Running"
+        done = [{"type": "Complete", "status": "True"}]
+        await cluster.patched(JOBS, "j", {"status": {"conditions": done, "succeeded": 4}}, subresource="status")
+        await cluster.reaches("jobs", "Succeeded")
+
+
+async def test_a_failed_job_is_reset_with_its_reason(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap("jobs", job("j"))
+        await cluster.there(JOBS, "j")
+        failed = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", "message": "too often"}
+        await cluster.patched(JOBS, "j", {"status": {"conditions": [failed]}}, subresource="status")
+        await cluster.reaches("jobs", "Resetting")
+        assert cluster.condition("jobs", UNHEALTHY)["message"].endswith("BackoffLimitExceeded: too often")

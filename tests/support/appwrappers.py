@@ -1,0 +1,159 @@
+"""A cluster with AppWrappers (the sandbox's API server, over HTTP), a controller on the clock of its loop, and hands."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
+from app.definitions import APP_WRAPPERS as KINDS
+from app.definitions import read_definitions
+from app.devtools.sandbox.server import Cluster
+from app.kube.client import KubeClient
+from app.kube.conditions import condition
+from app.kube.credentials import load_credentials
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
+from app.kube.transport import Session
+from tests.support.waiting import eventually
+from tests.support.workloads import CountingClient, Infra
+
+JSON = dict[str, Any]
+NAMESPACE, SYSTEM = "default", "berth-system"
+CONFIG = "appwrapper-operator-config"
+JOBS = Resource("batch", "v1", "jobs", "Job")
+SERVICES = Resource("", "v1", "services", "Service")
+_PREFIX = "workload.codeflare.dev.appwrapper/"
+_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class AppWrapperCluster(Infra):
+    """No controller but ours runs there: what becomes of Pods and Jobs is told by `ended` and `patched`."""
+
+    @staticmethod
+    def now() -> datetime:
+        """The time of the loop, so that a simulated one passes for timers and for conditions alike."""
+        return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
+
+    @contextlib.asynccontextmanager
+    async def controller(self, client: CountingClient | None = None, **options: Any) -> AsyncIterator[CountingClient]:
+        own = client or await self.client()
+        made = AppWrappersController(
+            own, options=Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options)), now=self.now
+        )
+        task = asyncio.create_task(made.run())
+        try:
+            await eventually(lambda: not made.waiting() or task.done())
+            yield own
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            if client is None:
+                await own.close()
+
+    async def wrap(self, name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
+        """Create an AppWrapper of these templates; annotations are given without their prefix."""
+        body = app_wrapper(name, *templates, suspend=suspend, **annotations)
+        return await self.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+
+    async def suspend(self, name: str, value: bool = True) -> None:
+        await self.patched(APP_WRAPPERS, name, {"spec": {"suspend": value}})
+
+    async def patched(self, resource: Resource, name: str, body: JSON, **options: Any) -> JSON:
+        return await self.admin.patch(resource, name, body, patch_type="merge", namespace=NAMESPACE, **options)
+
+    def object(self, resource: Resource, name: str) -> JSON | None:
+        return next((one for one in self.stored(resource, NAMESPACE) if one["metadata"]["name"] == name), None)
+
+    def phase(self, name: str) -> str:
+        return str(self.status(APP_WRAPPERS, name).get("phase", ""))
+
+    def condition(self, name: str, kind: str) -> JSON:
+        return condition(self.status(APP_WRAPPERS, name), kind)
+
+    async def reaches(self, name: str, *phases: str) -> str:
+        return await eventually(lambda: self.phase(name), lambda phase: phase in phases)
+
+    async def says(self, name: str, kind: str, reason: str) -> JSON:
+        return await eventually(lambda: self.condition(name, kind), lambda found: found.get("reason") == reason)
+
+    async def running(self, name: str) -> None:
+        """A Pod runs and is ready."""
+        ready = [{"type": "Ready", "status": "True"}]
+        await self.set_status(name, {"phase": "Running", "conditions": ready}, NAMESPACE)
+
+    async def ended(self, name: str, code: int = 0) -> None:
+        """The one container of a Pod has ended with this code."""
+        terminated = {"exitCode": code, "reason": "Error" if code else "Completed"}
+        status = {"name": "c", "state": {"terminated": terminated}, "restartCount": 0, "ready": False}
+        status |= {"image": "busybox", "imageID": ""}
+        phase = "Failed" if code else "Succeeded"
+        await self.set_status(name, {"phase": phase, "containerStatuses": [status]}, NAMESPACE)
+
+    async def there(self, resource: Resource, name: str, *, other_than: str = "") -> JSON:
+        """The object, as soon as it exists; `other_than` is a UID that does not count."""
+        found = await eventually(
+            lambda: self.object(resource, name), lambda one: one and one["metadata"]["uid"] != other_than
+        )
+        assert found is not None
+        return found
+
+
+def app_wrapper(name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
+    said = {f"{_PREFIX}{key}": value for key, value in annotations.items()}
+    return {
+        "apiVersion": APP_WRAPPERS.api_version,
+        "kind": APP_WRAPPERS.kind,
+        "metadata": {"name": name, "annotations": said},
+        "spec": {"suspend": suspend, "components": [{"template": one} for one in templates]},
+    }
+
+
+def pod(name: str = "", **metadata: Any) -> JSON:
+    said: JSON = ({"name": name} if name else {}) | metadata
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": said, "spec": pod_spec()}
+
+
+def pod_spec() -> JSON:
+    container = {"name": "c", "image": "busybox", "command": ["sh", "-c", "sleep 5"]}
+    return {"restartPolicy": "Never", "containers": [container]}
+
+
+def job(name: str, **spec: Any) -> JSON:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name},
+        "spec": {"template": {"spec": pod_spec()}} | spec,
+    }
+
+
+def service(name: str) -> JSON:
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}}
+
+
+def labeled(name: str) -> Callable[[JSON], bool]:
+    """Whether an object says that it is of this AppWrapper."""
+    return lambda obj: obj["metadata"].get("labels", {}).get(APP_WRAPPER) == name
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
+    async with Cluster("tenant1") as served:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(served.kubeconfig())
+        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+            body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}
+            await admin.create(NAMESPACES, body)
+            for definition in read_definitions(KINDS):
+                await admin.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            yield AppWrapperCluster(served, kubeconfig, admin)
+
+
