@@ -52,9 +52,14 @@ class AdmissionSettings(ConfigSettings):
 class WrappedKindsSettings(ConfigSettings):
     """`wrapped_kinds` are those that the controller may write, as PLURAL.GROUP; one without a group is a core kind."""
 
-    wrapped_kinds: Annotated[Items, Flag("Comma list of PLURAL.GROUP, the kinds that AppWrappers may have", _PANEL)] = (
-        WRAPPED_KINDS
-    )
+    wrapped_kinds: Annotated[
+        Items,
+        Flag(
+            "Comma list of PLURAL.GROUP, the kinds that AppWrappers may have",
+            _PANEL,
+            default=f"{WRAPPED_KINDS[0]} and {len(WRAPPED_KINDS) - 1} others",
+        ),
+    ] = WRAPPED_KINDS
 
     @field_validator("wrapped_kinds")
     @classmethod

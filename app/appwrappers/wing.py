@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from app.wiring import Argument, Controller, Wing
 
+_RUNS = "controller.args.controllers=appwrappers"
+_CONFIG = "controller.args.appwrapperConfig"
+"""One value for both roles: they read the same ConfigMap."""
+
 WING = Wing(
     "appwrappers",
     kinds={"appwrappers": "app.appwrappers.permissions:KINDS"},
@@ -26,7 +30,14 @@ WING = Wing(
     },
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
-        "webhook": (Argument("appwrappers"), Argument("appwrapper_strict")),
-        "controller": (Argument("wrapped_kinds", when="controller.args.controllers=appwrappers"),),
+        "webhook": (
+            Argument("appwrappers"),
+            Argument("appwrapper_strict", when="webhook.args.appwrappers"),
+            Argument("appwrapper_config", source=_CONFIG, when="webhook.args.appwrappers"),
+        ),
+        "controller": (
+            Argument("wrapped_kinds", when=_RUNS),
+            Argument("appwrapper_config", source=_CONFIG, when=_RUNS),
+        ),
     },
 )

@@ -34,7 +34,7 @@ _COMMANDS = {
         "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
     ),
     "health": ("health:health_app", "Ask a role on this machine whether it lives."),
-    "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of the Workload API as YAML."),
+    "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (
         "development:sandbox_app",
         "Run an infra and two tenant clusters on this machine, with Berth in each, until Ctrl-C.",

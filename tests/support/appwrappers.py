@@ -63,8 +63,11 @@ class AppWrapperCluster(Infra):
         body = app_wrapper(name, *templates, suspend=suspend, **annotations)
         return await self.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
 
-    async def suspend(self, name: str, value: bool = True) -> None:
-        await self.patched(APP_WRAPPERS, name, {"spec": {"suspend": value}})
+    async def suspend(self, name: str) -> None:
+        await self.patched(APP_WRAPPERS, name, {"spec": {"suspend": True}})
+
+    async def resume(self, name: str) -> None:
+        await self.patched(APP_WRAPPERS, name, {"spec": {"suspend": False}})
 
     async def patched(self, resource: Resource, name: str, body: JSON, **options: Any) -> JSON:
         return await self.admin.patch(resource, name, body, patch_type="merge", namespace=NAMESPACE, **options)
@@ -155,5 +158,3 @@ async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
             for definition in read_definitions(KINDS):
                 await admin.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             yield AppWrapperCluster(served, kubeconfig, admin)
-
-

@@ -43,7 +43,9 @@ def test_the_definitions_of_a_cluster(capsys, arguments, kinds) -> None:
 
 def test_no_definition_of_the_package_is_left_out() -> None:
     wings = Path(app.__file__ or "").parent
-    files = {path.stem for wing in ("workloads", "tenancy", "appwrappers") for path in (wings / wing / "crds").iterdir()}
+    files = {
+        path.stem for wing in ("workloads", "tenancy", "appwrappers") for path in (wings / wing / "crds").iterdir()
+    }
     assert files == {resource.plural for resource in definitions.ALL}
 
 
