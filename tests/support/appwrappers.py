@@ -147,10 +147,11 @@ def labeled(name: str) -> Callable[[JSON], bool]:
     return lambda obj: obj["metadata"].get("labels", {}).get(APP_WRAPPER) == name
 
 
-@pytest_asyncio.fixture
-async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
+@contextlib.asynccontextmanager
+async def open_cluster(folder: Path) -> AsyncIterator[AppWrapperCluster]:
+    """The kubeconfig is written into the folder."""
     async with Cluster("tenant1") as served:
-        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig = folder / "kubeconfig"
         kubeconfig.write_text(served.kubeconfig())
         async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
             body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}}
@@ -158,3 +159,9 @@ async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
             for definition in read_definitions(KINDS):
                 await admin.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             yield AppWrapperCluster(served, kubeconfig, admin)
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
+    async with open_cluster(tmp_path) as opened:
+        yield opened
