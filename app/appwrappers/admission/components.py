@@ -1,0 +1,129 @@
+"""What is wrong with the components of an AppWrapper, one by one and together. Pure, for any JSON.
+
+Each line begins with the path of the field. Rules: those of AppWrapper v1.2 in its words, and what could only fail
+later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.appwrappers.admission.templates import template_problems
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.podsets.inference import PodSet, inferred, read_pod_set
+from app.text import quoted
+from app.wire import JSON
+
+PATH = "spec.components"
+
+
+def component_problems(spec: Any, *, name: str, namespace: str, most: int) -> Iterator[str]:
+    """All problems of the components; `most` podSets fit into a Workload."""
+    components = spec.get("components") if isinstance(spec, dict) else None
+    if not isinstance(components, list) or not all(isinstance(one, dict) for one in components):
+        yield f"{PATH}: want a list of components, each with a template"
+        return
+    problems: list[str] = []
+    total, pods = 0, 0
+    for index, component in enumerate(components):
+        path = f"{PATH}[{index}]"
+        found = list(_object_problems(component.get("template"), f"{path}.template", namespace))
+        if not found:
+            pod_sets: list[PodSet] = []
+            found = list(_pod_set_problems(component, path, name, pod_sets))
+            total += len(pod_sets)
+            pods += sum(max(one.replicas, 0) for one in pod_sets)
+        problems += found
+    yield from problems
+    if total > most:
+        yield f"{PATH}: components contains {total} podspecs; at most {most} are allowed, as a Workload has no more"
+    if not problems and not total:
+        yield f"{PATH}: components contains no podspecs: want at least one podSet"
+    elif not problems and not pods:
+        yield f"{PATH}: all podSets have 0 replicas: want at least one Pod"
+
+
+def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
+    if not isinstance(template, dict) or not all(_text(template.get(field)) for field in ("apiVersion", "kind")):
+        yield f"{path}: failed to decode as JSON: want an object with apiVersion and kind"
+        return
+    group = template["apiVersion"].rpartition("/")[0]
+    if (group, template["kind"]) == (APP_WRAPPERS.group, APP_WRAPPERS.kind):
+        yield f"{path}: Nested AppWrappers are forbidden: take the components of this one instead"
+    metadata = template.get("metadata")
+    if metadata is not None and not isinstance(metadata, dict):
+        yield f"{path}.metadata: want an object"
+        return
+    metadata = metadata or {}
+    if metadata.get("namespace") not in (None, "", namespace):
+        yield (
+            f"{path}.metadata.namespace: AppWrappers cannot create objects in other namespaces: want {namespace} "
+            f"or nothing, got {quoted(str(metadata['namespace']))}"
+        )
+    owners = metadata.get("ownerReferences")
+    if isinstance(owners, list) and any(isinstance(one, dict) and one.get("controller") is True for one in owners):
+        yield f"{path}.metadata.ownerReferences: the AppWrapper is the controller of its objects: leave out any other"
+
+
+def _pod_set_problems(component: JSON, path: str, name: str, found: list[PodSet]) -> Iterator[str]:
+    """Problems of the podSets of a component; those that count are put into `found`."""
+    template, said = component["template"], component.get("podSets") or []
+    if not isinstance(said, list):
+        yield f"{path}.podSets: want a list"
+        return
+    declared: list[PodSet] = []
+    for index, one in enumerate(said):
+        problem = _declared_problem(one)
+        if problem:
+            yield f"{path}.podSets[{index}]{problem}"
+            continue
+        declared.append(read_pod_set(one))
+        yield from template_problems(template, declared[-1].path, f"{path}.podSets[{index}].path", name)
+    if len(declared) != len(said):
+        return
+    try:
+        known = inferred(template)
+    except ValueError as error:
+        yield f"{path}.template: error inferring PodSets: {error}"
+        return
+    for one in known if not declared else ():
+        yield from template_problems(template, one.path, f"{path}.{one.path}", name)
+    for one in known:
+        if one.replicas < 0:
+            yield f"{path}.{one.path}: want 0 replicas or more, got {one.replicas}"
+    yield from _differences(declared, known, f"{path}.podSets")
+    found += known if len(known) > len(declared) else declared
+
+
+def _declared_problem(said: Any) -> str:
+    if not isinstance(said, dict) or not _text(said.get("path")):
+        return ".path: podspec must specify path, such as template.spec.template"
+    replicas = said.get("replicas", 1)
+    if replicas is not None and (not isinstance(replicas, int) or isinstance(replicas, bool) or replicas < 0):
+        return f".replicas: want an integer that is 0 or more, got {quoted(str(replicas))}"
+    return ""
+
+
+def _differences(declared: list[PodSet], known: list[PodSet], path: str) -> Iterator[str]:
+    """Where declared podSets are not those that the kind has."""
+    by_path: dict[str, PodSet] = {}
+    for one in declared:
+        if one.path in by_path:
+            yield f"{path}: multiple DeclaredPodSets with path {quoted(one.path)}"
+        by_path[one.path] = one
+    if not declared or not known:
+        return
+    if len(declared) != len(known):
+        yield f"{path}: DeclaredPodSet count {len(declared)} differs from inferred count {len(known)}"
+    for one in known:
+        said = by_path.get(one.path)
+        if said is None:
+            yield f"{path}: PodSet with path {quoted(one.path)} is missing"
+        elif said.replicas != one.replicas:
+            counts = f"replica count {said.replicas} differs from inferred count {one.replicas}"
+            yield f"{path}: {counts} for PodSet at path position {quoted(one.path)}"
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str) and bool(value)

@@ -1,0 +1,80 @@
+"""What is wrong with the name, labels and annotations of an AppWrapper. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from app.appwrappers.config import FaultTolerance
+from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME
+from app.appwrappers.options import KNOWN, read_options
+from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain
+from app.text import quoted
+from app.wire import JSON
+
+MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
+PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
+_GENERATED = 5
+"""Characters that an API server puts behind `generateName`."""
+_KNOWN = {name.removeprefix(ANNOTATIONS).lower(): name for name in KNOWN}
+_SECONDS = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
+
+
+def name_problems(metadata: JSON, pod_sets: int) -> Iterator[str]:
+    """The name has to stand in front of the number of each podSet, in a DNS label."""
+    name, field = metadata.get("name"), "metadata.name"
+    last = max(pod_sets - 1, 0)
+    longest = DNS_LABEL_LIMIT - len(f"-{last}")
+    if not name:
+        begin, field = metadata.get("generateName"), "metadata.generateName"
+        longest -= _GENERATED
+        if not isinstance(begin, str) or not begin:
+            return
+        name = begin
+    if not isinstance(name, str):
+        return
+    if len(name) > longest:
+        yield (
+            f"{field}: want at most {longest} characters, so that podSets can be called NAME-0 to NAME-{last}, "
+            f"got {len(name)}: {quoted(name[:longest])} fits"
+        )
+        return
+    try:
+        check_dns_label(f"{name}-{last}" if field == "metadata.name" else f"{name}x-{last}")
+    except ValueError:
+        yield (
+            f"{field}: want lower-case letters, digits and '-', beginning with a letter or digit, so that podSets can "
+            f"be called NAME-{last}, got {quoted(name)}"
+        )
+
+
+def label_problems(labels: JSON) -> Iterator[str]:
+    """Kueue's rules of its labels."""
+    queue = labels.get(QUEUE_NAME)
+    if queue:
+        try:
+            check_dns_subdomain(str(queue))
+        except ValueError as error:
+            yield f"metadata.labels[{QUEUE_NAME}]: want the name of a LocalQueue: {error}"
+    seconds = labels.get(MAX_EXEC_TIME)
+    if seconds is not None and not _SECONDS.fullmatch(str(seconds)):
+        yield f"metadata.labels[{MAX_EXEC_TIME}]: want a number of seconds above 0, got {quoted(str(seconds))}"
+
+
+def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator[str]:
+    """Annotations that mean nothing, with the nearest one that does, and values that are not used as they are."""
+    texts = {key: value for key, value in annotations.items() if isinstance(value, str)}
+    for key in texts:
+        if key.startswith(ANNOTATIONS) and key not in KNOWN:
+            near = difflib.get_close_matches(key.removeprefix(ANNOTATIONS).lower(), _KNOWN, n=1, cutoff=0.7)
+            meant = _KNOWN[near[0]] if near else ""
+            yield f"metadata.annotations[{key}]: has no meaning" + (f"; is {meant} meant?" if meant else "")
+    yield from read_options(texts, defaults).problems
+
+
+def mapping(holder: Any, field: str) -> JSON:
+    """The object in a field; an empty one where there is none."""
+    found = holder.get(field) if isinstance(holder, dict) else None
+    return found if isinstance(found, dict) else {}

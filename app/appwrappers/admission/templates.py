@@ -1,0 +1,80 @@
+"""Pod templates in the components of an AppWrapper: what is wrong with one, and which are not counted. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.appwrappers.model import APP_WRAPPER
+from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.podsets.paths import PathError, pod_template_at
+from app.kinds.shapes import ShapeError, decode_builtin
+from app.wire import JSON
+
+_NESTING = 64
+NO_TEMPLATE = "path does not refer to a v1.PodSpecTemplate"
+
+
+def template_problems(template: JSON, path: str, field: str, name: str) -> Iterator[str]:
+    """What is wrong with the Pod template at a path."""
+    try:
+        decoded, _ = _decoded(pod_template_at(template, path))
+    except PathError as error:
+        yield f"{field}: {NO_TEMPLATE}: {error}"
+        return
+    except ShapeError as error:
+        yield f"{field}: {NO_TEMPLATE}: {path}.{error.field}: {error.fault}"
+        return
+    if not decoded["spec"].get("containers"):
+        yield f"{field}: {NO_TEMPLATE}: '{path}.spec' has no containers"
+        return
+    labels = (decoded.get("metadata") or {}).get("labels") or {}
+    if labels.get(APP_WRAPPER, name) != name:
+        yield f"{field}: {path}.metadata.labels[{APP_WRAPPER}] is written by the controller: leave it out"
+
+
+def makes_pods(component: JSON) -> bool:
+    """Whether Pods are made of the component, as far as can be seen."""
+    return bool(pod_sets_of(component)) or any(_templates_in(component["template"], "template"))
+
+
+def uncounted(spec: JSON) -> Iterator[str]:
+    """A warning for each component that holds Pod templates and has no podSets: Kueue counts none of its Pods."""
+    for index, component in enumerate(spec["components"]):
+        if not pod_sets_of(component) and (paths := list(_templates_in(component["template"], "template"))):
+            yield (
+                f"spec.components[{index}].podSets: {component['template']['kind']} is not known, so its Pods are not "
+                f"counted: declare podSets, such as path {paths[0]}"
+            )
+
+
+def unknown_fields(spec: JSON) -> Iterator[str]:
+    """A warning for each field of a Pod's spec that is not known: a newer API server may have it."""
+    for index, component in enumerate(spec["components"]):
+        for one in pod_sets_of(component):
+            _, unknown = _decoded(pod_template_at(component["template"], one.path))
+            for field in unknown:
+                yield f"spec.components[{index}].{one.path}.{field}: unknown to Berth; the API server decides about it"
+
+
+def _decoded(template: JSON) -> tuple[JSON, list[str]]:
+    metadata = template.get("metadata")
+    if isinstance(metadata, dict):  # what else there is would be compared with what a Pod's own metadata may have
+        metadata = {key: metadata[key] for key in ("labels", "annotations") if key in metadata}
+    return decode_builtin("Pod", "v1", {"metadata": metadata, "spec": template["spec"]})
+
+
+def _templates_in(value: Any, path: str, depth: int = 0) -> Iterator[str]:
+    """The paths of what looks like Pod templates."""
+    if depth > _NESTING:
+        return
+    if isinstance(value, dict):
+        spec = value.get("spec")
+        if isinstance(spec, dict) and isinstance(spec.get("containers"), list) and spec["containers"]:
+            yield path
+            return
+        for field, below in value.items():
+            yield from _templates_in(below, f"{path}.{field}", depth + 1)
+    elif isinstance(value, list):
+        for index, below in enumerate(value):
+            yield from _templates_in(below, f"{path}[{index}]", depth + 1)

@@ -1,0 +1,79 @@
+"""What an update of an AppWrapper may not change. Pure.
+
+Objects are compared by what they mean: the order of members, members that are null, and 1 for 1.0 make no difference.
+Texts are compared as they are written, so quantities as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.appwrappers.admission.names import MAX_EXEC_TIME, PREBUILT, mapping
+from app.appwrappers.model import CREATOR, QUEUE_NAME, USER, USER_ID
+from app.wire import JSON, encode_sorted
+
+_IMMUTABLE = "attempt to change immutable field"
+
+
+def update_problems(new: JSON, old: JSON) -> Iterator[str]:
+    """All immutable fields that differ, each with what it is to stay."""
+    after, before = mapping(new, "spec"), mapping(old, "spec")
+    if after.get("managedBy") != before.get("managedBy"):
+        yield f"spec.managedBy: {_IMMUTABLE}: want {before.get('managedBy')!r}, got {after.get('managedBy')!r}"
+    yield from _labels(mapping(new, "metadata"), mapping(old, "metadata"), running=not after.get("suspend"))
+    components, earlier = _objects(after.get("components")), _objects(before.get("components"))
+    if len(components) != len(earlier):
+        yield f"spec.components: {_IMMUTABLE}: want {len(earlier)} components, got {len(components)}"
+        return
+    for index, (one, was) in enumerate(zip(components, earlier, strict=True)):
+        yield from _component(one, was, f"spec.components[{index}]")
+
+
+def _labels(new: JSON, old: JSON, *, running: bool) -> Iterator[str]:
+    after, before = mapping(new, "labels"), mapping(old, "labels")
+    fixed = (USER, USER_ID, *((QUEUE_NAME, MAX_EXEC_TIME, PREBUILT) if running else ()))
+    for name in fixed:
+        if after.get(name) != before.get(name):
+            why = "" if name in (USER, USER_ID) else "; suspend the AppWrapper first"
+            yield f"metadata.labels[{name}]: {_IMMUTABLE}: want {before.get(name)!r}, got {after.get(name)!r}{why}"
+    if mapping(new, "annotations").get(CREATOR) != mapping(old, "annotations").get(CREATOR):
+        yield f"metadata.annotations[{CREATOR}]: {_IMMUTABLE}: Berth alone writes it"
+
+
+def _component(new: JSON, old: JSON, path: str) -> Iterator[str]:
+    if not same(new.get("template"), old.get("template")):
+        yield f"{path}.template: {_IMMUTABLE}: create another AppWrapper instead"
+    after, before = _objects(new.get("podSets")), _objects(old.get("podSets"))
+    if len(after) != len(before):
+        yield f"{path}.podSets: {_IMMUTABLE}: want {len(before)} podSets, got {len(after)}"
+        return
+    for index, (one, was) in enumerate(zip(after, before, strict=True)):
+        if _replicas(one) != _replicas(was):
+            yield f"{path}.podSets[{index}].replicas: {_IMMUTABLE}: want {_replicas(was)}, got {_replicas(one)}"
+        if one.get("path") != was.get("path"):
+            yield f"{path}.podSets[{index}].path: {_IMMUTABLE}: want {was.get('path')!r}, got {one.get('path')!r}"
+
+
+def _objects(value: Any) -> list[JSON]:
+    """The objects of a list; the schema lets no others be stored."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _replicas(pod_set: JSON) -> Any:
+    found = pod_set.get("replicas")
+    return 1 if found is None else found
+
+
+def same(new: Any, old: Any) -> bool:
+    """Whether two values mean the same."""
+    return encode_sorted(_plain(new)) == encode_sorted(_plain(old))
+
+
+def _plain(value: Any) -> Any:
+    """The value without members that are null, and with 1 for 1.0."""
+    if isinstance(value, dict):
+        return {key: _plain(below) for key, below in value.items() if below is not None}
+    if isinstance(value, list):
+        return [_plain(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
