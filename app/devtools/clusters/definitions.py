@@ -9,6 +9,7 @@ from app import definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, Resource
+from app.wire import JSON
 from app.workloads.model import SYSTEM_NAMESPACE
 
 _START_SECONDS = 60
@@ -24,8 +25,13 @@ async def prepare(client: KubeClient, wanted: Sequence[Resource]) -> None:
 
 
 async def install(client: KubeClient, wanted: Sequence[Resource]) -> None:
-    """Apply the definitions of these kinds and wait until they are served."""
-    for body in definitions.read_definitions(wanted):
+    """Apply the definitions of these kinds, which the package carries, and wait until they are served."""
+    await define(client, wanted, definitions.read_definitions(wanted))
+
+
+async def define(client: KubeClient, wanted: Sequence[Resource], bodies: Sequence[JSON]) -> None:
+    """Apply these definitions and wait until their kinds are served."""
+    for body in bodies:
         await client.apply(CUSTOM_RESOURCE_DEFINITIONS, body["metadata"]["name"], body)
     for resource in wanted:
         await _until_served(client, resource)
