@@ -46,7 +46,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     metadata["namespace"], metadata["name"] = namespace, status[index]["name"]
     metadata.pop("generateName", None)
     metadata["labels"] = {APP_WRAPPER: name} | _texts(metadata.get("labels")) | {APP_WRAPPER_UID: wrapper.uid}
-    metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), owner_of(wrapper)]
+    metadata["ownerReferences"] = [*(metadata.get("ownerReferences") or ()), owner_reference(name, wrapper.uid)]
     first = sum(len(one["podSets"]) for one in status[:index])
     infos = component.get("podSetInfos") or []
     for number, pod_set in enumerate(status[index]["podSets"]):
@@ -60,12 +60,13 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     return found
 
 
-def owner_of(wrapper: AppWrapper) -> JSON:
+def owner_reference(name: str, uid: str) -> JSON:
+    """An AppWrapper as the controller of an object."""
     return {
         "apiVersion": APP_WRAPPERS.api_version,
         "kind": APP_WRAPPERS.kind,
-        "name": wrapper.key[1],
-        "uid": wrapper.uid,
+        "name": name,
+        "uid": uid,
         "controller": True,
         "blockOwnerDeletion": True,
     }

@@ -1,0 +1,130 @@
+"""The workload controller: it makes the Workload of an AppWrapper with a queue, and starts and stops it as Kueue says.
+
+It stands in for the one that is part of Kueue since 0.11; of the two, one may run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import structlog
+
+from app.appwrappers.kueue.assignments import FlavorMissingError
+from app.appwrappers.kueue.caches import Caches
+from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
+from app.appwrappers.kueue.priorities import Priorities
+from app.appwrappers.kueue.steps import Seen, next_step
+from app.appwrappers.kueue.writing import Writing
+from app.errors import Terminal, Transient
+from app.kube.client import KubeClient
+from app.kube.controller import Controller, Done, Result
+from app.kube.discovery import Discovery
+from app.kube.events import EventRecorder
+from app.kube.resources import Resource
+from app.kube.store import Key
+
+log = structlog.get_logger(__name__)
+_LOOK = 15.0
+"""Seconds between two looks whether Kueue's kinds are served."""
+_MISSING = f"{WORKLOADS.plural}.{WORKLOADS.group} are not served (is Kueue installed?)"
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class WorkloadsOfAppWrappers:
+    """`run` it while this process leads; it runs once, and waits for Kueue's kinds to be served."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        workers: int = 16,
+        resync: float | None = 600.0,
+        events: EventRecorder | None = None,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._client, self._workers, self._resync, self._events = client, workers, resync, events
+        self._now = now
+        self._caches: Caches | None = None
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return self._caches.waiting() if self._caches is not None else [_MISSING]
+
+    async def run(self) -> None:
+        """Until cancelled; what is under way then gets a few seconds to end."""
+        resource = await self._served()
+        work = _Work(self._client, resource, self._events, self._now)
+        self._caches = work.caches
+        controller: Controller[Key] = Controller(
+            "appwrapper-workloads",
+            work.reconcile,
+            stores=work.caches.stores,
+            keys=work.caches.jobs.keys,
+            workers=self._workers,
+            resync=self._resync,
+        )
+        work.wake = controller.enqueue
+        async with asyncio.TaskGroup() as group:
+            for reflector in work.caches.reflectors:
+                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+            group.create_task(controller.run(), name="appwrapper-workloads")
+
+    async def _served(self) -> Resource:
+        """Workloads in the newest version that is served, as soon as one is."""
+        discovery = Discovery(self._client)
+        while True:
+            for one in (WORKLOADS, WORKLOADS_V1BETA1):
+                try:
+                    if await discovery.resource_of(one.api_version, one.kind) is not None:
+                        return one
+                except Transient as error:
+                    log.info("kinds of Kueue not known", error=str(error))
+            await asyncio.sleep(_LOOK)
+
+
+class _Work:
+    def __init__(
+        self, client: KubeClient, resource: Resource, events: EventRecorder | None, now: Callable[[], datetime]
+    ) -> None:
+        self.wake: Callable[[Key], object] = lambda _key: None
+        self._now = now
+        self.caches = Caches(client, lambda key: self.wake(key), workloads=resource)
+        self._writing = Writing(client, resource, Priorities(client, self.caches.priorities), events)
+
+    async def reconcile(self, key: Key) -> Result:
+        """One write at most: its change of the caches asks for the next."""
+        caches = self.caches
+        job = caches.jobs.get(*key)
+        if job is None:
+            await self._release(key)
+            return Done()
+        found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
+        flavors = {
+            name: spec for _, name in caches.flavors.keys() if (spec := caches.flavors.get("", name)) is not None
+        }  # noqa: SIM118
+        prebuilt = caches.workloads.get(key[0], job.prebuilt) if job.prebuilt else None
+        try:
+            step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now()))
+        except FlavorMissingError as error:
+            raise Transient(str(error)) from error
+        except ValueError as error:
+            raise Terminal(f"its podSets cannot be told to Kueue: {error}") from error
+        if step.action:
+            await self._writing.write(job, step)
+        return Done()
+
+    async def _release(self, key: Key) -> None:
+        """A Workload whose AppWrapper is gone, and that the garbage collector has deleted."""
+        workload = self.caches.workloads.get(*key)
+        if (
+            workload is not None
+            and workload.held
+            and workload.deleting
+            and not self.caches.jobs.by_index("uid", workload.owner)
+        ):
+            await self._writing.release(workload)

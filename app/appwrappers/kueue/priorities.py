@@ -1,0 +1,47 @@
+"""The priority of an AppWrapper: by its WorkloadPriorityClass, else by the PriorityClass of its first Pods."""
+
+from __future__ import annotations
+
+from app.appwrappers.kueue.model import PRIORITY_CLASS
+from app.appwrappers.kueue.stored import Job
+from app.appwrappers.kueue.templates import pod_sets
+from app.appwrappers.kueue.workloads import Priority
+from app.errors import Transient
+from app.kube.client import KubeClient
+from app.kube.resources import Resource
+from app.kube.retry import every_item, get_or_none
+from app.kube.store import Store
+
+PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
+_LATER = 10.0
+
+
+class Priorities:
+    """`classes` are the values of WorkloadPriorityClasses."""
+
+    def __init__(self, client: KubeClient, classes: Store[int]) -> None:
+        self._client, self._classes = client, classes
+
+    async def of(self, job: Job) -> Priority:
+        """Raises Transient where a class does not exist (yet), ApiError where one cannot be read."""
+        name = job.labels.get(PRIORITY_CLASS, "")
+        if name:
+            value = self._classes.get("", name)
+            if value is None:
+                raise Transient(f"workloadpriorityclasses {name} not found", delay=_LATER)
+            return Priority(value, "WorkloadPriorityClass", name)
+        first = next(pod_sets(job.key[1], job.components, job.statuses), None)
+        named = str(first["template"]["spec"].get("priorityClassName") or "") if first else ""
+        if named:
+            found = await get_or_none(self._client, PRIORITY_CLASSES, named)
+            if found is None:
+                raise Transient(f"priorityclasses {named} not found", delay=_LATER)
+            return Priority(int(found["value"]), "PriorityClass", named)
+        return await self._default()
+
+    async def _default(self) -> Priority:
+        pages = every_item(lambda token: self._client.list_page(PRIORITY_CLASSES, continue_token=token))
+        async for one in pages:
+            if one.get("globalDefault"):
+                return Priority(int(one["value"]), "PriorityClass", one["metadata"]["name"])
+        return Priority()

@@ -1,0 +1,218 @@
+"""What has to be written next, so that an AppWrapper and its Workload agree. Pure; one write a step.
+
+Facts: the order of the questions and the reasons of conditions are those of Kueue's generic reconciler. What differs: a
+Workload that is being deleted keeps its quota until the AppWrapper has no Pods any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from app.appwrappers.controller.conditions import Truth, set_condition
+from app.appwrappers.kueue import model as kueue
+from app.appwrappers.kueue.assignments import PermanentError, pod_set_infos
+from app.appwrappers.kueue.stored import Job, Workload
+from app.appwrappers.kueue.workloads import fits, is_gated_alike
+from app.kube.conditions import condition
+from app.wire import JSON
+
+_REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)
+
+Action = Literal[
+    "", "create", "delete", "release", "own", "respec", "priority", "queue", "gate", "status", "start", "stop"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """`workloads` are those whose controller is the AppWrapper, or was one of its name; `prebuilt` the one it names.
+
+    `flavors` are the specs of ResourceFlavors by name.
+    """
+
+    job: Job
+    workloads: tuple[Workload, ...]
+    prebuilt: Workload | None
+    flavors: Mapping[str, JSON]
+    now: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`action` is done to the workload, or ("start", "stop") to the AppWrapper. `event` is a reason and a message.
+
+    `status` is the whole status for "status", `infos` the podSetInfos for "start". "stop" clears these where there is a
+    workload. "respec" and "priority" replace what the spec says of podSets, or of priority.
+    """
+
+    action: Action = ""
+    workload: Workload | None = None
+    status: JSON | None = None
+    infos: tuple[JSON, ...] = ()
+    event: tuple[str, str] | None = None
+
+
+def next_step(seen: Seen) -> Step:
+    """Raises FlavorMissingError where a flavor of the admission is not there."""
+    job = seen.job
+    if job.deleting:
+        return _released(seen)
+    if job.child or not job.queue or not job.statuses:
+        return Step()
+    workload, step = _prebuilt(seen) if job.prebuilt else _one_workload(seen)
+    if step is not None:
+        return step
+    if workload is None:
+        if not job.suspended and not job.finished:
+            return _stop(None, "Missing Workload; unable to restore pod templates")
+        creatable = not (job.active or job.finished or job.prebuilt)
+        return Step("create", event=("CreatedWorkload", "")) if creatable else Step()
+    return _of_workload(seen, workload)
+
+
+def _released(seen: Seen) -> Step:
+    """Its Workloads go with it; the garbage collector does that, but for our finalizer."""
+    held = next((one for one in seen.workloads if one.held and not seen.job.active), None)
+    return Step("release", held) if held else Step()
+
+
+def _prebuilt(seen: Seen) -> tuple[Workload | None, Step | None]:
+    job, workload = seen.job, seen.prebuilt
+    if workload is None or workload.owner not in ("", job.uid):
+        return None, None
+    if not workload.owner:
+        return workload, Step("own", workload)
+    if not workload.finished and not fits(job, workload):
+        message = "The prebuilt workload is out of sync with its user job"
+        return None, _finish(seen, workload, kueue.OUT_OF_SYNC, message)
+    return workload, None
+
+
+def _one_workload(seen: Seen) -> tuple[Workload | None, Step | None]:
+    """The Workload that fits, once all others are gone."""
+    job = seen.job
+    match = next((one for one in seen.workloads if one.finished or fits(job, one)), None)
+    others = [one for one in seen.workloads if one is not match]
+    if match is None and others:
+        first = others[0]
+        if not job.suspended and not job.finished:
+            return None, _stop(first, "No matching Workload; restoring pod templates according to existent Workload")
+        if job.suspended and not first.reserved and first.owner == job.uid and not first.deleting:
+            event = ("UpdatedWorkload", f"Updated not matching Workload for suspended job: {_named(first)}")
+            return None, Step("respec", first, event=event)
+    for one in others:
+        if not one.deleting:
+            return None, Step("delete", one, event=("DeletedWorkload", f"Deleted not matching Workload: {_named(one)}"))
+        if one.held and not (job.active and one.owner == job.uid):
+            return None, Step("release", one)
+    return (None, Step()) if others and match is None else (match, None)
+
+
+def _of_workload(seen: Seen, workload: Workload) -> Step:
+    job = seen.job
+    if workload.finished:
+        return Step("release", workload) if workload.held else Step()
+    if workload.deleting:
+        if not job.suspended:
+            return _stop(workload, "Workload is deleted")
+        return Step("release", workload) if workload.held and not job.active else Step()
+    if job.finished:
+        reason = kueue.SUCCEEDED if job.finished == "Succeeded" else kueue.FAILED
+        message = condition(job.status, "QuotaReserved").get("message") or f"AppWrapper {job.finished.lower()}"
+        return _finish(seen, workload, reason, message)
+    if not is_gated_alike(job, workload):
+        return Step("gate", workload)
+    if workload.priority_class != job.labels.get(kueue.PRIORITY_CLASS, "") and _may_change_priority(job, workload):
+        return Step(
+            "priority", workload, event=("UpdatedWorkload", f"Updated workload priority class: {_named(workload)}")
+        )
+    status = _reported(seen, workload)
+    if status is not None:
+        return Step("status", workload, status)
+    if workload.eviction:
+        return _evicted(seen, workload)
+    return _suspended(seen, workload) if job.suspended else _running(workload)
+
+
+def _may_change_priority(job: Job, workload: Workload) -> bool:
+    """While quota is reserved, Kueue lets a class be replaced, but neither added nor taken away."""
+    return not workload.reserved or bool(workload.priority_class and job.labels.get(kueue.PRIORITY_CLASS))
+
+
+def _reported(seen: Seen, workload: Workload) -> JSON | None:
+    """The status with what the AppWrapper says of its Pods; None where it says that already."""
+    job, status = seen.job, dict(workload.status)
+    counts = {one.get("name") or "main": one.get("count", 1) for one in workload.pod_sets}
+    said = {one["name"]: one["count"] for one in job.status.get("reclaimablePods") or ()}
+    wanted = [{"name": name, "count": min(said[name], counts[name])} for name in counts if said.get(name)]
+    if workload.admitted and wanted != (status.get("reclaimablePods") or []):
+        return status | {"reclaimablePods": wanted}
+    found = condition(status, kueue.PODS_READY)
+    if not workload.admitted or (job.suspended and not found):
+        return None
+    was_ready = found.get("status") == "True" or found.get("reason") == "WaitForRecovery"
+    if job.ready:
+        truth, reason, message = "True", "Started", "All pods were ready or succeeded since the workload admission"
+    elif was_ready and not job.suspended:
+        truth, reason, message = "False", "WaitForRecovery", "At least one pod has failed, waiting for recovery"
+    else:
+        truth, reason, message = "False", "WaitForStart", "Not all pods are ready or succeeded"
+    if (found.get("status"), found.get("reason")) == (truth, reason):
+        return None
+    return _with(status, kueue.PODS_READY, truth == "True", reason, message, seen.now)
+
+
+def _evicted(seen: Seen, workload: Workload) -> Step:
+    job, eviction = seen.job, workload.eviction
+    message, reason = eviction.get("message") or "", eviction.get("reason") or "Evicted"
+    if not job.suspended:
+        return _stop(workload, message or reason)
+    if not workload.reserved or job.active:
+        return Step()
+    status = dict(workload.status) | {"admission": None, "reclaimablePods": None}
+    status = _with(status, kueue.REQUEUED, reason in _REQUEUED, reason, message, seen.now)
+    status = _with(status, kueue.QUOTA_RESERVED, False, "Pending", message, seen.now)
+    if condition(status, kueue.ADMITTED):
+        status = _with(status, kueue.ADMITTED, False, kueue.NO_RESERVATION, "The workload has no reservation", seen.now)
+    return Step("status", workload, status)
+
+
+def _suspended(seen: Seen, workload: Workload) -> Step:
+    job = seen.job
+    if workload.admitted:
+        if job.active:  # a user has suspended it; it starts again when its Pods are gone
+            return Step()
+        try:
+            infos = pod_set_infos(workload, seen.flavors)
+        except PermanentError as error:
+            return _finish(seen, workload, kueue.FAILED_TO_START, str(error))
+        queue = (workload.status.get("admission") or {}).get("clusterQueue", "")
+        return Step("start", workload, infos=tuple(infos), event=("Started", f"Admitted by clusterQueue {queue}"))
+    return Step("queue", workload) if workload.queue != job.queue and not workload.reserved else Step()
+
+
+def _running(workload: Workload) -> Step:
+    return Step() if workload.admitted else _stop(workload, "Not admitted by cluster queue")
+
+
+def _stop(workload: Workload | None, message: str) -> Step:
+    return Step("stop", workload, event=("Stopped", message))
+
+
+def _finish(seen: Seen, workload: Workload, reason: str, message: str) -> Step:
+    status = _with(dict(workload.status), kueue.FINISHED, True, reason, message, seen.now)
+    event = ("FinishedWorkload", f"Workload '{_named(workload)}' is declared finished")
+    return Step("status", workload, status, event=event)
+
+
+def _with(status: JSON, kind: str, true: bool, reason: str, message: str, now: datetime) -> JSON:  # noqa: FBT001
+    truth: Truth = "True" if true else "False"
+    set_condition(status, kind, truth, reason, message, now=now)
+    return status
+
+
+def _named(workload: Workload) -> str:
+    return "/".join(workload.key)

@@ -1,0 +1,180 @@
+"""What the workload controller keeps of AppWrappers and of Workloads. Pure projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.appwrappers.admission.defaults import has_kueue_owner
+from app.appwrappers.controller.conditions import is_true
+from app.appwrappers.kueue.model import (
+    ADMISSION_GATED_BY,
+    ADMITTED,
+    EVICTED,
+    FINISHED,
+    JOB_UID,
+    MAX_EXEC_TIME,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    RESOURCE_IN_USE,
+)
+from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
+from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
+from app.kube.conditions import condition
+from app.kube.store import Key, key_of
+from app.wire import JSON, decode_json, encode_json
+
+_PROVISIONING = "provreq.kueue.x-k8s.io/"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """An AppWrapper as Kueue sees a job. `document` is the JSON of `spec.components`."""
+
+    key: Key
+    uid: str
+    version: str
+    deleting: bool
+    suspended: bool
+    child: bool
+    queue: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    document: bytes
+    status: JSON
+
+    @property
+    def components(self) -> list[JSON]:
+        found: list[JSON] = decode_json(self.document)
+        return found
+
+    @property
+    def statuses(self) -> list[JSON]:
+        """Of each component; empty until the framework controller has seen the AppWrapper."""
+        return list(self.status.get("componentStatus") or ())
+
+    @property
+    def active(self) -> bool:
+        """Whether it may have Pods: until this is False, its quota cannot be given to others."""
+        return is_true(self.status, QUOTA_RESERVED)
+
+    @property
+    def ready(self) -> bool:
+        return is_true(self.status, PODS_READY)
+
+    @property
+    def finished(self) -> str:
+        """Succeeded or Failed as soon as that is the end; "" before."""
+        phase = str(self.status.get("phase") or "")
+        if phase == "Succeeded" or (phase == "Failed" and not is_true(self.status, RESOURCES_DEPLOYED)):
+            return phase
+        return ""
+
+    @property
+    def prebuilt(self) -> str:
+        """The name of the Workload that was made for it; "" where there is none."""
+        return self.annotations.get(PREBUILT_WORKLOAD) or self.labels.get(PREBUILT_WORKLOAD, "")
+
+    @property
+    def max_exec_time(self) -> int | None:
+        said = self.labels.get(MAX_EXEC_TIME, "")
+        return int(said) if said.isdecimal() and int(said) > 0 else None
+
+
+def stored_job(obj: JSON) -> Job:
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    return Job(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        version=metadata["resourceVersion"],
+        deleting="deletionTimestamp" in metadata,
+        suspended=bool(spec.get("suspend")),
+        child=has_kueue_owner(obj),
+        queue=labels.get(QUEUE_NAME, ""),
+        labels={key: labels[key] for key in (PRIORITY_CLASS, MAX_EXEC_TIME, PREBUILT_WORKLOAD) if key in labels},
+        annotations={
+            key: value
+            for key, value in annotations.items()
+            if key in (ADMISSION_GATED_BY, PREBUILT_WORKLOAD) or key.startswith(_PROVISIONING)
+        },
+        document=encode_json(spec.get("components") or []),
+        status=obj.get("status") or {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`owner` is the UID of its controller; `pod_sets` is the JSON of `spec.podSets`."""
+
+    key: Key
+    uid: str
+    version: str
+    deleting: bool
+    held: bool
+    finalizers: tuple[str, ...]
+    owner: str
+    job_uid: str
+    queue: str
+    priority: int | None
+    priority_class: str
+    gated_by: str
+    max_exec_time: int | None
+    document: bytes
+    status: JSON
+
+    @property
+    def pod_sets(self) -> list[JSON]:
+        found: list[JSON] = decode_json(self.document)
+        return found
+
+    @property
+    def reserved(self) -> bool:
+        return is_true(self.status, WORKLOAD_QUOTA_RESERVED)
+
+    @property
+    def admitted(self) -> bool:
+        return is_true(self.status, ADMITTED)
+
+    @property
+    def finished(self) -> bool:
+        return is_true(self.status, FINISHED)
+
+    @property
+    def eviction(self) -> JSON:
+        """The condition, where it is true."""
+        found: JSON = condition(self.status, EVICTED)
+        return found if found.get("status") == "True" else {}
+
+
+def stored_workload(obj: JSON) -> Workload:
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    finalizers = tuple(metadata.get("finalizers") or ())
+    return Workload(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        version=metadata["resourceVersion"],
+        deleting="deletionTimestamp" in metadata,
+        held=RESOURCE_IN_USE in finalizers,
+        finalizers=finalizers,
+        owner=next((one["uid"] for one in metadata.get("ownerReferences") or () if one.get("controller")), ""),
+        job_uid=(metadata.get("labels") or {}).get(JOB_UID, ""),
+        queue=spec.get("queueName") or "",
+        priority=spec.get("priority"),
+        priority_class=_priority_class(spec),
+        gated_by=(metadata.get("annotations") or {}).get(ADMISSION_GATED_BY, ""),
+        max_exec_time=spec.get("maximumExecutionTimeSeconds"),
+        document=encode_json(spec.get("podSets") or []),
+        status=obj.get("status") or {},
+    )
+
+
+def _priority_class(spec: JSON) -> str:
+    """The name of its WorkloadPriorityClass, as either version of the API says it; "" where it has none."""
+    said: Any = spec.get("priorityClassRef") or {}
+    if said.get("kind") == "WorkloadPriorityClass":
+        return str(said.get("name", ""))
+    if spec.get("priorityClassSource") == "kueue.x-k8s.io/workloadpriorityclass":
+        return str(spec.get("priorityClassName") or "")
+    return ""
