@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.settings import WrappedKindsSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
@@ -17,3 +18,12 @@ def controller(context: ControllerContext) -> AppWrappersController:
         resync=context.settings.resync_seconds,
     )
     return AppWrappersController(context.client, options=options, events=context.events)
+
+
+def workloads(context: ControllerContext) -> WorkloadsOfAppWrappers:
+    return WorkloadsOfAppWrappers(
+        context.client,
+        workers=context.settings.max_concurrent_reconciles,
+        resync=context.settings.resync_seconds,
+        events=context.events,
+    )

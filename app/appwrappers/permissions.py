@@ -15,6 +15,7 @@ WEBHOOKS = (
     Webhook("appwrapper-defaults", "appwrapper-defaults", values="appwrappers", when=SERVED),
     Webhook("appwrappers", "appwrappers", values="appwrappers", when=SERVED),
 )
+_KUEUE = "kueue.x-k8s.io"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural
 PERMISSIONS: Permissions = {
     "appwrappers": (
@@ -27,6 +28,16 @@ PERMISSIONS: Permissions = {
         Permission("cluster", "", ("pods",), ("list", "watch", "delete")),
         Permission("cluster", "", ("nodes",), ("list", "watch")),
         Permission("release", "", ("configmaps",), READ, names=("{appwrapper_config}",)),
-        Permission("cluster", "kueue.x-k8s.io", ("workloads",), ("list",)),
+        Permission("cluster", _KUEUE, ("workloads",), ("list",)),
+    ),
+    "appwrapper-workloads": (
+        Permission("cluster", _GROUP, (_PLURAL,), ("list", "watch", "patch")),
+        # As Kueue's own account has it, where admission is strict.
+        Permission("cluster", _GROUP, (_PLURAL,), ("admit",)),
+        Permission("cluster", _GROUP, (f"{_PLURAL}/finalizers",), ("update",)),
+        Permission("cluster", _KUEUE, ("workloads",), ("list", "watch", "create", "patch", "delete")),
+        Permission("cluster", _KUEUE, ("workloads/status",), ("patch",)),
+        Permission("cluster", _KUEUE, ("resourceflavors", "workloadpriorityclasses"), ("list", "watch")),
+        Permission("cluster", "scheduling.k8s.io", ("priorityclasses",), ("get", "list")),
     ),
 }

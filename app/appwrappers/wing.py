@@ -22,6 +22,14 @@ WING = Wing(
             needs="appwrappers",
             usual=False,
         ),
+        Controller(
+            "appwrapper-workloads",
+            build="app.appwrappers.build:workloads",
+            reconcilers=("appwrapper-workloads",),
+            watches=("AppWrapper", "Workload", "ResourceFlavor", "WorkloadPriorityClass"),
+            needs="appwrappers",
+            usual=False,
+        ),
     ),
     permissions="app.appwrappers.permissions:PERMISSIONS",
     settings={

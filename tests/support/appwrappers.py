@@ -12,6 +12,7 @@ from typing import Any
 import pytest_asyncio
 
 from app.appwrappers.controller.controller import AppWrappersController, Options
+from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.definitions import APP_WRAPPERS as KINDS
 from app.definitions import read_definitions
@@ -57,6 +58,20 @@ class AppWrapperCluster(Infra):
                 await task
             if client is None:
                 await own.close()
+
+    @contextlib.asynccontextmanager
+    async def workloads(self) -> AsyncIterator[CountingClient]:
+        """The workload controller at work; its result is its client."""
+        async with await self.client() as own:
+            made = WorkloadsOfAppWrappers(own, resync=None, now=self.now)
+            task = asyncio.create_task(made.run())
+            try:
+                await eventually(lambda: not made.waiting() or task.done())
+                yield own
+            finally:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
     async def wrap(self, name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
         """Create an AppWrapper of these templates; annotations are given without their prefix."""

@@ -1,7 +1,7 @@
 """What an admitted AppWrapper's Pods get: its podSetInfos out of the Workload's admission. Pure.
 
-Facts: Kueue takes node labels and tolerations from the flavors, marks Pods with their podSet, queues and Workload, holds
-back Pods with a topology by a gate, and adds what admission checks say.
+Facts: Kueue takes node labels and tolerations from the flavors, marks Pods with their podSet, queues and Workload,
+holds back Pods with a topology by a gate, and adds what admission checks say.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Caches:
         self._wake = wake
         self.jobs: Store[Job] = Store(stored_job, indices={"uid": lambda one: (one.uid,), "prebuilt": _prebuilt})
         self.workloads: Store[Workload] = Store(stored_workload, indices={"owner": lambda one: (one.owner,)})
-        self.flavors: Store[JSON] = Store(lambda obj: dict(obj.get("spec") or {}))
+        self.flavors: Store[JSON] = Store(lambda obj: {**(obj.get("spec") or {}), "name": obj["metadata"]["name"]})
         self.priorities: Store[int] = Store(lambda obj: int(obj.get("value") or 0))
         self.jobs.subscribe(lambda _event, key, _old, _new: wake(key))
         self.workloads.subscribe(self._workload_changed)

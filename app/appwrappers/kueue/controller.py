@@ -93,8 +93,11 @@ class _Work:
     ) -> None:
         self.wake: Callable[[Key], object] = lambda _key: None
         self._now = now
-        self.caches = Caches(client, lambda key: self.wake(key), workloads=resource)
+        self.caches = Caches(client, self._wake, workloads=resource)
         self._writing = Writing(client, resource, Priorities(client, self.caches.priorities), events)
+
+    def _wake(self, key: Key) -> None:
+        self.wake(key)
 
     async def reconcile(self, key: Key) -> Result:
         """One write at most: its change of the caches asks for the next."""
@@ -104,9 +107,7 @@ class _Work:
             await self._release(key)
             return Done()
         found = sorted(caches.workloads.by_index("owner", job.uid), key=lambda one: one.key)
-        flavors = {
-            name: spec for _, name in caches.flavors.keys() if (spec := caches.flavors.get("", name)) is not None
-        }  # noqa: SIM118
+        flavors = {spec["name"]: spec for spec in caches.flavors.values()}
         prebuilt = caches.workloads.get(key[0], job.prebuilt) if job.prebuilt else None
         try:
             step = next_step(Seen(job, tuple(found), prebuilt, flavors, self._now()))

@@ -76,7 +76,7 @@ class Writing:
 
     async def _run_or_stop(self, job: Job, step: Step) -> None:
         starts, infos = step.action == "start", list(step.infos)
-        operations = [
+        operations: list[JSON] = [
             # As in a PUT: where the AppWrapper has changed since, the API server answers with a conflict.
             {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
             {"op": "add", "path": "/spec/suspend", "value": not starts},

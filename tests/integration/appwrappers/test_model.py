@@ -62,7 +62,7 @@ class Faults:
         self.random, self.share = random.Random(seed), 0.0
 
     def around(self, client: CountingClient) -> CountingClient:
-        session, send = client._session, client._session.json  # noqa: SLF001
+        session, send = client._session, client._session.json
 
         async def json(request: Request) -> Any:
             fault = self.random.choice(("before", "after", "conflict", "busy")) if self._strikes() else ""
@@ -111,7 +111,9 @@ class AppWrapperMachine(RuleBasedStateMachine):
     async def _start(self) -> None:
         self._client = self.faults.around(await self.cluster.client())
         options = Options(config=CONFIG, namespace=SYSTEM, resync=None)
-        self._task = asyncio.create_task(AppWrappersController(self._client, options=options, now=self.cluster.now).run())
+        self._task = asyncio.create_task(
+            AppWrappersController(self._client, options=options, now=self.cluster.now).run()
+        )
 
     async def _stop(self) -> None:
         """The connections first, so that what was under way stays half done."""
@@ -123,14 +125,14 @@ class AppWrapperMachine(RuleBasedStateMachine):
             await self._task
 
     @rule(name=_NAMES, suspend=st.booleans())
-    def create(self, name: str, suspend: bool) -> None:
+    def create(self, name: str, *, suspend: bool) -> None:
         if self.cluster.object(APP_WRAPPERS, name) is None:
             templates = (pod(f"{name}-0"), pod(f"{name}-1"))
             self._do(self.cluster.wrap(name, *templates, suspend=suspend, **_SHORT))
             self.suspended[name], self.phases[name] = suspend, ""
 
     @rule(name=_NAMES, value=st.booleans())
-    def suspend(self, name: str, value: bool) -> None:
+    def suspend(self, name: str, *, value: bool) -> None:
         if name in self.suspended:
             self.suspended[name] = value
             self._do(self.cluster.suspend(name) if value else self.cluster.resume(name))

@@ -13,6 +13,7 @@ from app.appwrappers.model import (
     APP_WRAPPERS,
     DELETED,
     PODS_READY,
+    QUOTA_RESERVED,
     RESOURCES_DEPLOYED,
     UNHEALTHY,
 )
@@ -107,7 +108,8 @@ async def test_a_generated_name_is_made_once_though_the_controller_crashes(clust
 
 
 async def test_an_object_of_others_is_neither_taken_over_nor_deleted(cluster: AppWrapperCluster) -> None:
-    foreign = await cluster.admin.create(PODS, pod("p"), namespace=NAMESPACE)
+    labels = {APP_WRAPPER: "second"}
+    foreign = await cluster.admin.create(PODS, pod("p", labels=labels), namespace=NAMESPACE)
     async with cluster.controller():
         await cluster.wrap("second", pod("q"), pod("p"))
         await cluster.reaches("second", "Failed")
@@ -329,3 +331,84 @@ async def test_a_running_one_of_another_controller_is_taken_over_untouched(clust
         assert APP_WRAPPER_UID not in cluster.pods()["p"]["metadata"]["labels"]
         await cluster.ended("p")
         await cluster.reaches("taken", "Succeeded")
+
+
+async def test_quota_is_held_until_the_last_pod_is_gone(cluster: AppWrapperCluster) -> None:
+    """Pods outlive the Job that has made them."""
+    async with cluster.controller():
+        await cluster.wrap("slow", job("j"))
+        found = await cluster.there(JOBS, "j")
+        await cluster.reaches("slow", "Running")
+        labels = found["spec"]["template"]["metadata"]["labels"]
+        await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
+        await cluster.bind("j-1", NAMESPACE)
+        await cluster.suspend("slow")
+        await eventually(lambda: cluster.object(JOBS, "j") is None)
+        await asyncio.sleep(5)
+        assert cluster.phase("slow") == "Suspending"
+        assert cluster.condition("slow", QUOTA_RESERVED)["status"] == "True"
+        await cluster.admin.delete(PODS, "j-1", namespace=NAMESPACE, grace_period_seconds=0)
+        await cluster.reaches("slow", "Suspended")
+
+
+async def test_an_object_that_takes_the_place_of_ours_is_not_deleted(cluster: AppWrapperCluster) -> None:
+    """Between the look and the deletion, another Pod gets the name."""
+    client = await cluster.client()
+    delete = client.delete
+
+    async def late(resource: Resource, name: str, **options: Any) -> Any:
+        await cluster.admin.delete(PODS, "p", namespace=NAMESPACE, grace_period_seconds=0)
+        await cluster.admin.create(PODS, pod("p"), namespace=NAMESPACE)
+        client.delete = delete  # type: ignore[method-assign]
+        return await delete(resource, name, **options)
+
+    async with cluster.controller(client):
+        await cluster.wrap("replaced", pod("p"))
+        await cluster.reaches("replaced", "Running")
+        client.delete = late  # type: ignore[method-assign]
+        await cluster.suspend("replaced")
+        await cluster.reaches("replaced", "Suspended")
+        assert list(cluster.pods()) == ["p"]
+        assert APP_WRAPPER_UID not in cluster.pods()["p"]["metadata"].get("labels", {})
+    await client.close()
+
+
+async def test_a_decision_upon_an_old_state_is_refused(cluster: AppWrapperCluster) -> None:
+    """It is suspended while the controller is about to say that it runs."""
+    client = await cluster.client()
+    patch, refused = client.patch, 0
+
+    async def late(resource: Resource, name: str, body: Any, **options: Any) -> Any:
+        nonlocal refused
+        if body.get("status", {}).get("phase") == "Running" and not refused:
+            await cluster.suspend("raced")
+        try:
+            return await patch(resource, name, body, **options)
+        except ApiError as error:
+            refused += error.conflict
+            raise
+
+    client.patch = late  # type: ignore[method-assign]
+    async with cluster.controller(client):
+        await cluster.wrap("raced", pod("p"))
+        await cluster.reaches("raced", "Suspended")
+        assert refused == 1
+    await client.close()
+
+
+async def test_two_controllers_at_once_make_no_more_than_one_would(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller() as first, cluster.controller() as second:
+        names = [f"w{number}" for number in range(10)]
+        for name in names:
+            await cluster.wrap(name, pod(generateName=f"{name}-"), **SHORT)
+        for name in names:
+            await cluster.reaches(name, "Running")
+        assert len(cluster.pods()) == len(names)
+        for name in names:
+            await cluster.suspend(name)
+        for name in names:
+            await cluster.reaches(name, "Suspended")
+        assert cluster.pods() == {}
+        assert all(cluster.status(APP_WRAPPERS, name).get("resettingCount", 0) == 0 for name in names)
+        assert first.counts["create pods"]
+        assert second.counts["create pods"]

@@ -1,0 +1,300 @@
+"""The Workload of an AppWrapper with a queue, over HTTP. The test is Kueue's scheduler: it admits and evicts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from app.appwrappers.kueue.model import (
+    ADMITTED,
+    CLUSTER_QUEUE_NAME,
+    EVICTED,
+    FINISHED,
+    JOB_UID,
+    LOCAL_QUEUE_NAME,
+    PODSET,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    QUOTA_RESERVED,
+    REQUEUED,
+    RESOURCE_FLAVORS,
+    RESOURCE_IN_USE,
+    WORKLOAD_NAME,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME
+from app.devtools.kueue.definitions import kueue_definitions
+from app.kube.conditions import condition
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
+from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.simulated
+JSON = dict[str, Any]
+GPUS = {"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}
+
+
+@pytest_asyncio.fixture
+async def kueue(tmp_path: Path) -> AsyncIterator[AppWrapperCluster]:
+    """With the flavor `gpus`."""
+    async with open_cluster(tmp_path) as cluster:
+        for body in kueue_definitions():
+            await cluster.admin.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        spec = {"nodeLabels": {"zone": "a"}, "tolerations": [GPUS]}
+        flavor = {"apiVersion": RESOURCE_FLAVORS.api_version, "kind": RESOURCE_FLAVORS.kind}
+        await cluster.admin.create(RESOURCE_FLAVORS, flavor | {"metadata": {"name": "gpus"}, "spec": spec})
+        yield cluster
+
+
+@contextlib.asynccontextmanager
+async def both(cluster: AppWrapperCluster) -> AsyncIterator[None]:
+    async with cluster.controller(), cluster.workloads():
+        yield
+
+
+async def queued(cluster: AppWrapperCluster, name: str, *templates: JSON, **labels: str) -> JSON:
+    """Create an AppWrapper that waits in a queue."""
+    body = app_wrapper(name, *templates, suspend=True)
+    body["metadata"]["labels"] = {QUEUE_NAME: "user-queue"} | labels
+    return await cluster.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+
+
+async def the_workload(cluster: AppWrapperCluster, *, other_than: str = "") -> JSON:
+    def look() -> JSON | None:
+        return next((one for one in cluster.stored(WORKLOADS) if one["metadata"]["uid"] != other_than), None)
+
+    found = await eventually(look)
+    assert found is not None
+    return found
+
+
+def now(cluster: AppWrapperCluster, workload: JSON) -> JSON:
+    uid = workload["metadata"]["uid"]
+    return next((one for one in cluster.stored(WORKLOADS) if one["metadata"]["uid"] == uid), {})
+
+
+async def say(cluster: AppWrapperCluster, workload: JSON, status: JSON, **conditions: str) -> None:
+    """Write conditions (type and reason; a reason that begins with "!" is of one that is False) and other fields."""
+    before = now(cluster, workload).get("status") or {}
+    kept = [one for one in before.get("conditions") or () if one["type"] not in conditions]
+    made = [
+        {
+            "type": kind,
+            "status": "False" if reason.startswith("!") else "True",
+            "reason": reason.strip("!"),
+            "message": "as the test says",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }
+        for kind, reason in conditions.items()
+    ]
+    body = {"status": {"conditions": kept + made} | status}
+    await cluster.patched(WORKLOADS, workload["metadata"]["name"], body, subresource="status")
+
+
+async def admit(cluster: AppWrapperCluster, workload: JSON, **more: Any) -> None:
+    assignments = [
+        {"name": one["name"], "count": one["count"], "flavors": {"cpu": "gpus", "memory": "gpus"}}
+        for one in workload["spec"]["podSets"]
+    ]
+    admission = {"clusterQueue": "cluster-queue", "podSetAssignments": assignments}
+    await say(cluster, workload, {"admission": admission} | more, QuotaReserved="QuotaReserved", Admitted="Admitted")
+
+
+def has(cluster: AppWrapperCluster, workload: JSON, kind: str, status: str = "True") -> bool:
+    return bool(condition(now(cluster, workload).get("status") or {}, kind).get("status") == status)
+
+
+async def test_admitted_it_runs_where_the_flavors_say_and_is_finished(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        made = await queued(kueue, "sample", pod("p"), service("s"), job("j", parallelism=3))
+        workload = await the_workload(kueue)
+        metadata, spec = workload["metadata"], workload["spec"]
+        assert metadata["name"].startswith("appwrapper-sample-")
+        assert metadata["labels"] == {JOB_UID: made["metadata"]["uid"]}
+        assert metadata["finalizers"] == [RESOURCE_IN_USE]
+        assert metadata["ownerReferences"][0]["uid"] == made["metadata"]["uid"]
+        assert spec["queueName"] == "user-queue"
+        assert [(one["name"], one["count"]) for one in spec["podSets"]] == [("sample-0", 1), ("sample-1", 3)]
+        assert kueue.pods() == {}
+        await admit(kueue, workload)
+        found = await kueue.there(PODS, "p")
+        marks = {PODSET: "sample-0", LOCAL_QUEUE_NAME: "user-queue", CLUSTER_QUEUE_NAME: "cluster-queue"}
+        assert found["metadata"]["labels"].items() >= marks.items()
+        assert found["metadata"]["annotations"][WORKLOAD_NAME] == metadata["name"]
+        assert found["spec"]["nodeSelector"] == {"zone": "a"}
+        assert GPUS in found["spec"]["tolerations"]
+        await kueue.ended("p")
+        done = {"status": {"conditions": [{"type": "Complete", "status": "True"}], "succeeded": 3}}
+        await kueue.reaches("sample", "Running")
+        await kueue.patched(JOBS, "j", done, subresource="status")
+        await kueue.reaches("sample", "Succeeded")
+        await eventually(lambda: has(kueue, workload, FINISHED))
+        assert condition(now(kueue, workload)["status"], FINISHED)["reason"] == "Succeeded"
+        await eventually(lambda: not now(kueue, workload)["metadata"].get("finalizers"))
+
+
+async def test_evicted_it_gives_its_quota_back_when_it_has_no_pods(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await queued(kueue, "evicted", pod("p"))
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await kueue.bind("p", NAMESPACE)
+        await kueue.running("p")
+        await kueue.reaches("evicted", "Running")
+        await say(kueue, workload, {}, Evicted="Preempted")
+        await kueue.reaches("evicted", "Suspending")
+        await asyncio.sleep(3)
+        assert has(kueue, workload, QUOTA_RESERVED)
+        assert kueue.condition("evicted", PREEMPTED)["reason"] == "Preempted"
+        await kueue.confirm("p", NAMESPACE)
+        await kueue.reaches("evicted", "Suspended")
+        await eventually(lambda: has(kueue, workload, QUOTA_RESERVED, "False"))
+        status = now(kueue, workload)["status"]
+        assert "admission" not in status
+        assert has(kueue, workload, REQUEUED)
+        assert has(kueue, workload, ADMITTED, "False")
+        assert has(kueue, workload, EVICTED)
+        wrapper = kueue.object(APP_WRAPPERS, "evicted")
+        assert wrapper
+        assert "podSetInfos" not in wrapper["spec"]["components"][0]
+        await say(kueue, workload, {}, Evicted="!QuotaReserved")
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await kueue.reaches("evicted", "Running")
+
+
+async def test_one_that_runs_without_admission_is_stopped(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await queued(kueue, "early", pod("p"))
+        workload = await the_workload(kueue)
+        await kueue.resume("early")
+        await eventually(lambda: (kueue.object(APP_WRAPPERS, "early") or {})["spec"]["suspend"])
+        await kueue.reaches("early", "Suspended")
+        assert kueue.pods() == {}
+        assert now(kueue, workload)
+
+
+async def test_a_workload_that_does_not_fit_any_more_is_replaced(kueue: AppWrapperCluster) -> None:
+    """With quota it is deleted and made anew; without, it is changed in place."""
+    async with both(kueue):
+        await queued(kueue, "changed", pod("p"))
+        workload = await the_workload(kueue)
+        name = workload["metadata"]["name"]
+        pod_sets = [workload["spec"]["podSets"][0] | {"count": 7}]
+        await kueue.patched(WORKLOADS, name, {"spec": {"podSets": pod_sets}})
+        await eventually(lambda: now(kueue, workload)["spec"]["podSets"][0]["count"] == 1)
+        await kueue.patched(APP_WRAPPERS, "changed", {"metadata": {"labels": {QUEUE_NAME: "other"}}})
+        await eventually(lambda: now(kueue, workload)["spec"]["queueName"] == "other")
+        labels = {"kueue.x-k8s.io/max-exec-time-seconds": "60"}
+        await kueue.patched(APP_WRAPPERS, "changed", {"metadata": {"labels": labels}})
+        await eventually(lambda: now(kueue, workload)["spec"].get("maximumExecutionTimeSeconds") == 60)
+        await admit(kueue, workload)
+        await kueue.reaches("changed", "Running")
+        labels = {"kueue.x-k8s.io/max-exec-time-seconds": "90"}
+        await kueue.patched(APP_WRAPPERS, "changed", {"metadata": {"labels": labels}})
+        second = await the_workload(kueue, other_than=workload["metadata"]["uid"])
+        assert second["spec"]["maximumExecutionTimeSeconds"] == 90
+        await kueue.reaches("changed", "Suspended")
+
+
+async def test_the_priority_of_its_class_is_told_and_followed(kueue: AppWrapperCluster) -> None:
+    for name, value in (("low", 1), ("high", 100)):
+        body = {"apiVersion": WORKLOAD_PRIORITY_CLASSES.api_version, "kind": WORKLOAD_PRIORITY_CLASSES.kind}
+        body |= {"metadata": {"name": name}, "value": value, "description": name}
+        await kueue.admin.create(WORKLOAD_PRIORITY_CLASSES, body)
+    async with both(kueue):
+        await queued(kueue, "ranked", pod("p"), **{PRIORITY_CLASS: "low"})
+        workload = await the_workload(kueue)
+        ref = {"group": "kueue.x-k8s.io", "kind": "WorkloadPriorityClass", "name": "low"}
+        assert (workload["spec"]["priority"], workload["spec"]["priorityClassRef"]) == (1, ref)
+        await kueue.patched(APP_WRAPPERS, "ranked", {"metadata": {"labels": {PRIORITY_CLASS: "high"}}})
+        await eventually(lambda: now(kueue, workload)["spec"]["priority"] == 100)
+
+
+async def test_a_workload_that_was_made_before_is_taken(kueue: AppWrapperCluster) -> None:
+    """As MultiKueue does it in a worker cluster."""
+    async with both(kueue):
+        await queued(kueue, "first", pod("p"))
+        spec = deepcopy((await the_workload(kueue))["spec"])
+        spec["podSets"][0] |= {"name": "second-0", "count": 5}
+        body = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": {"name": "made"}, "spec": spec}
+        made = await kueue.admin.create(WORKLOADS, body, namespace=NAMESPACE)
+        wrapper = await queued(kueue, "second", pod("q"), **{PREBUILT_WORKLOAD: "made"})
+        await eventually(lambda: has(kueue, made, FINISHED))
+        assert condition(now(kueue, made)["status"], FINISHED)["reason"] == "OutOfSync"
+        assert now(kueue, made)["metadata"]["ownerReferences"][0]["uid"] == wrapper["metadata"]["uid"]
+        spec["podSets"][0] |= {"name": "third-0", "count": 1}
+        body["metadata"] = {"name": "fits"}
+        fits = await kueue.admin.create(WORKLOADS, body, namespace=NAMESPACE)
+        wrapper = await queued(kueue, "third", pod("q"), **{PREBUILT_WORKLOAD: "fits"})
+        uid = wrapper["metadata"]["uid"]
+        await eventually(lambda: now(kueue, fits)["metadata"].get("labels", {}).get(JOB_UID) == uid)
+        await admit(kueue, fits)
+        await kueue.reaches("third", "Running")
+
+
+async def test_pods_that_are_not_needed_any_more_are_reported(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await queued(kueue, "partly", job("j", parallelism=2, completions=2))
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        await kueue.there(JOBS, "j")
+        await kueue.reaches("partly", "Running")
+        await kueue.patched(JOBS, "j", {"status": {"succeeded": 1}}, subresource="status")
+        wanted = [{"name": "partly-0", "count": 1}]
+        await eventually(lambda: now(kueue, workload)["status"].get("reclaimablePods") == wanted)
+
+
+async def test_its_workload_goes_with_it_and_not_before_its_pods(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await queued(kueue, "gone", pod("p"))
+        workload = await the_workload(kueue)
+        await admit(kueue, workload)
+        await kueue.there(PODS, "p")
+        await kueue.bind("p", NAMESPACE)
+        await kueue.running("p")
+        await kueue.reaches("gone", "Running")
+        name = workload["metadata"]["name"]
+        await kueue.admin.delete(WORKLOADS, name, namespace=NAMESPACE)
+        await kueue.reaches("gone", "Suspending")
+        await asyncio.sleep(3)
+        assert now(kueue, workload)
+        await kueue.confirm("p", NAMESPACE)
+        await eventually(lambda: not now(kueue, workload))
+        second = await the_workload(kueue, other_than=workload["metadata"]["uid"])
+        await kueue.admin.delete(APP_WRAPPERS, "gone", namespace=NAMESPACE)
+        await eventually(lambda: kueue.object(APP_WRAPPERS, "gone") is None)
+        # The garbage collector of a cluster does this.
+        await kueue.admin.delete(WORKLOADS, second["metadata"]["name"], namespace=NAMESPACE)
+        await eventually(lambda: not kueue.stored(WORKLOADS))
+
+
+async def test_one_that_cannot_start_is_finished_with_the_reason(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await queued(kueue, "wrong", pod("p"))
+        workload = await the_workload(kueue)
+        update = {"name": "wrong-0", "labels": {PODSET: "another"}}
+        check = {"name": "c", "state": "Ready", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        await admit(kueue, workload, admissionChecks=[check | {"podSetUpdates": [update]}])
+        await eventually(lambda: has(kueue, workload, FINISHED))
+        found = condition(now(kueue, workload)["status"], FINISHED)
+        assert found["reason"] == "FailedToStart"
+        assert "conflict for labels" in found["message"]
+
+
+async def test_without_a_queue_there_is_no_workload(kueue: AppWrapperCluster) -> None:
+    async with both(kueue):
+        await kueue.wrap("alone", pod("p"))
+        await queued(kueue, "queued", pod("q"))
+        await the_workload(kueue)
+        await kueue.reaches("alone", "Running")
+        assert [one["spec"]["podSets"][0]["name"] for one in kueue.stored(WORKLOADS)] == ["queued-0"]
