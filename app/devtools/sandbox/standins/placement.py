@@ -84,13 +84,13 @@ def _refusal(pod: JSON, node: JSON) -> str | None:
     spec: JSON = pod.get("spec") or {}
     node_spec: JSON = node.get("spec") or {}
     tolerations: list[JSON] = spec.get("tolerations") or []
-    if node_spec.get("unschedulable") and not _tolerated(_CORDONED, tolerations):
+    if node_spec.get("unschedulable") and not is_tolerated(_CORDONED, tolerations):
         return UNSCHEDULABLE
     if spec.get("nodeName") and spec["nodeName"] != node["metadata"]["name"]:
         return OTHER_NAME
     taints = [*(node_spec.get("taints") or []), *([] if _is_ready(node) else [_NOT_READY])]
     hard = [taint for taint in taints if taint.get("effect") in ("NoSchedule", "NoExecute")]
-    if any(not _tolerated(taint, tolerations) for taint in hard):
+    if any(not is_tolerated(taint, tolerations) for taint in hard):
         return TAINTED
     return None if matches_node(spec, node) else NO_AFFINITY
 
@@ -100,7 +100,7 @@ def _is_ready(node: JSON) -> bool:
     return any(c.get("type") == "Ready" and c.get("status") == "True" for c in conditions)
 
 
-def _tolerated(taint: JSON, tolerations: Iterable[JSON]) -> bool:
+def is_tolerated(taint: JSON, tolerations: Iterable[JSON]) -> bool:
     return any(_tolerates(toleration, taint) for toleration in tolerations)
 
 

@@ -95,3 +95,25 @@ async def delete(client: KubeClient, resource: Resource, obj: JSON) -> None:
     except ApiError as error:
         if not (error.not_found or error.conflict):
             raise
+
+
+async def write_status(
+    client: KubeClient, resource: Resource, obj: JSON, status: JSON, *, version: str | None = None
+) -> JSON | None:
+    """Write what differs from the status that the object has; None where nothing does. A field of None is removed.
+
+    With a `version`, the API server answers with a conflict where the object has another one.
+    """
+    before, metadata = obj.get("status") or {}, obj["metadata"]
+    changed = {name: value for name, value in status.items() if before.get(name) != value}
+    if not changed:
+        return None
+    marks = {"uid": metadata["uid"], **({} if version is None else {"resourceVersion": version})}
+    return await client.patch(
+        resource,
+        metadata["name"],
+        {"metadata": marks, "status": changed},
+        patch_type="merge",
+        namespace=metadata.get("namespace"),
+        subresource="status",
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import hashlib
 
-from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling
+from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
@@ -51,7 +51,7 @@ class DeploymentKeeper:
         if ready >= wanted:
             for one in old:
                 await delete(self._client, REPLICA_SETS, one)  # the garbage collector takes its Pods along
-        await _write_status(self._client, DEPLOYMENTS, found, _deployment_status(found, current, old, wanted=wanted))
+        await write_status(self._client, DEPLOYMENTS, found, _deployment_status(found, current, old, wanted=wanted))
 
     async def _create(self, deployment: JSON, name: str, wanted: int) -> JSON:
         template: JSON = copy.deepcopy(deployment["spec"]["template"])
@@ -99,7 +99,7 @@ class ReplicaSetKeeper:
             "availableReplicas": ready,
             "observedGeneration": found["metadata"].get("generation", 1),
         }
-        await _write_status(self._client, REPLICA_SETS, found, status)
+        await write_status(self._client, REPLICA_SETS, found, status)
         if refused is not None:
             raise refused
 
@@ -139,7 +139,7 @@ class JobRunner:
             status |= {"completionTime": stamp(), "conditions": _job_conditions("SuccessCriteriaMet", "Complete")}
         elif given_up:
             status["conditions"] = _job_conditions("FailureTarget", "Failed")
-        await _write_status(self._client, JOBS, job, status)
+        await write_status(self._client, JOBS, job, status)
 
 
 async def _owned(client: KubeClient, resource: Resource, owner: JSON) -> list[JSON]:
@@ -164,18 +164,6 @@ async def _create_pod(client: KubeClient, resource: Resource, owner: JSON) -> No
         "ownerReferences": [_reference(resource, owner)],
     }
     await client.create(PODS, PODS.body(metadata, spec=template["spec"]), namespace=owner["metadata"]["namespace"])
-
-
-async def _write_status(client: KubeClient, resource: Resource, obj: JSON, status: JSON) -> None:
-    """Write what differs from the status that the object has."""
-    before: JSON = obj.get("status") or {}
-    if all(before.get(name) == value for name, value in status.items()):
-        return
-    metadata = obj["metadata"]
-    body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-    await client.patch(
-        resource, metadata["name"], body, patch_type="merge", namespace=metadata["namespace"], subresource="status"
-    )
 
 
 def _reference(resource: Resource, owner: JSON) -> JSON:
