@@ -16,6 +16,7 @@ from app.devtools.clusters.plans import CLUSTERS, INFRA
 from app.devtools.clusters.registering import register
 from app.devtools.clusters.webhooks import start_webhook
 from app.kube.client import KubeClient
+from app.registry import CONTROLLERS
 from app.serving.listener import free_port
 
 _HOST = "127.0.0.1"
@@ -43,6 +44,11 @@ class Berth:
         ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)
         await register(client, port=ports[0], bundle=self._bundle, infra=infra)
         return ports
+
+    async def start_app_wrappers(self, cluster: str) -> None:
+        """Start all controllers of AppWrappers that there are."""
+        names = tuple(one.name for one in CONTROLLERS.values() if one.needs == "appwrappers")
+        await self._start("controller", cluster, {"leader_elect": False, "controllers": names})
 
     async def start_workload_api(self, clients: Mapping[str, KubeClient]) -> str:
         """Start everything in the order in which it depends on each other; returns the gateway's address."""

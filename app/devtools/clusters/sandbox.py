@@ -12,7 +12,8 @@ from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
 from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import Parts, running_parts
-from app.devtools.clusters.plans import CLUSTERS, INFRA, ClusterPlan
+from app.devtools.clusters.plans import CLUSTERS, INFRA, WRAPPERS, ClusterPlan
+from app.devtools.clusters.quota import give_quota
 from app.devtools.sandbox.standins.standins import StandIns
 
 
@@ -81,6 +82,10 @@ class Sandbox:
             if self._stand_ins:
                 parts.run(StandIns(opened.client, plan.nodes))
             ports = await berth.start_webhook(opened.client, plan.name)
+            if self._stand_ins and plan.name == WRAPPERS:
+                await definitions.install(opened.client, definitions.APP_WRAPPERS)
+                await give_quota(opened.client, parts)
+                await berth.start_app_wrappers(plan.name)
             clusters.append(_running(plan, opened, *ports))
             clients[plan.name] = opened.client
         return Whole(tuple(clusters), await berth.start_workload_api(clients))

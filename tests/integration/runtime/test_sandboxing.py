@@ -46,6 +46,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     block = readme[readme.index("export KUBECONFIG=") :].partition("```")[0].replace(".sandbox", str(directory))
     printed = [line.strip() for line in sandbox.lines]
     assert [line for line in printed if line.startswith(("export ", "kubectl "))] == block.splitlines()
+    assert "A stand-in for Kueue gives 4 CPUs to LocalQueue user-queue of namespace default in tenant1." in printed
     (told,) = (line for line in printed if line.startswith("gateway "))
     folder = Path(told.removesuffix(")").rpartition(" ")[2])
     assert sorted(path.name for path in folder.iterdir()) == ["admin.crt", "admin.key", "ca.crt"]

@@ -1,0 +1,105 @@
+"""AppWrappers and quota in a tenant's cluster of the sandbox, as a user of kubectl sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.users import Kubectl
+from tests.support.waiting import wait_until
+
+JSON = dict[str, Any]
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def kubectl(kubeconfig: Path) -> Kubectl:
+    return Kubectl(kubeconfig)
+
+
+def workload(name: str, pods: int) -> JSON:
+    """A Workload of so many Pods with a CPU each, made by hand: no job owns it."""
+    containers = [{"name": "c", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}]
+    pod_set = {"name": "main", "count": pods, "template": {"spec": {"containers": containers}}}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta1",
+        "kind": "Workload",
+        "metadata": {"name": name},
+        "spec": {"podSets": [pod_set], "queueName": "user-queue"},
+    }
+
+
+def app_wrapper(name: str) -> JSON:
+    template = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{"name": "c", "image": "busybox"}]},
+    }
+    return {
+        "apiVersion": "workload.codeflare.dev/v1beta2",
+        "kind": "AppWrapper",
+        "metadata": {"name": name},
+        "spec": {"components": [{"template": template}]},
+    }
+
+
+@contextlib.contextmanager
+def made(kubectl: Kubectl, *bodies: JSON) -> Iterator[None]:
+    """The objects, for as long as the block runs."""
+    try:
+        for body in bodies:
+            kubectl.create(body)
+        yield
+    finally:
+        for body in bodies:
+            kubectl.delete(body["kind"], body["metadata"]["name"])
+
+
+def rows(kubectl: Kubectl, kinds: str) -> list[list[str]]:
+    return [line.split() for line in kubectl.run("get", kinds, "-o", "wide").splitlines() if line]
+
+
+def seen(kubectl: Kubectl, kinds: str, *row: str) -> Callable[[], bool]:
+    return lambda: list(row) in rows(kubectl, kinds)
+
+
+def test_the_queues_are_those_of_the_samples(kubectl: Kubectl) -> None:
+    wait_until(
+        seen(kubectl, "localqueues,clusterqueues", "localqueue.kueue.x-k8s.io/user-queue", "cluster-queue", "0", "0")
+    )
+    wait_until(
+        seen(
+            kubectl,
+            "localqueues,clusterqueues",
+            "clusterqueue.kueue.x-k8s.io/cluster-queue",
+            "BestEffortFIFO",
+            "0",
+            "0",
+        )
+    )
+    queue = json.loads(kubectl.run("get", "clusterqueue", "cluster-queue", "-o", "json"))
+    (flavor,) = queue["status"]["flavorsUsage"]
+    assert flavor["name"] == "default-flavor"
+    (quota,) = [one for one in queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"] if one["name"] == "cpu"]
+    assert quota["nominalQuota"] == 4
+
+
+def test_a_workload_waits_until_the_quota_of_another_is_free(kubectl: Kubectl) -> None:
+    with made(kubectl, workload("first", 3)):
+        wait_until(lambda: rows(kubectl, "workloads")[1][:4] == ["first", "user-queue", "cluster-queue", "True"])
+        with made(kubectl, workload("second", 2)):
+            wait_until(seen(kubectl, "localqueues", "user-queue", "cluster-queue", "1", "1"))
+            kubectl.delete("workload", "first")
+            wait_until(lambda: rows(kubectl, "workloads")[1][:4] == ["second", "user-queue", "cluster-queue", "True"])
+
+
+def test_an_app_wrapper_without_a_queue_runs_at_once(kubectl: Kubectl) -> None:
+    with made(kubectl, app_wrapper("wrapped")):
+        wait_until(lambda: kubectl.get("appwrapper", "wrapped")["status"]["phase"] == "Running")
+        wait_until(lambda: kubectl.get("pod", "wrapped")["status"]["phase"] == "Running")
