@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.appwrappers import metrics
 from app.appwrappers.controller.controller import AppWrappersController, Options
 from app.appwrappers.kueue.controller import WorkloadsOfAppWrappers
 from app.appwrappers.settings import WrappedKindsSettings
@@ -11,6 +12,7 @@ from app.settings.source import settings_as
 
 def controller(context: ControllerContext) -> AppWrappersController:
     settings = settings_as(context.settings, WrappedKindsSettings)
+    metrics.create_series()
     options = Options(
         config=settings.appwrapper_config,
         namespace=context.settings.namespace,

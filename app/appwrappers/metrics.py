@@ -23,6 +23,7 @@ RESET_CAUSES = (
     *("CreateFailed", "MissingComponent", "FailedComponent", "FoundFailedPods"),
     *("AutopilotNoExecute", "InsufficientPodsReady"),
 )
+_DELETING = ("Resetting", "Suspending", "Succeeded", "Failed", "Terminating")
 _BUCKETS = (0.1, 0.5, 1, 5, 15, 60, 300, 900, 3600, 14_400, 86_400, 604_800)
 
 ENTERED = Counter("appwrapper_phase_total", "AppWrappers that entered a phase", ("namespace", "phase"))
@@ -34,7 +35,11 @@ SPENT = Histogram(
     ("phase",),
     buckets=_BUCKETS,
 )
-DELETION = Gauge("appwrapper_longest_deletion_seconds", "How long the oldest deletion of objects has been under way")
+DELETION = Gauge(
+    "appwrapper_longest_deletion_seconds",
+    "How long the oldest deletion of objects has been under way, of AppWrappers in a phase",
+    ("phase",),
+)
 
 _begun: dict[str, tuple[str, float]] = {}
 """Of each AppWrapper by UID: the last phase that this process put it into, and when on the monotonic clock."""
@@ -46,6 +51,8 @@ def create_series() -> None:
     for phase in PHASES:
         PRESENT.labels(phase)
         SPENT.labels(phase)
+    for phase in _DELETING:
+        DELETION.labels(phase)
     for cause in RESET_CAUSES:
         RESETS.labels(cause)
 
@@ -72,17 +79,25 @@ def kept(store: Store[AppWrapper]) -> Iterator[None]:
         forget()
         _stores.remove(store)
         _begun.clear()
+        _count([])
 
 
 @published
 def _publish() -> None:
-    found = [one for store in _stores for one in store.values()]
-    counts = dict.fromkeys(PHASES, 0)
+    for store in _stores:
+        _count(store.values())
+
+
+def _count(found: list[AppWrapper]) -> None:
+    counts: dict[str, int] = dict.fromkeys(PHASES, 0)
+    longest, now = dict.fromkeys(_DELETING, 0.0), datetime.now(UTC)
     for one in found:
         if one.phase in counts:
             counts[one.phase] += 1
+        if one.phase in longest and is_true(one.status, DELETING_RESOURCES):
+            took = (now - since(one.status, DELETING_RESOURCES, now=now)).total_seconds()
+            longest[one.phase] = max(longest[one.phase], took)
     for phase, count in counts.items():
         PRESENT.labels(phase).set(count)
-    now = datetime.now(UTC)
-    begun = [since(one.status, DELETING_RESOURCES, now=now) for one in found if is_true(one.status, DELETING_RESOURCES)]
-    DELETION.set((now - min(begun)).total_seconds() if begun else 0)
+    for phase, seconds in longest.items():
+        DELETION.labels(phase).set(seconds)

@@ -36,6 +36,7 @@ WING = Wing(
         "webhook": "app.appwrappers.settings:AdmissionSettings",
         "controller": "app.appwrappers.settings:WrappedKindsSettings",
     },
+    checks=("app.doctor.app_wrappers:CHECK",),
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from app.definitions import ALL, read_definitions
 from app.devtools.demo.calling import Caller
 from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
@@ -17,7 +18,6 @@ from app.tenancy.authority.ensuring import ensure_authority
 from app.tenancy.tenants.bundles import Issuing, issue_bundle
 from app.tenancy.tenants.changes import Adding, create_tenant
 from tests.support.processes import Berth
-from tests.support.tenancy import definitions
 
 
 class Stage:
@@ -57,7 +57,7 @@ async def staged(folder: Path) -> AsyncIterator[Stage]:
     async with Cluster("both", bookmark_interval=1.0) as cluster:
         (folder / "kubeconfig").write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(folder / "kubeconfig")) as client:
-            for definition in definitions():
+            for definition in read_definitions(ALL):
                 await client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
             for name in ("universe", "tenant-tenant1"):
                 await client.create(NAMESPACES, {"metadata": {"name": name, "labels": {"berth.dev/tenant": "tenant1"}}})

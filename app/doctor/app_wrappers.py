@@ -1,0 +1,138 @@
+"""Check `app-wrappers`: who acts on AppWrappers, which of them nobody acts on, and which cannot run or cannot go."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+
+from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
+from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
+from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
+from app.definitions import definition_name
+from app.doctor import commands, objects
+from app.doctor.cluster import Cluster
+from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from app.text import moment
+from app.wire import JSON
+
+PATIENCE = 900.0
+"""Seconds in which objects are deleted: longer than the grace after which Pods are deleted by force."""
+_QUEUED = 300.0
+_MOST = 100
+_INTEGRATION = "workload.codeflare.dev/appwrapper"
+_PEER = ("appwrapper-system", "appwrapper-controller-manager")
+_KUEUE = ("kueue-system", "kueue-controller-manager")
+_KUEUE_CONFIG = "kueue-manager-config"
+
+
+async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Of each controller, one has to act: ours, or that of the peer."""
+    if await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(APP_WRAPPERS)) is None:
+        return
+    ours = await _ours(cluster)
+    peers = await or_default(cluster.get(DEPLOYMENTS, _PEER[1], namespace=_PEER[0]), None)
+    if "appwrappers" in ours and peers is not None:
+        text = "the controllers of Berth and of AppWrapper both run"
+        command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
+        yield error(f"Deployment {_PEER[0]}/{_PEER[1]}", text, "both create and delete the same objects", command)
+    kueues = await _kueue_acts(cluster)
+    if "appwrapper-workloads" in ours and kueues:
+        text = f"has the integration {_INTEGRATION}, and appwrapper-workloads of Berth runs as well"
+        command = await commands.helm(cluster, "controller.args.controllers={appwrappers}")
+        yield error(f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, "both write the same Workloads", command)
+    if "appwrappers" in ours and "appwrapper-workloads" not in ours and kueues is False:
+        text = f"Kueue runs without the integration {_INTEGRATION}, and so does Berth without appwrapper-workloads"
+        command = await commands.helm(cluster, "controller.args.controllers={appwrappers,appwrapper-workloads}")
+        yield warning("", text, "AppWrappers with a queue stay suspended", command)
+
+
+async def _ours(cluster: Cluster) -> frozenset[str]:
+    """The controllers of Berth that run here."""
+    running = await cluster.running("controller")
+    return frozenset(name for one in running for name in one.deployed.get("controllers", ()))
+
+
+async def _kueue_acts(cluster: Cluster) -> bool | None:
+    """Whether Kueue makes the Workloads of AppWrappers; None where it does not run, or does not say it."""
+    if await or_default(cluster.get(DEPLOYMENTS, _KUEUE[1], namespace=_KUEUE[0]), None) is None:
+        return None
+    config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG, namespace=_KUEUE[0]), None)
+    if config is None:
+        return None
+    lines = [line.strip() for text in (config.get("data") or {}).values() for line in str(text).splitlines()]
+    return any(line.strip("- '\"") == _INTEGRATION for line in lines if line.startswith("-"))
+
+
+async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
+    settings = await cluster.settings(WrappedKindsSettings, role="controller")
+    wrapped = settings.wrapped_kinds or WRAPPED_KINDS
+    owners = await or_default(_owners(cluster), None)
+    async for finding in of_each(
+        cluster.paged(APP_WRAPPERS),
+        lambda one: next(_judged(cluster, one, wrapped, owners), None),
+        most=_MOST,
+        noun="AppWrapper",
+        well="wait, run or end as they should",
+    ):
+        yield finding
+
+
+async def _owners(cluster: Cluster) -> frozenset[str]:
+    """The UIDs of what Workloads belong to."""
+    found: set[str] = set()
+    for resource in (WORKLOADS, WORKLOADS_V1BETA1):
+        async for one in cluster.paged(resource):
+            found.update(str(owner.get("uid")) for owner in one["metadata"].get("ownerReferences") or ())
+    return frozenset(found)
+
+
+def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: frozenset[str] | None) -> Iterator[Finding]:
+    metadata, spec, now = one["metadata"], one.get("spec") or {}, cluster.now()
+    namespace, name = metadata["namespace"], metadata["name"]
+    about, see = f"AppWrapper {namespace}/{name}", commands.kubectl("describe", "appwrapper", name, namespace=namespace)
+    found = objects.condition(one, DELETING_RESOURCES)
+    began = moment(found.get("lastTransitionTime")) if found.get("status") == "True" else None
+    if began is not None and (took := (now - began).total_seconds()) > PATIENCE:
+        left = [
+            f"{status.get('kind')} {status.get('name')}"
+            for status in objects.status(one).get("componentStatus") or ()
+            if objects.condition({"status": status}, "ResourcesDeployed").get("status") == "True"
+        ]
+        text = f"deletes its objects for {took / 60:.0f} minutes" + (
+            f"; left: {listed(left)}" if left else "; Pods are left"
+        )
+        yield error(about, text, "its quota is held until they are gone", see)
+    queue = objects.labels(one).get(QUEUE_NAME)
+    if queue and spec.get("suspend") and owners is not None and metadata["uid"] not in owners:
+        waits = objects.age(one, now)
+        if waits > _QUEUED and objects.status(one).get("phase") in (None, "", "Suspended"):
+            text = f"waits in queue {plain(queue)} for {waits / 60:.0f} minutes and has no Workload"
+            follows = (
+                "it stays suspended: no controller makes the Workload, or the managedJobsNamespaceSelector of Kueue "
+                "does not select its namespace"
+            )
+            yield error(about, text, follows, commands.kubectl("get", "namespace", namespace, "--show-labels"))
+    unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
+    if unknown and objects.status(one).get("phase") not in ("Succeeded", "Failed"):
+        text = f"has a {listed(unknown)}, which is not among the wrapped kinds of the controller"
+        yield error(about, text, "the controller may not create it", see)
+
+
+def _kinds(spec: JSON) -> list[str]:
+    """KIND.GROUP of each component, in lower case."""
+    found = []
+    for component in spec.get("components") or ():
+        template = component.get("template") or {}
+        group = str(template.get("apiVersion") or "").rpartition("/")[0]
+        found.append(f"{template.get('kind')}.{group}".rstrip(".").lower())
+    return list(dict.fromkeys(found))
+
+
+def _is_wrapped(kind: str, wrapped: tuple[str, ...]) -> bool:
+    """By the plural as Kubernetes makes it of a kind."""
+    name, _, group = kind.partition(".")
+    plurals = {f"{name}s", f"{name}es", f"{name[:-1]}ies", name}
+    return any(f"{plural}.{group}".rstrip(".") in wrapped for plural in plurals)
+
+
+CHECK = Check("app-wrappers", (_controllers, _app_wrappers))

@@ -1,0 +1,137 @@
+"""AppWrappers that wait, hang or cannot run, and who acts on them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+
+from app.appwrappers.kueue.model import WORKLOADS
+from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
+from app.definitions import read_definitions
+from app.devtools.kueue.definitions import kueue_definitions
+from app.doctor.app_wrappers import CHECK
+from app.doctor.model import Severity
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES
+from tests.integration.doctor.patient import HOME, JSON, Patient
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
+WIDGET = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
+
+
+async def define(patient: Patient) -> None:
+    for body in (*read_definitions((APP_WRAPPERS,)), *kueue_definitions()):
+        await patient.client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+
+
+async def wrapped(patient: Patient, *templates: JSON, suspend: bool = False, **labels: str) -> JSON:
+    spec = {"suspend": suspend, "components": [{"template": one} for one in templates]}
+    return await patient.create(
+        APP_WRAPPERS, "one", namespace="default", spec=spec, metadata={"labels": {QUEUE_NAME: "q"} | labels}
+    )
+
+
+def deployment(name: str, *arguments: str) -> JSON:
+    container = {"name": "c", "image": "image", "args": list(arguments)}
+    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    return {"selector": {"matchLabels": {"app": name}}, "template": template}
+
+
+async def controller(patient: Patient, controllers: str) -> None:
+    """A controller role of Berth, without the chart."""
+    await patient.create(
+        DEPLOYMENTS,
+        "berth-controller",
+        namespace=HOME,
+        spec=deployment("c", "controller", f"--controllers={controllers}"),
+    )
+
+
+async def kueue(patient: Patient, *frameworks: str) -> None:
+    await patient.create(NAMESPACES, "kueue-system")
+    await patient.create(DEPLOYMENTS, "kueue-controller-manager", namespace="kueue-system", spec=deployment("k"))
+    text = "integrations:\n  frameworks:\n" + "".join(f'  - "{one}"\n' for one in frameworks)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kueue-manager-config"}}
+    body["data"] = {"controller_manager_config.yaml": text}
+    await patient.client.create(CONFIG_MAPS, body, namespace="kueue-system")
+
+
+async def test_without_the_kind_nothing_is_said(patient: Patient) -> None:
+    assert await patient.examine(CHECK) == []
+
+
+async def test_one_that_waits_with_a_workload_is_well(patient: Patient) -> None:
+    await define(patient)
+    made = await wrapped(patient, POD, suspend=True)
+    owner = {"apiVersion": "v1", "kind": "AppWrapper", "name": "one", "uid": made["metadata"]["uid"]}
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"podSets": [{"name": "a", "count": 1, "template": template}], "queueName": "q"}
+    await patient.create(WORKLOADS, "w", namespace="default", spec=spec, metadata={"ownerReferences": [owner]})
+    patient.later = timedelta(hours=1)
+    (found,) = await patient.examine(CHECK)
+    assert (found.severity, found.message) == (Severity.ok, "1 AppWrapper wait, run or end as they should")
+
+
+async def test_one_without_a_workload_waits_for_ever(patient: Patient) -> None:
+    await define(patient)
+    await wrapped(patient, POD, suspend=True)
+    assert await patient.complaints(CHECK) == []
+    patient.later = timedelta(minutes=10)
+    (found,) = await patient.complaints(CHECK)
+    assert found.severity == Severity.error
+    assert found.message == "waits in queue q for 10 minutes and has no Workload"
+
+
+async def test_a_deletion_that_hangs_names_what_is_left(patient: Patient) -> None:
+    await define(patient)
+    await wrapped(patient, POD)
+    at = "2026-01-01T00:00:00Z"
+    said = {"status": "True", "reason": "DeletionInitiated", "message": "", "lastTransitionTime": at}
+    deployed = said | {"type": "ResourcesDeployed"}
+    component = {"name": "p", "kind": "Pod", "apiVersion": "v1", "podSets": [], "conditions": [deployed]}
+    status = {
+        "phase": "Suspending",
+        "conditions": [said | {"type": DELETING_RESOURCES}],
+        "componentStatus": [component],
+    }
+    await patient.report(APP_WRAPPERS, "one", status, namespace="default")
+    (found,) = await patient.complaints(CHECK)
+    assert found.message.endswith("left: Pod p")
+
+
+async def test_a_kind_that_the_controller_may_not_write_is_named(patient: Patient) -> None:
+    await define(patient)
+    await wrapped(patient, POD, WIDGET)
+    (found,) = await patient.complaints(CHECK)
+    assert found.message == "has a widget.example.com, which is not among the wrapped kinds of the controller"
+
+
+async def test_both_framework_controllers(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers")
+    assert await patient.complaints(CHECK) == []
+    await patient.create(NAMESPACES, "appwrapper-system")
+    await patient.create(
+        DEPLOYMENTS, "appwrapper-controller-manager", namespace="appwrapper-system", spec=deployment("a")
+    )
+    (found,) = await patient.complaints(CHECK)
+    assert found.message == "the controllers of Berth and of AppWrapper both run"
+
+
+@pytest.mark.parametrize(
+    ("controllers", "frameworks", "message"),
+    [
+        ("appwrappers,appwrapper-workloads", ["batch/job", "workload.codeflare.dev/appwrapper"], "runs as well"),
+        ("appwrappers", ["batch/job"], "Kueue runs without"),
+        ("appwrappers", ["workload.codeflare.dev/appwrapper"], ""),
+        ("appwrappers,appwrapper-workloads", ["batch/job"], ""),
+    ],
+)
+async def test_one_workload_controller_has_to_act(
+    patient: Patient, controllers: str, frameworks: list[str], message: str
+) -> None:
+    await define(patient)
+    await controller(patient, controllers)
+    await kueue(patient, *frameworks)
+    found = await patient.complaints(CHECK)
+    assert [message in one.message for one in found] == ([True] if message else [])
