@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.users import Kubectl
-from tests.support.waiting import wait_until
+from tests.support.waiting import Refused, wait_until
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.e2e
@@ -34,19 +34,25 @@ def workload(name: str, pods: int) -> JSON:
     }
 
 
-def app_wrapper(name: str) -> JSON:
-    template = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name},
-        "spec": {"containers": [{"name": "c", "image": "busybox"}]},
-    }
+def app_wrapper(name: str, *, cpu: str = "0", labels: JSON | None = None, suspend: bool = False) -> JSON:
+    """An AppWrapper of one Pod."""
+    container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
+    template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
     return {
         "apiVersion": "workload.codeflare.dev/v1beta2",
         "kind": "AppWrapper",
-        "metadata": {"name": name},
-        "spec": {"components": [{"template": template}]},
+        "metadata": {"name": name, "labels": labels or {}},
+        "spec": {"components": [{"template": template}], "suspend": suspend},
     }
+
+
+def queued(name: str, cpu: str, **labels: str) -> JSON:
+    labels = {"kueue.x-k8s.io/queue-name": "user-queue"} | {f"kueue.x-k8s.io/{k}": v for k, v in labels.items()}
+    return app_wrapper(name, cpu=cpu, labels=labels, suspend=True)
+
+
+def phase(kubectl: Kubectl, name: str, wanted: str) -> Callable[[], bool]:
+    return lambda: (kubectl.get("appwrapper", name).get("status") or {}).get("phase") == wanted
 
 
 @contextlib.contextmanager
@@ -101,5 +107,32 @@ def test_a_workload_waits_until_the_quota_of_another_is_free(kubectl: Kubectl) -
 
 def test_an_app_wrapper_without_a_queue_runs_at_once(kubectl: Kubectl) -> None:
     with made(kubectl, app_wrapper("wrapped")):
-        wait_until(lambda: kubectl.get("appwrapper", "wrapped")["status"]["phase"] == "Running")
+        wait_until(phase(kubectl, "wrapped", "Running"))
         wait_until(lambda: kubectl.get("pod", "wrapped")["status"]["phase"] == "Running")
+
+
+def test_an_app_wrapper_waits_in_its_queue_until_another_is_gone(kubectl: Kubectl) -> None:
+    with made(kubectl, queued("one", "3")):
+        wait_until(phase(kubectl, "one", "Running"))
+        with made(kubectl, queued("two", "2")):
+            wait_until(seen(kubectl, "localqueues", "user-queue", "cluster-queue", "1", "1"))
+            assert phase(kubectl, "two", "Suspended")()
+            kubectl.delete("appwrapper", "one")
+            wait_until(phase(kubectl, "two", "Running"))
+
+
+def test_a_higher_priority_has_a_lower_one_stopped_and_it_comes_back(kubectl: Kubectl) -> None:
+    urgent = {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "WorkloadPriorityClass",
+        "metadata": {"name": "urgent"},
+        "value": 10,
+    }
+    with made(kubectl, urgent, queued("usual", "3")):
+        wait_until(phase(kubectl, "usual", "Running"))
+        with made(kubectl, queued("urgent", "2", **{"priority-class": "urgent"})):
+            wait_until(phase(kubectl, "urgent", "Running"))
+            assert phase(kubectl, "usual", "Suspended")()
+            with pytest.raises(Refused, match="not found"):
+                kubectl.get("pod", "usual")
+        wait_until(phase(kubectl, "usual", "Running"))

@@ -93,7 +93,9 @@ class KueueStandIn:
         try:
             answer = await write_status(self._client, resource, obj, fields, version=version)
         except ApiError as error:
-            if not (error.conflict or error.not_found):
+            if error.rejected:  # the others must not wait for it
+                log.warning("status not written", kind=resource.kind, key=key_of(obj), error=str(error))
+            elif not (error.conflict or error.not_found):
                 raise
             return error.conflict
         if answer is not None and resource is WORKLOADS:

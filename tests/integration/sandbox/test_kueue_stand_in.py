@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from app.appwrappers.kueue.model import CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS, WORKLOADS
 from app.devtools.clusters.definitions import define
@@ -96,6 +97,19 @@ async def change(client: KubeClient, resource: Resource, name: str, **spec: Any)
     await client.patch(resource, name, {"spec": spec}, patch_type="merge", namespace=namespace)
 
 
+async def test_it_says_that_it_is_a_stand_in(client: KubeClient) -> None:
+    with capture_logs() as lines:
+        another = asyncio.create_task(KueueStandIn(client).run())
+        await eventually(lambda: [line["event"] for line in lines if line["event"].startswith("a stand-in")])
+        another.cancel()
+        await asyncio.gather(another, return_exceptions=True)
+    assert {
+        "event": "a stand-in schedules Workloads; it is not Kueue",
+        "server": client.server,
+        "log_level": "info",
+    } in lines
+
+
 async def test_one_waits_and_is_admitted_when_the_other_has_finished(client: KubeClient) -> None:
     await submit(client, "first", 3)
     status = await until(client, "first", says("Admitted"))
@@ -175,3 +189,17 @@ async def test_quota_that_is_added_admits_who_waits(client: KubeClient) -> None:
     flavors = [{"name": "plain", "resources": [{"name": "cpu", "nominalQuota": 6}]}]
     await change(client, CLUSTER_QUEUES, "cq", resourceGroups=[{"coveredResources": ["cpu"], "flavors": flavors}])
     await until(client, "large", says("Admitted"))
+
+
+async def test_a_status_that_the_api_server_refuses_keeps_no_other_waiting(client: KubeClient) -> None:
+    await submit(client, "full", 1, queueName="nowhere")
+    await until(client, "full", says("QuotaReserved", "False", "Misconfigured"))
+    full = [
+        {"type": f"Other{n}", "status": "True", "reason": "Test", "message": "", "lastTransitionTime": stamp()}
+        for n in range(16)
+    ]
+    body = {"status": {"conditions": full}}
+    await client.patch(WORKLOADS, "full", body, patch_type="merge", namespace=NAMESPACE, subresource="status")
+    await submit(client, "other", 1)
+    await until(client, "other", says("Admitted"))
+    assert not condition(await until(client, "full", bool), "QuotaReserved")
