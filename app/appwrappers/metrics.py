@@ -51,8 +51,8 @@ def create_series() -> None:
     for phase in PHASES:
         PRESENT.labels(phase)
         SPENT.labels(phase)
-    for phase in _DELETING:
-        DELETION.labels(phase)
+    for deleting in _DELETING:
+        DELETION.labels(deleting)
     for cause in RESET_CAUSES:
         RESETS.labels(cause)
 

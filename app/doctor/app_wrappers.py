@@ -1,4 +1,4 @@
-"""Check `app-wrappers`: who acts on AppWrappers, which of them nobody acts on, and which cannot run or cannot go."""
+"""Check `appwrappers`: who acts on AppWrappers, which of them nobody acts on, and which cannot run or cannot go."""
 
 from __future__ import annotations
 
@@ -135,4 +135,4 @@ def _is_wrapped(kind: str, wrapped: tuple[str, ...]) -> bool:
     return any(f"{plural}.{group}".rstrip(".") in wrapped for plural in plurals)
 
 
-CHECK = Check("app-wrappers", (_controllers, _app_wrappers))
+CHECK = Check("appwrappers", (_controllers, _app_wrappers))
