@@ -146,7 +146,8 @@ class Wing:
     `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
     checks of the doctor.
 
-    `arguments` are what the chart writes on the command lines of roles for it. `metrics` are modules with metrics, each
+    `paths` are those of a peer under which reviews are answered too, each with "mutate" or "validate". `arguments` are
+    what the chart writes on the command lines of roles for it. `metrics` are modules with metrics, each
     with the roles that set them. `roles` are those that exist for this wing alone.
     """
 
@@ -156,6 +157,7 @@ class Wing:
     webhooks: str = ""
     asks: str = ""
     parts: str = ""
+    paths: Mapping[str, str] = field(default_factory=dict)
     controllers: tuple[Controller, ...] = ()
     permissions: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)

@@ -27,6 +27,7 @@ KIND = "AdmissionReview"
 _NODES = "system:nodes"
 """The group of kubelets."""
 _NULL = msgspec.Raw(b"null")
+_NONE = msgspec.Raw(b"{}")
 
 
 class GroupVersionKind(msgspec.Struct, frozen=True):
@@ -42,8 +43,12 @@ class GroupVersionResource(msgspec.Struct, frozen=True):
 
 
 class UserInfo(msgspec.Struct, frozen=True):
+    """Who asks. `extra` is raw JSON: an object of lists of texts."""
+
     username: str = ""
     groups: list[str] = []
+    uid: str = ""
+    extra: msgspec.Raw = _NONE
 
 
 class Request(msgspec.Struct, frozen=True, rename="camel", dict=True):

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 import uvicorn
@@ -23,13 +24,18 @@ KEEP_ALIVE = 120
 """Seconds an idle connection is kept: longer than the 90 s of the API server's own pool, which then closes first."""
 
 
-def review_app(chains: Mapping[str, Chain], **options: Any) -> ASGIApp:
+def review_app(
+    chains: Mapping[str, Chain], *, aliases: Mapping[str, str] = MappingProxyType({}), **options: Any
+) -> ASGIApp:
     """The application on the TLS port: an endpoint with these options for each chain, FastAPI for other paths.
+
+    `aliases` are other paths of endpoints.
 
     Inside FastAPI its middleware would cost a review as much as its decision does.
     """
     create_series(tuple(chains))
     endpoints = {f"/{name}": ReviewEndpoint(name, chain, **options) for name, chain in chains.items()}
+    endpoints |= {f"/{alias}": endpoints[f"/{name}"] for alias, name in aliases.items()}
     rest = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
 
     async def application(scope: Scope, receive: Receive, send: Send) -> None:

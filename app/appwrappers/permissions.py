@@ -18,6 +18,18 @@ WEBHOOKS = (
 _KUEUE = "kueue.x-k8s.io"
 _GROUP, _PLURAL = APP_WRAPPERS.group, APP_WRAPPERS.plural
 PERMISSIONS: Permissions = {
+    "webhook": (
+        Permission("cluster", "authorization.k8s.io", ("subjectaccessreviews",), ("create",), when="appwrappers"),
+        Permission("release", "", ("configmaps",), READ, names=("{appwrapper_config}",), when="appwrappers"),
+        Permission(
+            "cluster",
+            "apiextensions.k8s.io",
+            ("customresourcedefinitions",),
+            READ,
+            names=(f"workloads.{_KUEUE}",),
+            when="appwrappers",
+        ),
+    ),
     "appwrappers": (
         Permission("cluster", _GROUP, (_PLURAL,), (*READ, "patch")),
         Permission("cluster", _GROUP, (f"{_PLURAL}/status",), ("patch",)),

@@ -11,6 +11,7 @@ from app.settings.source import DnsSubdomain, Flag, Items, RoleSettings
 
 _PANEL = "AppWrappers"
 _KIND = re.compile(r"[a-z][a-z0-9-]*(\.[a-z0-9]([-a-z0-9.]*[a-z0-9])?)?")
+_ACCOUNT = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?/[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 WRAPPED_KINDS = (
     "pods",
     "services",
@@ -47,6 +48,22 @@ class AdmissionSettings(ConfigSettings):
             _PANEL,
         ),
     ] = False
+
+    appwrapper_controller: Annotated[
+        str,
+        Flag(
+            "Service account of the controller of AppWrappers, as NAMESPACE/NAME: users are warned of rights that it "
+            "has not",
+            _PANEL,
+        ),
+    ] = ""
+
+    @field_validator("appwrapper_controller")
+    @classmethod
+    def _account(cls, value: str) -> str:
+        if value and not _ACCOUNT.fullmatch(value):
+            raise ValueError(f"want NAMESPACE/NAME, got {value!r}")
+        return value
 
 
 class WrappedKindsSettings(ConfigSettings):

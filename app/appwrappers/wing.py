@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from app.wiring import Argument, Controller, Wing
 
+_PEER = "workload-codeflare-dev-v1beta2-appwrapper"
+"""How the paths of AppWrapper v1.2 end."""
 _RUNS = "controller.args.controllers=appwrappers"
 _CONFIG = "controller.args.appwrapperConfig"
 """One value for both roles: they read the same ConfigMap."""
@@ -31,6 +33,8 @@ WING = Wing(
             usual=False,
         ),
     ),
+    parts="app.appwrappers.admission.review:review",
+    paths={"mutate-" + _PEER: "mutate", "validate-" + _PEER: "validate"},
     permissions="app.appwrappers.permissions:PERMISSIONS",
     settings={
         "webhook": "app.appwrappers.settings:AdmissionSettings",
@@ -43,6 +47,7 @@ WING = Wing(
             Argument("appwrappers"),
             Argument("appwrapper_strict", when="webhook.args.appwrappers"),
             Argument("appwrapper_config", source=_CONFIG, when="webhook.args.appwrappers"),
+            Argument("appwrapper_controller", source="berth.controllerAccount", when="webhook.args.appwrappers"),
         ),
         "controller": (
             Argument("wrapped_kinds", when=_RUNS),

@@ -24,7 +24,7 @@ from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
 from app.kube.reflector import Reflector
 from app.kube.transport import connect
-from app.registry import parts_of
+from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
 from app.runtime.review_log import Denials, ReviewLog
 from app.serving.metrics import refresh
@@ -74,6 +74,7 @@ class Serving:
         self._reviews = make_server(
             review_app(
                 chains(parts, namespace=settings.namespace),
+                aliases={path: name for wing in WINGS for path, name in wing.paths.items()},
                 finished=self._log.finished,
                 deadline=settings.deadline_seconds,
                 draining=lambda: self._stopping,

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import structlog
-
-from app.appwrappers.config import OperatorConfig, parse_config
+from app.appwrappers.config import OperatorConfig
+from app.appwrappers.configuration import Configuration, data_of
 from app.appwrappers.controller.autopilot import resources_to_leave
 from app.appwrappers.controller.kinds import LAG, Kinds
 from app.appwrappers.controller.stored import AppWrapper, Pod, stored_app_wrapper, stored_pod
@@ -19,21 +18,19 @@ from app.kube.resources import CONFIG_MAPS, NODES, PODS
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
 
-log = structlog.get_logger(__name__)
-
 
 class Caches:
     """`wake` is called with AppWrappers to look at. `config_name` is the ConfigMap, in `namespace`."""
 
     def __init__(self, client: KubeClient, wake: Callable[[Key], object], *, config_name: str, namespace: str) -> None:
-        self._wake, self._config_name = wake, config_name
-        self.config, self.config_problem = OperatorConfig(), ""
+        self._wake = wake
         self.app_wrappers: Store[AppWrapper] = Store(stored_app_wrapper, indices={"uid": lambda one: (one.uid,)})
         self.pods: Store[Pod] = Store(
             stored_pod,
             indices={"app wrapper": lambda one: ((one.key[0], one.app_wrapper),), "node": lambda one: (one.node,)},
         )
-        self._configs: Store[JSON] = Store(lambda obj: {"data": obj.get("data")})
+        self._configs: Store[JSON] = Store(data_of)
+        self._configuration = Configuration(self._configs, name=config_name, changed=self._config_changed)
         self._nodes: Store[dict[str, str]] = Store(lambda obj: dict(obj["metadata"].get("labels") or {}))
         self.unhealthy: dict[str, frozenset[str]] = {}
         self.kinds = Kinds(client, changed=self._component_changed, synced=self.wake_all)
@@ -47,7 +44,6 @@ class Caches:
         self.app_wrappers.subscribe(lambda _event, key, old, new: self.written.shown(key, old, new) or wake(key))
         self.app_wrappers.on_renewed(self.written.clear)
         self.pods.subscribe(lambda _event, _key, old, new: self._pod_changed(old, new))
-        self._configs.subscribe(self._config_changed)
         self._nodes.subscribe(self._node_changed)
         self.stores: tuple[Store[Any], ...] = (self.app_wrappers, self.pods, self._configs, self._nodes)
         self.reflectors = (
@@ -56,6 +52,10 @@ class Caches:
             Reflector(client, CONFIG_MAPS, self._configs, namespace=namespace, name=config_name),
             Reflector(client, NODES, self._nodes),
         )
+
+    @property
+    def config(self) -> OperatorConfig:
+        return self._configuration.current
 
     def pods_of(self, wrapper: AppWrapper, *, marked: bool) -> list[Pod]:
         """The Pods of an AppWrapper: those with our mark; where its objects have none, those without any as well."""
@@ -68,7 +68,7 @@ class Caches:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
         problems = [one.problem for one in self.reflectors if one.problem]
-        return [*problems, *([self.config_problem] if self.config_problem else [])]
+        return [*problems, *self._configuration.problems()]
 
     def wake_all(self) -> None:
         for key in self.app_wrappers.keys():  # noqa: SIM118 - a store is no mapping
@@ -90,15 +90,7 @@ class Caches:
             if pod is not None:
                 self._wake((pod.key[0], pod.app_wrapper))
 
-    def _config_changed(self, _event: EventType, _key: Key, _old: JSON | None, new: JSON | None) -> None:
-        try:
-            self.config = OperatorConfig() if new is None else parse_config(new)
-        except ValueError as error:
-            # What was said before stays: a typo must not change what runs.
-            self.config_problem = f"configmaps/{self._config_name}: {error}"
-            log.warning("configuration not used", problem=self.config_problem)
-            return
-        self.config_problem = ""
+    def _config_changed(self) -> None:
         for name in self._nodes.keys():  # noqa: SIM118
             self._judge(name[1])
         self.wake_all()

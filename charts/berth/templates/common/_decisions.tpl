@@ -57,3 +57,8 @@ berth-gateway-tenants={{ .Release.Namespace }}/{{ include "berth.fullname" . }}-
 {{- $port := regexFind ":[0-9]+(/|$)" .Values.tracing.endpoint | trimPrefix ":" | trimSuffix "/" -}}
 {{- if $port -}}{{ $port }}{{- else if hasPrefix "https://" .Values.tracing.endpoint -}}443{{- else -}}80{{- end -}}
 {{- end -}}
+
+{{- /* The service account of the controller, where the release has one. */ -}}
+{{- define "berth.controllerAccount" -}}
+{{- if .Values.controller.enabled -}}{{ .Release.Namespace }}/{{ include "berth.fullname" . }}-controller{{- end -}}
+{{- end -}}

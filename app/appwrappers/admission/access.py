@@ -1,0 +1,48 @@
+"""Asks the API server which resources serve kinds, and who may do what. Faults are raised, never taken for a denial."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from app.admission.review import UserInfo
+from app.appwrappers.admission.rights import Kind, Resources, Right, review_of
+from app.errors import Transient
+from app.kube.client import KubeClient
+from app.kube.discovery import Discovery
+
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+
+
+class Access:
+    """`client` is None for as long as there is no connection."""
+
+    def __init__(self, client: Callable[[], KubeClient | None]) -> None:
+        self._client = client
+        self._discovery: Discovery | None = None
+
+    async def resources(self, kinds: Iterable[Kind]) -> Resources:
+        """The resource of each kind. Raises Transient where the API server cannot be asked."""
+        client = self._connected()
+        if self._discovery is None:
+            self._discovery = Discovery(client)
+        asked = tuple(dict.fromkeys(kinds))
+        found = await asyncio.gather(*(self._discovery.resource_of(*kind) for kind in asked))
+        return dict(zip(asked, found, strict=True))
+
+    async def refused(self, user: UserInfo, rights: Iterable[Right]) -> frozenset[Right]:
+        """The rights that the user has not; one question for each, all at a time. Raises Transient as above."""
+        client = self._connected()
+        asked = tuple(dict.fromkeys(rights))
+        answers = await asyncio.gather(*(client.post(_REVIEWS, review_of(user, right)) for right in asked))
+        return frozenset(
+            right
+            for right, answer in zip(asked, answers, strict=True)
+            if (answer.get("status") or {}).get("allowed") is not True
+        )
+
+    def _connected(self) -> KubeClient:
+        client = self._client()
+        if client is None:
+            raise Transient("there is no connection to an API server that could be asked for rights")
+        return client

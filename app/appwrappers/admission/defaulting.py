@@ -1,0 +1,45 @@
+"""Gives an AppWrapper its defaults when it is created."""
+
+from __future__ import annotations
+
+from app.admission.chain import Plan
+from app.admission.patch import pointer
+from app.admission.review import Request, written_object
+from app.appwrappers.admission.creators import text_of
+from app.appwrappers.admission.defaults import defaults
+from app.appwrappers.admission.names import mapping
+from app.appwrappers.configuration import Configuration
+from app.appwrappers.model import APP_WRAPPERS
+
+
+class Defaulting:
+    """Neutral to everything but the creation of AppWrappers. With `strict`, who creates one is kept in it."""
+
+    name = "appwrapper-defaults"
+
+    def __init__(self, configuration: Configuration, *, strict: bool) -> None:
+        self._configuration, self._strict = configuration, strict
+
+    def inject(self, request: Request, plan: Plan) -> None:
+        """Raises Denied where the object cannot be read; what is wrong in it is found by the check."""
+        if (request.kind.group, request.kind.kind) != (APP_WRAPPERS.group, APP_WRAPPERS.kind):
+            return
+        obj = written_object(request, reason="InvalidAppWrapper")
+        if obj is None or request.operation != "CREATE":
+            return
+        user = request.user_info
+        found = defaults(
+            obj,
+            user=user.username,
+            uid=user.uid,
+            creator=text_of(user) if self._strict else "",
+            queue=self._configuration.current.default_queue_name,
+        )
+        for one in found:
+            where, holder = pointer(*one.section), obj
+            for segment in one.section:
+                holder = mapping(holder, segment)
+            plan.patch.ensure(where, {}, present=bool(holder) or one.section == ("spec",), reason=one.reason)
+            plan.patch.add(where + pointer(one.field), one.value, reason=one.reason)
+            plan.count("appwrapper-default")
+            plan.reason = plan.reason or "Defaulted"

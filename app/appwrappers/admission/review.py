@@ -1,0 +1,48 @@
+"""Puts the reviews of AppWrappers together: configuration, rights, and the bound of Kueue's Workloads."""
+
+from __future__ import annotations
+
+from app.admission.parts import Context, Parts
+from app.appwrappers.admission.access import Access
+from app.appwrappers.admission.checking import AppWrapperCheck
+from app.appwrappers.admission.defaulting import Defaulting
+from app.appwrappers.admission.entitlement import Entitlement
+from app.appwrappers.configuration import Configuration, data_of
+from app.appwrappers.settings import AdmissionSettings
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
+from app.settings.source import settings_as
+from app.wire import JSON
+
+WORKLOADS = "workloads.kueue.x-k8s.io"
+MOST_POD_SETS = 18
+"""Of a Workload in Kueue, where the definition is not there to say it."""
+
+
+def review(context: Context) -> Parts:
+    """What mutates and what validates, where AppWrappers are reviewed; both follow the ConfigMap."""
+    settings = settings_as(context.settings, AdmissionSettings)
+    if not settings.appwrappers:
+        return Parts()
+    caches, name, strict = context.caches, settings.appwrapper_config, settings.appwrapper_strict
+    configuration = Configuration(caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name)), name=name)
+    definitions = caches.cache(CUSTOM_RESOURCE_DEFINITIONS, most_pod_sets, only=("", WORKLOADS))
+    entitlement = Entitlement(Access(lambda: caches.client), strict=strict, controller=settings.appwrapper_controller)
+    check = AppWrapperCheck(
+        configuration,
+        entitlement,
+        strict=strict,
+        most=lambda: definitions.get("", WORKLOADS) or MOST_POD_SETS,
+    )
+    return Parts((Defaulting(configuration, strict=strict),), (check,), configuration.problems)
+
+
+def most_pod_sets(definition: JSON) -> int:
+    """The least that a served version of the definition allows; 0 where none says it."""
+    found = []
+    for version in definition["spec"]["versions"]:
+        schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        for field in ("spec", "podSets"):
+            schema = (schema.get("properties") or {}).get(field) or {}
+        if version.get("served") and schema.get("maxItems"):
+            found.append(int(schema["maxItems"]))
+    return min(found, default=0)
