@@ -12,7 +12,7 @@ from pathlib import Path
 from app.devtools.clusters.certificates import write_gateway_certificates, write_webhook_certificate
 from app.devtools.clusters.enrolling import enroll
 from app.devtools.clusters.parts import Parts
-from app.devtools.clusters.plans import CLUSTERS, INFRA
+from app.devtools.clusters.plans import CLUSTERS, INFRA, WRAPPERS
 from app.devtools.clusters.registering import register
 from app.devtools.clusters.webhooks import start_webhook
 from app.kube.client import KubeClient
@@ -33,16 +33,17 @@ class Berth:
 
     async def start_webhook(self, client: KubeClient, cluster: str) -> tuple[int, int]:
         """Start the webhook of a cluster, and have its API server call it; returns its port and its health port."""
-        folder, infra = self._directory / "webhook", cluster == INFRA
+        folder, infra, wrappers = self._directory / "webhook", cluster == INFRA, cluster == WRAPPERS
         settings: dict[str, object] = {
             "insecure": True,
             "tls_cert_file": str(folder / "tls.crt"),
             "tls_private_key_file": str(folder / "tls.key"),
             "drain_seconds": 0.0,
             "confine_tenants": infra,
+            "appwrappers": wrappers,
         }
         ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)
-        await register(client, port=ports[0], bundle=self._bundle, infra=infra)
+        await register(client, port=ports[0], bundle=self._bundle, infra=infra, wrappers=wrappers)
         return ports
 
     async def start_app_wrappers(self, cluster: str) -> None:
