@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.devtools.kueue.definitions import kueue_definitions
+from app.devtools.kueue.definitions import KINDS, kueue_definitions
+from app.kube.resources import Resource
 from tests.integration.sandbox.test_crd_rules import CRDS
 from tests.support.sandbox import Served
 
@@ -65,6 +66,14 @@ def reserve(kueue: Served, path: str, *kinds: str) -> None:
 def test_a_definition_and_its_rules_are_accepted(served: Served, definition: JSON) -> None:
     answer = served.request("POST", f"{CRDS}?dryRun=All&fieldValidation=Strict", definition)
     assert answer.status == 201, answer.body["message"]
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda one: one.plural)
+def test_both_versions_are_served(kueue: Served, kind: Resource, version: str) -> None:
+    path = f"/apis/kueue.x-k8s.io/{version}/{kind.plural}"
+    answer = kueue.request("GET", path)
+    assert (answer.status, answer.body["apiVersion"]) == (200, f"kueue.x-k8s.io/{version}")
 
 
 def test_a_workload_has_defaults_and_keeps_its_template(kueue: Served) -> None:
