@@ -38,7 +38,7 @@ def name_problems(metadata: JSON, pod_sets: int) -> Iterator[str]:
     if len(name) > longest:
         yield (
             f"{field}: want at most {longest} characters, so that podSets can be called NAME-0 to NAME-{last}, "
-            f"got {len(name)}: {quoted(name[:longest])} fits"
+            f"got {len(name)}: {quoted(name[:longest], longest)} fits"
         )
         return
     try:

@@ -137,7 +137,7 @@ async def test_a_new_one_waits_for_its_queue_and_says_who_made_it(opening: Openi
         labels = made["metadata"]["labels"]
         assert (labels[USER], labels[QUEUE_NAME]) == ("admin", "user-queue")
         assert USER_ID in labels
-        assert CREATOR not in made["metadata"]["annotations"]
+        assert CREATOR not in made["metadata"].get("annotations", {})
         made = await place.create(app_wrapper("two", pod("p")))
         assert not made["spec"]["suspend"]
         config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}}
@@ -179,7 +179,8 @@ async def test_all_that_is_wrong_is_told_at_once(opening: Opening) -> None:
         assert "spec.components[1].template.metadata.namespace: AppWrappers cannot create objects in other" in said
         assert "components contains no podspecs" in await place.refused(app_wrapper("empty", a_service("s")))
         assert "all podSets have 0 replicas" in await place.refused(app_wrapper("none", job("j", parallelism=0)))
-        assert "'" + "n" * 61 + "' fits" in await place.refused(app_wrapper("n" * 62, pod("p")))
+        _, answer = await place.post("/validate", app_wrapper("n" * 62, pod("p")))
+        assert "got 62: '" + "n" * 61 + "' fits" in answer["status"]["message"]
         nested = app_wrapper("outer", app_wrapper("inner", pod("p")))
         assert "Nested AppWrappers are forbidden" in await place.refused(nested)
 
