@@ -34,7 +34,7 @@ class AppWrapper:
     version: int
     generation: int
     deleting: bool
-    finalized: bool
+    finalizers: tuple[str, ...]
     suspend: bool
     ours: bool
     queue: str
@@ -55,6 +55,10 @@ class AppWrapper:
         return all("observedGeneration" in one for one in found if one)
 
     @property
+    def finalized(self) -> bool:
+        return FINALIZER in self.finalizers
+
+    @property
     def phase(self) -> str:
         return str(self.status.get("phase") or "")
 
@@ -68,7 +72,7 @@ def stored_app_wrapper(obj: JSON) -> AppWrapper:
         version=int(metadata["resourceVersion"]),
         generation=metadata.get("generation", 0),
         deleting="deletionTimestamp" in metadata,
-        finalized=FINALIZER in (metadata.get("finalizers") or ()),
+        finalizers=tuple(metadata.get("finalizers") or ()),
         suspend=bool(spec.get("suspend")),
         ours=spec.get("managedBy") in (None, "", MANAGER),
         queue=(metadata.get("labels") or {}).get(QUEUE_NAME, ""),

@@ -48,9 +48,7 @@ class Writing:
         return {field: after.get(field) for field in sorted(fields) if before.get(field) != after.get(field)}
 
     async def _finalizer(self, wrapper: AppWrapper, *, present: bool) -> None:
-        namespace, name = wrapper.key
-        found = await self._client.get(APP_WRAPPERS, name, namespace=namespace)
-        finalizers = [one for one in found["metadata"].get("finalizers") or () if one != FINALIZER]
+        finalizers = [one for one in wrapper.finalizers if one != FINALIZER]
         try:
             await self._patch(
                 wrapper, {"metadata": {"finalizers": [*finalizers, FINALIZER] if present else finalizers or None}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from app.appwrappers.model import (
     RESOURCES_DEPLOYED,
     UNHEALTHY,
 )
+from app.kube.client import Request
 from app.kube.resources import PODS
 from tests.support.appwrappers import JOBS, NAMESPACE, SERVICES, AppWrapperCluster, job, pod, service
 from tests.support.waiting import eventually
@@ -182,3 +184,35 @@ async def test_a_failed_job_is_reset_with_its_reason(cluster: AppWrapperCluster)
         await cluster.patched(JOBS, "j", {"status": {"conditions": [failed]}}, subresource="status")
         await cluster.reaches("jobs", "Resetting")
         assert cluster.condition("jobs", UNHEALTHY)["message"].endswith("BackoffLimitExceeded: too often")
+
+
+async def test_nothing_is_asked_while_nothing_changes(cluster: AppWrapperCluster) -> None:
+    """Of a minute, whatever phase they are in: the watches go on, and the sweep of the whole reads caches."""
+    client = await cluster.client()
+    session, send, asked = client._session, client._session.json, []
+
+    async def counted(request: Request) -> Any:
+        asked.append(request.what)
+        return await send(request)
+
+    session.json = counted  # type: ignore[method-assign]
+    async with cluster.controller(client, resync=10.0):
+        await cluster.wrap("waits", pod("a"), suspend=True)
+        await cluster.wrap("runs", pod("b"), service("s"), job("j"))
+        await cluster.wrap("is-not-ready", pod("c"))
+        await cluster.wrap("has-ended", pod("d"))
+        await cluster.there(PODS, "d")
+        await cluster.ended("d")
+        await cluster.there(PODS, "b")
+        await cluster.running("b")
+        labels = (await cluster.there(JOBS, "j"))["spec"]["template"]["metadata"]["labels"]
+        await cluster.admin.create(PODS, pod("j-1", labels=labels), namespace=NAMESPACE)
+        await cluster.running("j-1")
+        await cluster.says("runs", PODS_READY, "SufficientPodsReady")
+        await cluster.reaches("has-ended", "Succeeded")
+        await cluster.reaches("is-not-ready", "Running")
+        await asyncio.sleep(2)
+        asked.clear()
+        await asyncio.sleep(58)
+        assert asked == []
+    await client.close()
