@@ -186,8 +186,8 @@ async def measure(place: Path, size: Size) -> list[Measured]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--app-wrappers", type=int, default=Size.app_wrappers)
-    parser.add_argument("--rounds", type=int, default=Size.rounds)
+    parser.add_argument("--app-wrappers", type=int, default=Size().app_wrappers)
+    parser.add_argument("--rounds", type=int, default=Size().rounds)
     given = parser.parse_args()
     size = Size(app_wrappers=given.app_wrappers, rounds=given.rounds)
     with tempfile.TemporaryDirectory() as place:

@@ -52,7 +52,7 @@ class Objects:
 
     async def _create(self, wrapper: AppWrapper, index: int, status: JSON) -> str:
         """The name of the object. Raises ValueError where it can never be created, ApiError where it cannot be now."""
-        kind = await self._kind(status)
+        kind = await self._kind(status, filled=False)
         if kind is None:
             raise ValueError(f"no kind {status['kind']} in {status['apiVersion']} is served")
         if not kind.resource.namespaced:
@@ -160,13 +160,16 @@ class Objects:
             return f"held by its finalizers: {', '.join(found.finalizers)}"
         return None
 
-    async def _kind(self, status: JSON) -> Kind | None:
-        """The cache of the kind of a component; None where the API server does not serve it."""
+    async def _kind(self, status: JSON, *, filled: bool = True) -> Kind | None:
+        """The cache of the kind of a component; None where the API server does not serve it.
+
+        Raises CacheFillsError where the cache has to be `filled` and soon will be.
+        """
         resource = await self._discovery.resource_of(status["apiVersion"], status["kind"])
         if resource is None:
             return None
         kind = self._caches.kinds.of(resource)
-        if kind.coming:
+        if filled and kind.coming:
             raise CacheFillsError(f"the cache of {resource.plural} fills", delay=1.0)
         return kind
 
