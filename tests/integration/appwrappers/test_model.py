@@ -111,7 +111,9 @@ class AppWrapperMachine(RuleBasedStateMachine):
     async def _start(self) -> None:
         self._client = self.faults.around(await self.cluster.client())
         options = Options(config=CONFIG, namespace=SYSTEM, resync=None)
-        self._task = asyncio.create_task(AppWrappersController(self._client, options=options, now=self.cluster.now).run())
+        self._task = asyncio.create_task(
+            AppWrappersController(self._client, options=options, now=self.cluster.now).run()
+        )
 
     async def _stop(self) -> None:
         """The connections first, so that what was under way stays half done."""
