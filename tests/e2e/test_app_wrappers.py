@@ -34,7 +34,7 @@ def workload(name: str, pods: int) -> JSON:
     }
 
 
-def app_wrapper(name: str, *, cpu: str = "0", labels: JSON | None = None, suspend: bool = False) -> JSON:
+def app_wrapper(name: str, *, cpu: str = "0", labels: JSON | None = None) -> JSON:
     """An AppWrapper of one Pod."""
     container = {"name": "c", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
     template = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
@@ -42,13 +42,13 @@ def app_wrapper(name: str, *, cpu: str = "0", labels: JSON | None = None, suspen
         "apiVersion": "workload.codeflare.dev/v1beta2",
         "kind": "AppWrapper",
         "metadata": {"name": name, "labels": labels or {}},
-        "spec": {"components": [{"template": template}], "suspend": suspend},
+        "spec": {"components": [{"template": template}]},
     }
 
 
 def queued(name: str, cpu: str, **labels: str) -> JSON:
     labels = {"kueue.x-k8s.io/queue-name": "user-queue"} | {f"kueue.x-k8s.io/{k}": v for k, v in labels.items()}
-    return app_wrapper(name, cpu=cpu, labels=labels, suspend=True)
+    return app_wrapper(name, cpu=cpu, labels=labels)
 
 
 def phase(kubectl: Kubectl, name: str, wanted: str) -> Callable[[], bool]:
@@ -109,6 +109,13 @@ def test_an_app_wrapper_without_a_queue_runs_at_once(kubectl: Kubectl) -> None:
     with made(kubectl, app_wrapper("wrapped")):
         wait_until(phase(kubectl, "wrapped", "Running"))
         wait_until(lambda: kubectl.get("pod", "wrapped")["status"]["phase"] == "Running")
+
+
+def test_an_app_wrapper_is_checked_when_it_is_written(kubectl: Kubectl) -> None:
+    empty = app_wrapper("empty")
+    empty["spec"]["components"] = []
+    with pytest.raises(Refused, match="want at least one podSet"):
+        kubectl.create(empty)
 
 
 def test_an_app_wrapper_waits_in_its_queue_until_another_is_gone(kubectl: Kubectl) -> None:
