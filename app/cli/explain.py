@@ -10,7 +10,7 @@ import typer
 
 from app.cli import cluster, options, roles
 from app.errors import Transient, UsageError
-from app.explain import explaining, manifests, rehearsal, rendering
+from app.explain import explaining, manifests, rehearsal, rendering, wrapped
 from app.networks.settings import NetworksSettings
 from app.registry import settings_of
 from app.settings.source import settings_as
@@ -66,6 +66,8 @@ def explain(
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 
+    Of an AppWrapper: its podSets, what they request in all, and which rights its user would be asked for.
+
     Examples:
 
       berth explain -f pod.yaml -f nads.yaml
@@ -76,9 +78,9 @@ def explain(
 
     Exit status:
 
-      0  every Pod would be admitted, with or without an injection
+      0  every Pod and AppWrapper would be admitted, with or without an injection
 
-      1  at least one Pod would be denied
+      1  at least one Pod would be denied, or an AppWrapper
 
       2  a flag or a file is wrong
 
@@ -103,7 +105,8 @@ def explain(
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
     found = manifests.sort_documents(manifests.read_documents(files), namespace=namespace)
-    if not found.pods:
+    wrappers = [wrapped.explained(one) for one in found.wrappers]
+    if not found.pods and not wrappers:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
     own = settings_as(chosen, WebhookSettings).namespace
     try:
@@ -117,6 +120,9 @@ def explain(
         print(f"Error: the cluster could not be asked: {error}", file=sys.stderr)
         return CLUSTER
     options.show(((f"note: {note}", "") for note in notes), aside=True)
-    options.show(rendering.render(results, output))
+    others = [wrapped.object_of(one) for one in wrappers]
+    options.show(rendering.render(results, output, others))
+    if output == "text":
+        options.show(line for one in wrappers for line in wrapped.text_of(one))
     options.show(rendering.asides(results, output), aside=True)
-    return DENIED if any(result.denied for result in results) else 0
+    return DENIED if any(result.denied for result in results) or any(one.problems for one in wrappers) else 0

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from app.appwrappers.model import APP_WRAPPERS
 from app.errors import UsageError
 from app.kube.documents import SUFFIXES, Document, parse_documents, read_text, unfold
 from app.registry import kinds_of
@@ -24,6 +25,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
     **dict.fromkeys(("ConfigMap", "Namespace"), ("",)),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io",),
+    APP_WRAPPERS.kind: (APP_WRAPPERS.group,),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
 _READ = frozenset(resource.kind for resource in kinds_of("webhook"))
@@ -46,9 +48,13 @@ class PodManifest:
 
 @dataclass(slots=True)
 class Manifests:
-    """What a set of documents holds, in their order; `notes` says what was left out and why."""
+    """What a set of documents holds, in their order; `notes` says what was left out and why.
+
+    `pod` of one of the `wrappers` is the AppWrapper.
+    """
 
     pods: list[PodManifest] = field(default_factory=list)
+    wrappers: list[PodManifest] = field(default_factory=list)
     others: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -109,6 +115,8 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} of {version} is not understood; left out")
     elif kind in TEMPLATES:
         found.pods.append(PodManifest(place, kind, name, home, _pod(obj, place=place, name=name, namespace=home)))
+    elif kind == APP_WRAPPERS.kind:
+        found.wrappers.append(PodManifest(place, kind, name, home, _present(obj)))
     elif kind in _READ or kind in ("ConfigMap", "Namespace"):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home

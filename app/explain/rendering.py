@@ -49,8 +49,11 @@ class Explained:
         return "would be injected"
 
 
-def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
-    """The answer for standard output; what it leaves out for the sake of its form is in `asides`."""
+def render(results: Sequence[Explained], form: Form, others: Sequence[JSON] = ()) -> Iterator[Line]:
+    """The answer for standard output; what it leaves out for the sake of its form is in `asides`.
+
+    `others` are objects that a JSON answer has besides.
+    """
     match form:
         case "text":
             for result in results:
@@ -59,7 +62,8 @@ def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
             for result in results:
                 yield from _diff(result)
         case "json":
-            document = json.dumps([_object(result) for result in results], indent=2, ensure_ascii=False)
+            objects = [*(_object(result) for result in results), *others]
+            document = json.dumps(objects, indent=2, ensure_ascii=False)
             yield from map(Line, document.split("\n"))
         case "patch":
             for result in results:

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from app.appwrappers.kueue.model import EXCEEDS_MAX_QUOTA, NO_MATCHING_FLAVOR
 from app.devtools.kueue.matching import mismatch
-from app.devtools.sandbox.standins.placement import Amounts
+from app.kinds.requests import Amounts
 from app.kube.quantity import canonical, parse
 from app.wire import JSON
 

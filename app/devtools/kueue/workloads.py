@@ -13,7 +13,7 @@ from app.appwrappers.kueue.model import (
 )
 from app.devtools.kueue.flavors import PodSet, Usage, add
 from app.devtools.kueue.queueing import Holder, Waiting
-from app.devtools.sandbox.standins.placement import pod_requests
+from app.kinds.requests import pod_requests
 from app.kube.conditions import condition
 from app.kube.quantity import parse
 from app.kube.store import key_of

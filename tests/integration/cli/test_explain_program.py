@@ -179,3 +179,49 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
     os.close(ours)
     assert process.wait() == 0
     return written.decode()
+
+
+WRAPPED = """
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata:
+  name: sample
+  labels: {kueue.x-k8s.io/queue-name: user-queue}
+  annotations: {workload.codeflare.dev.appwrapper/retrylimit: "1"}
+spec:
+  components:
+  - template:
+      apiVersion: batch/v1
+      kind: Job
+      metadata: {name: j}
+      spec:
+        parallelism: 3
+        template:
+          spec:
+            restartPolicy: Never
+            containers: [{name: c, image: i, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+  - template: {apiVersion: v1, kind: Service, metadata: {name: s}, spec: {ports: [{port: 80}]}}
+"""
+
+
+def test_an_app_wrapper_is_shown_with_its_pod_sets_its_total_and_its_rights(manifests, capsys) -> None:
+    prefix = "workload.codeflare.dev.appwrapper/"
+    Path("wrapped.yaml").write_text(WRAPPED)
+    assert explain("-f", "wrapped.yaml") == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "AppWrapper default/sample (wrapped.yaml:2): would wait in queue user-queue",
+        "  podSet sample-0: 3 Pods of template.spec.template",
+        "  requested in all: cpu 1.5, memory 3221225472",
+        "  its user is asked for: create Job (batch/v1) in default",
+        "  its user is asked for: delete Job (batch/v1) in default (strict)",
+        "  its user is asked for: create Pod (v1) in default (strict)",
+        "  its user is asked for: create Service (v1) in default",
+        "  its user is asked for: delete Service (v1) in default (strict)",
+        f"  warning: metadata.annotations[{prefix}retrylimit]: has no meaning; is {prefix}retryLimit meant?",
+    ]
+    assert explain("-f", "wrapped.yaml", "-f", "pod.yaml", "-f", "nads.yaml", "-o", "json") == 0
+    kinds = [one["kind"] for one in yaml.safe_load(capsys.readouterr().out)]
+    assert kinds == ["Pod", "AppWrapper"]
+    Path("wrapped.yaml").write_text(WRAPPED.replace("parallelism: 3", "parallelism: 0"))
+    assert explain("-f", "wrapped.yaml") == 1
+    assert "would be denied: spec.components: all podSets have 0 replicas" in capsys.readouterr().out

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from app.appwrappers.settings import WRAPPED_KINDS
 from app.cli.roles import RoleCommand
 from app.errors import UsageError
 from app.permissions import declared
@@ -38,6 +39,7 @@ WORDS = {
     "any": None,
     "in-cluster": None,
     "VersionTLS12": "",
+    f"pods and {len(WRAPPED_KINDS) - 1} others": WRAPPED_KINDS,
 }
 """Defaults that the help tells in words, and what they are."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from app.devtools.kueue.flavors import Assignment, PodSet, Unfit, Usage, assign, quantity
-from app.devtools.sandbox.standins.placement import pod_requests
+from app.kinds.requests import pod_requests
 
 JSON = dict[str, Any]
 SPOT: JSON = {

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from app.devtools.sandbox.standins.placement import place, pod_requests
+from app.devtools.sandbox.standins.placement import place
+from app.kinds.requests import pod_requests
 
 JSON = dict[str, Any]
 

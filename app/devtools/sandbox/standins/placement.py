@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from app.devtools.sandbox.standins.neighbors import Neighbors
-from app.kube.quantity import parse
+from app.kinds.requests import Amounts, added, amounts_of, pod_requests
 from app.wire import JSON
 
 UNSCHEDULABLE = "node(s) were unschedulable"
@@ -22,8 +22,6 @@ TAINTED = "node(s) had untolerated taint(s)"
 NO_AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 _NOT_READY: JSON = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
 _CORDONED: JSON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-
-Amounts = dict[str, Decimal]
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +158,7 @@ def _expression_holds(term: JSON, labels: Mapping[str, str]) -> bool:
 
 
 def _lacking(wanted: Amounts, node: JSON, used: Amounts, count: int) -> list[str]:
-    allocatable = _amounts((node.get("status") or {}).get("allocatable"))
+    allocatable = amounts_of((node.get("status") or {}).get("allocatable"))
     lacking = ["Too many pods"] if count + 1 > allocatable.get("pods", Decimal(0)) else []
     for name, amount in sorted(wanted.items()):
         if amount and amount > allocatable.get(name, Decimal(0)) - used.get(name, Decimal(0)):
@@ -176,47 +174,9 @@ def _usage(pods: Iterable[JSON]) -> tuple[dict[str, Amounts], Counter[str]]:
         if not node:
             continue
         counts[node] += 1
-        used[node] = _sum(used.get(node, {}), pod_requests(pod))
+        used[node] = added(used.get(node, {}), pod_requests(pod))
     return used, counts
 
 
 def _is_over(pod: JSON) -> bool:
     return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-
-
-def pod_requests(pod: JSON) -> Amounts:
-    """What a Pod needs of each resource: its containers together, or its largest init step where that is more."""
-    spec: JSON = pod.get("spec") or {}
-    total: Amounts = {}
-    for container in spec.get("containers") or []:
-        total = _sum(total, _container_requests(container))
-    sidecars: Amounts = {}
-    peak: Amounts = {}
-    for container in spec.get("initContainers") or []:
-        requests = _container_requests(container)
-        if container.get("restartPolicy") == "Always":
-            sidecars = _sum(sidecars, requests)
-            peak = _largest(peak, sidecars)
-        else:
-            peak = _largest(peak, _sum(sidecars, requests))
-    total = _largest(_sum(total, sidecars), peak)
-    whole: JSON = spec.get("resources") or {}
-    total = {**total, **_amounts(whole.get("limits")), **_amounts(whole.get("requests"))}
-    return _sum(total, _amounts(spec.get("overhead")))
-
-
-def _container_requests(container: JSON) -> Amounts:
-    resources: JSON = container.get("resources") or {}
-    return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
-
-
-def _amounts(quantities: JSON | None) -> Amounts:
-    return {name: parse(text) for name, text in (quantities or {}).items()}
-
-
-def _sum(left: Amounts, right: Amounts) -> Amounts:
-    return {name: left.get(name, Decimal(0)) + right.get(name, Decimal(0)) for name in {**left, **right}}
-
-
-def _largest(left: Amounts, right: Amounts) -> Amounts:
-    return {name: max(left.get(name, Decimal(0)), right.get(name, Decimal(0))) for name in {**left, **right}}

@@ -1,0 +1,122 @@
+"""What an AppWrapper of a manifest means: its podSets, what they ask for together, and who would be asked for what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from app.appwrappers.admission.components import component_problems
+from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
+from app.appwrappers.admission.rights import kind_of, of_creator
+from app.appwrappers.admission.templates import uncounted, unknown_fields
+from app.appwrappers.config import FaultTolerance
+from app.appwrappers.model import QUEUE_NAME, pod_set_name
+from app.appwrappers.podsets.inference import PodSet, pod_sets_of
+from app.appwrappers.podsets.paths import pod_template_at
+from app.explain.manifests import PodManifest
+from app.explain.rendering import Line
+from app.kinds.requests import Amounts, added, pod_requests
+from app.kube.resources import PODS
+from app.wire import JSON
+
+MOST_POD_SETS = 18
+"""Of a Workload of Kueue, as the definition that comes with it has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapped:
+    """One AppWrapper. `pod_sets` are name and podSet, `asked` what Kueue would count, `rights` what users need.
+
+    Without problems it would be admitted, as far as no rights are missing.
+    """
+
+    manifest: PodManifest
+    queue: str
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...] = ()
+    pod_sets: tuple[tuple[str, PodSet], ...] = ()
+    asked: Amounts | None = None
+    rights: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> str:
+        if self.problems:
+            return f"would be denied: {'; '.join(self.problems)}"
+        return f"would wait in queue {self.queue}" if self.queue else "would run at once"
+
+
+def explained(manifest: PodManifest) -> Wrapped:
+    """What the webhook finds in it, but for what only a cluster knows: rights, and the operator's configuration."""
+    obj = manifest.pod
+    metadata, spec, namespace = mapping(obj, "metadata"), obj.get("spec"), manifest.namespace
+    labels = mapping(metadata, "labels")
+    problems = list(component_problems(spec, name=manifest.name, namespace=namespace, most=MOST_POD_SETS))
+    if problems or not isinstance(spec, dict):
+        return Wrapped(manifest, "", (*problems, *name_problems(metadata, 1), *label_problems(labels)))
+    found = [(component, one) for component in spec["components"] for one in pod_sets_of(component)]
+    problems = [*name_problems(metadata, len(found)), *label_problems(labels)]
+    asked: Amounts = {}
+    for component, one in found:
+        template = pod_template_at(component["template"], one.path)
+        asked = added(asked, {name: amount * one.replicas for name, amount in pod_requests(template).items()})
+    return Wrapped(
+        manifest,
+        str(labels.get(QUEUE_NAME) or ""),
+        tuple(problems),
+        (
+            *annotation_warnings(mapping(metadata, "annotations"), FaultTolerance()),
+            *uncounted(spec),
+            *unknown_fields(spec),
+        ),
+        tuple((pod_set_name(manifest.name, number), one) for number, (_, one) in enumerate(found)),
+        asked,
+        tuple(dict.fromkeys(_rights(spec["components"], namespace))),
+    )
+
+
+def _rights(components: Sequence[JSON], namespace: str) -> Iterator[str]:
+    """By kind, as a manifest says it: only a cluster knows the resource."""
+    for index, right in of_creator(components, {}, namespace, strict=True):
+        kind = kind_of(components[index])
+        strict = "" if right.verb == "create" and right.resource != PODS.plural else " (strict)"
+        what = f"{kind.kind} ({kind.api_version})" if kind and right.resource != PODS.plural else "Pod (v1)"
+        yield f"{right.verb} {what} in {namespace}{strict}"
+
+
+def text_of(one: Wrapped) -> Iterator[Line]:
+    """As `berth explain` prints it."""
+    yield Line(f"{one.manifest.title} ({one.manifest.place}): {one.verdict}", "red" if one.problems else "green")
+    for name, pod_set in one.pod_sets:
+        count = f"{pod_set.replicas} Pod" + ("" if pod_set.replicas == 1 else "s")
+        yield Line(f"  podSet {name}: {count} of {pod_set.path}", "cyan")
+    if one.asked:
+        yield Line(
+            f"  requested in all: {', '.join(f'{name} {_said(amount)}' for name, amount in sorted(one.asked.items()))}"
+        )
+    for right in one.rights:
+        yield Line(f"  its user is asked for: {right}")
+    for warning in one.warnings:
+        yield Line(f"  warning: {warning}", "yellow")
+
+
+def object_of(one: Wrapped) -> JSON:
+    """As its JSON answer has it."""
+    manifest = one.manifest
+    return {
+        "source": manifest.place,
+        "kind": manifest.kind,
+        "namespace": manifest.namespace,
+        "name": manifest.name,
+        "allowed": not one.problems,
+        "message": one.verdict,
+        "warnings": list(one.warnings),
+        "queue": one.queue,
+        "podSets": [{"name": name, **pod_set.status} for name, pod_set in one.pod_sets],
+        "requests": {name: _said(amount) for name, amount in (one.asked or {}).items()},
+        "rights": list(one.rights),
+    }
+
+
+def _said(amount: Decimal) -> str:
+    return f"{amount.normalize():f}"

@@ -1,0 +1,53 @@
+"""What a Pod asks of each resource, as the scheduler and quota count it. Pure.
+
+Source: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#resource-sharing-within-containers
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from app.kube.quantity import parse
+from app.wire import JSON
+
+Amounts = dict[str, Decimal]
+
+
+def pod_requests(pod: JSON) -> Amounts:
+    """What a Pod needs of each resource: its containers together, or its largest init step where that is more."""
+    spec: JSON = pod.get("spec") or {}
+    total: Amounts = {}
+    for container in spec.get("containers") or []:
+        total = added(total, _container_requests(container))
+    sidecars: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.get("initContainers") or []:
+        requests = _container_requests(container)
+        if container.get("restartPolicy") == "Always":
+            sidecars = added(sidecars, requests)
+            peak = _largest(peak, sidecars)
+        else:
+            peak = _largest(peak, added(sidecars, requests))
+    total = _largest(added(total, sidecars), peak)
+    whole: JSON = spec.get("resources") or {}
+    total = {**total, **amounts_of(whole.get("limits")), **amounts_of(whole.get("requests"))}
+    return added(total, amounts_of(spec.get("overhead")))
+
+
+def _container_requests(container: JSON) -> Amounts:
+    resources: JSON = container.get("resources") or {}
+    return {**amounts_of(resources.get("limits")), **amounts_of(resources.get("requests"))}
+
+
+def amounts_of(quantities: JSON | None) -> Amounts:
+    """Quantities by resource. Raises QuantityError."""
+    return {name: parse(text) for name, text in (quantities or {}).items()}
+
+
+def added(left: Amounts, right: Amounts) -> Amounts:
+    """Both together."""
+    return {name: left.get(name, Decimal(0)) + right.get(name, Decimal(0)) for name in {**left, **right}}
+
+
+def _largest(left: Amounts, right: Amounts) -> Amounts:
+    return {name: max(left.get(name, Decimal(0)), right.get(name, Decimal(0))) for name in {**left, **right}}
