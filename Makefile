@@ -23,7 +23,7 @@ $(READY): requirements-dev.lock pyproject.toml
 	@touch $@
 	@echo "==> Ready: $$($(BIN)/berth --version), $$($(BIN)/python --version)"
 
-demo: $(READY) ## Start a sandbox and play both examples, step by step
+demo: $(READY) ## Start a sandbox and play the examples, step by step
 	@$(BIN)/berth demo
 
 test: $(READY) ## Run all tests

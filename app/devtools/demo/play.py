@@ -14,6 +14,7 @@ from app.devtools.demo.calling import Caller
 from app.devtools.demo.companions import Companions
 from app.devtools.demo.injection import Injection
 from app.devtools.demo.stage import Stage
+from app.devtools.demo.wrapping import Wrapping
 from app.kube.transport import connect
 
 
@@ -33,6 +34,8 @@ async def run_demo(console: Console, *, log_level: str = "error") -> int:
             ]
             stage.act("In tenant1: a Pod gets the resources that its networks need")
             await Injection(tenant1, stage).play()
+            stage.act("In tenant1: AppWrappers wait for their queue, run, and recover")
+            await Wrapping(tenant1, stage).play()
             stage.act("Over three clusters: companions on the right DPU")
             admin = directory / "admin"
             caller = Caller(
