@@ -14,6 +14,16 @@ INFRA: dict[str, Any] = {
 }
 AGENT: dict[str, Any] = {"agent": {"enabled": True, "gateway": "gateway.example:30001"}}
 ALL: dict[str, Any] = INFRA | AGENT
+WRAPPERS: dict[str, Any] = {
+    "webhook": {"args": {"appwrappers": True, "appwrapperStrict": True}},
+    "controller": {
+        "enabled": True,
+        "args": {"controllers": ["appwrappers", "appwrapper-workloads"], "wrappedKinds": ["pods", "jobs.batch"]},
+    },
+}
+EVERY_CONTROLLER: dict[str, Any] = {
+    "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers"]}}
+}
 
 ARGS: dict[str, Any] = {
     "webhook": {

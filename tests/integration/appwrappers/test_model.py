@@ -147,12 +147,13 @@ class AppWrapperMachine(RuleBasedStateMachine):
         found = f"{name}-{number}"
         if found not in self.cluster.pods():
             return
-        if what == "runs":
-            self._do(self.cluster.running(found))
-        elif what == "is deleted":
-            self._do(self.cluster.admin.delete(PODS, found, namespace=NAMESPACE))
-        else:
-            self._do(self.cluster.ended(found, int(what == "fails")))
+        with contextlib.suppress(ApiError):  # the controller may have deleted it by then
+            if what == "runs":
+                self._do(self.cluster.running(found))
+            elif what == "is deleted":
+                self._do(self.cluster.admin.delete(PODS, found, namespace=NAMESPACE))
+            else:
+                self._do(self.cluster.ended(found, int(what == "fails")))
 
     @rule(share=st.sampled_from((0.0, 0.2, 0.6)))
     def requests_fail(self, share: float) -> None:

@@ -9,25 +9,33 @@ import yaml
 
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tests.support.chart import CHART, JSON, Render
-from tests.support.chart_combinations import AGENT, ALL, INFRA, NOTHING
+from tests.support.chart_combinations import AGENT, ALL, EVERY_CONTROLLER, INFRA, NOTHING, WRAPPERS
 from tests.support.command_line import berth
 
 
-def _printed(cluster: Literal["infra", "tenant", "all"]) -> str:
+def _printed(cluster: Literal["infra", "tenant", "appwrappers", "all"]) -> str:
     done = berth("crds", cluster)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("cluster", ["infra", "tenant"])
-def test_the_files_are_what_berth_crds_prints(cluster: Literal["infra", "tenant"]) -> None:
+@pytest.mark.parametrize("cluster", ["infra", "tenant", "appwrappers"])
+def test_the_files_are_what_berth_crds_prints(cluster: Literal["infra", "tenant", "appwrappers"]) -> None:
     text = (CHART / "files" / "crds" / f"{cluster}.yaml").read_text()
     assert list(yaml.safe_load_all(text)) == list(yaml.safe_load_all(_printed(cluster)))
 
 
-@pytest.mark.parametrize(("values", "cluster"), [(INFRA, "infra"), (NOTHING | AGENT, "tenant"), (ALL, "all")])
+@pytest.mark.parametrize(
+    ("values", "cluster"),
+    [
+        (INFRA, "infra"),
+        (NOTHING | AGENT, "tenant"),
+        (WRAPPERS, "appwrappers"),
+        (ALL | EVERY_CONTROLLER, "all"),
+    ],
+)
 def test_the_definitions_of_the_enabled_roles_are_rendered_as_they_are(
-    render: Render, values: JSON, cluster: Literal["infra", "tenant", "all"]
+    render: Render, values: JSON, cluster: Literal["infra", "tenant", "appwrappers", "all"]
 ) -> None:
     found = render(values).of(CUSTOM_RESOURCE_DEFINITIONS.kind)
     for obj in found:

@@ -17,7 +17,7 @@ import yaml
 
 from app.registry import BY_NAME
 from tests.support.chart import CHART, JSON, NAMESPACE, Render, rendering
-from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING
+from tests.support.chart_combinations import AGENT, ALL, COMBINATIONS, INFRA, NOTHING, WRAPPERS
 from tests.support.paths import ROOT
 
 GOLDENS = Path(__file__).parent / "goldens"
@@ -91,6 +91,7 @@ SETS: dict[str, JSON] = {
     "monitored": ALL | {"monitoring": MONITORED | {"dashboard": {"enabled": True}}},
     "webhook monitored": {"monitoring": MONITORED},
     "definitions go with the release": ALL | {"crds": {"keep": False}},
+    "app wrappers": WRAPPERS,
     "own priority class": {"priorityClass": {"create": False, "name": "gold"}, "imagePullSecrets": []},
 }
 PLACES = {"other release": (ALL, "other", "elsewhere"), "in universe": (AGENT, "berth", "universe")}
