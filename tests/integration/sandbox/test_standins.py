@@ -178,6 +178,29 @@ async def test_an_annotation_ends_a_pod_that_is_never_restarted(
     await until(client, PODS, "stays", running, "default")
 
 
+def container(**fields: Any) -> JSON:
+    return {"containers": [{"name": "c", "image": "busybox", **fields}]}
+
+
+async def test_a_pod_ends_as_its_command_says(client: KubeClient) -> None:
+    """After it has been seen running: the samples of the field are Pods that sleep."""
+    await create(client, pod(**container(command=["sh", "-c"], args=["sleep 1; exit 5"]), restartPolicy="Never"))
+    await until(client, PODS, "p", running, "default")
+    done = await until(client, PODS, "p", lambda p: p and p["status"].get("phase") == "Failed", "default")
+    assert done["status"]["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 5
+    assert {c["type"]: c.get("reason") for c in done["status"]["conditions"]}["Ready"] == "PodFailed"
+
+
+async def test_a_pod_that_crashes_is_restarted_and_then_waits(client: KubeClient) -> None:
+    await create(client, pod(**container(command=["false"]), restartPolicy="OnFailure"))
+    waits = lambda p: p and "waiting" in p["status"].get("containerStatuses", [{"state": {}}])[0]["state"]  # noqa: E731
+    found = (await until(client, PODS, "p", waits, "default"))["status"]
+    crashed = found["containerStatuses"][0]
+    assert (found["phase"], crashed["restartCount"]) == ("Running", 1)
+    assert crashed["state"]["waiting"]["reason"] == "CrashLoopBackOff"
+    assert crashed["lastState"]["terminated"]["exitCode"] == 1
+
+
 async def test_a_deleted_pod_goes_when_its_finalizers_are_gone(client: KubeClient) -> None:
     await create(client, pod(metadata={"finalizers": ["example.com/hold"]}))
     await until(client, PODS, "p", running, "default")

@@ -2,15 +2,17 @@
 
 A node is created once, and then only what is missing is filled in: capacity that a user patched into a status is kept.
 All capacity is allocatable, as a kubelet reports it for devices. Of a Pod: status, addresses, the confirmation of its
-deletion. No container is started; an annotation (`podstatus.EXIT_ANNOTATION`) ends a Pod.
+deletion. No container is started; its command says when it ends (`commands`), or an annotation
+(`podstatus.EXIT_ANNOTATION`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
-from app.devtools.sandbox.standins.podstatus import is_reported, pod_status
+from app.devtools.sandbox.standins.podstatus import is_reported, next_step, pod_status
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
 from app.kube.resources import NODES, PODS
@@ -20,6 +22,7 @@ from app.wire import JSON
 
 _HEARTBEAT = 60.0
 """Seconds between two looks at a node when nothing happens."""
+_SOONEST = 0.05
 _BLOCK = 250
 """Addresses used of the last octet."""
 _NOT_READY = "node.kubernetes.io/not-ready"
@@ -99,17 +102,18 @@ class Kubelet:
         self._next = 0
         self.controller = reconciling("kubelet", self._reconcile, self._pods, self._nodes)
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
         if pod is None:
             self._given.pop(key, None)
-            return
+            return None
         if pod["spec"].get("nodeName") not in self._names or self._elsewhere(pod):
-            return
+            return None
         if pod["metadata"].get("deletionTimestamp"):
             await self._confirm_deletion(pod)
-        elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed") and not is_reported(pod):
-            await self._report(key, pod)
+        elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            return await self._report(key, pod)
+        return None
 
     async def _confirm_deletion(self, pod: JSON) -> None:
         metadata = pod["metadata"]
@@ -120,12 +124,18 @@ class Kubelet:
             PODS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"], grace_period_seconds=0
         )
 
-    async def _report(self, key: Key, pod: JSON) -> None:
+    async def _report(self, key: Key, pod: JSON) -> float | None:
+        """Write what has changed; the answer is in how many seconds the next step of a container is due."""
         host_ip = self._host_ip(pod["spec"]["nodeName"])
         pod_ip = host_ip if pod["spec"].get("hostNetwork") else self._pod_ip(key, pod)
-        status = pod_status(pod, now=stamp(), pod_ip=pod_ip, host_ip=host_ip)
-        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        await self._client.patch(PODS, key[1], body, patch_type="strategic", namespace=key[0], subresource="status")
+        now = datetime.now(UTC)
+        status = pod_status(pod, now=now, pod_ip=pod_ip, host_ip=host_ip)
+        if not is_reported(pod, status):
+            body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+            await self._client.patch(PODS, key[1], body, patch_type="strategic", namespace=key[0], subresource="status")
+            return None  # the change of the Pod brings it here again
+        due = next_step(pod, status)
+        return None if due is None else max((due - now).total_seconds(), _SOONEST)
 
     def _host_ip(self, node: str) -> str:
         found = self._nodes.get("", node) or {}
