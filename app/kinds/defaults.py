@@ -84,7 +84,6 @@ _BY_TYPE: dict[str, JSON] = {
     "RollingUpdateStatefulSetStrategy": {"partition": 0},
     "JobSpec": {
         "template": {},
-        "backoffLimit": 6,
         "completionMode": "NonIndexed",
         "suspend": False,
         "podReplacementPolicy": "TerminatingOrFailed",
@@ -156,7 +155,9 @@ def _service_addresses(spec: JSON) -> JSON:
 
 
 def _counts(job: JSON) -> JSON:
-    return {"parallelism": 1} if job.keys() & {"completions", "parallelism"} else {"completions": 1, "parallelism": 1}
+    limit = 6 if job.get("backoffLimitPerIndex") is None else 2**31 - 1
+    completions = {} if job.keys() & {"completions", "parallelism"} else {"completions": 1}
+    return {**completions, "parallelism": 1, "backoffLimit": limit}
 
 
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {

@@ -140,6 +140,77 @@ async def test_a_job_that_fails_is_tried_as_often_as_it_says(client: KubeClient)
     assert found["status"]["failed"] == 3
 
 
+def finished(kind: str) -> Callable[[JSON], bool]:
+    return lambda one: any(c["type"] == kind for c in (one.get("status") or {}).get("conditions") or [])
+
+
+def sleeping(command: list[str], **spec: Any) -> JSON:
+    container = {"name": "c", "image": "busybox", "command": command}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "j"},
+        "spec": {**spec, "template": template},
+    }
+
+
+async def test_an_indexed_job_runs_every_index(client: KubeClient) -> None:
+    """Pods say their index, by label, annotation, host name and variable, and belong to their Job."""
+    body = sleeping(["true"], completionMode="Indexed", completions=3, parallelism=2)
+    await client.create(JOBS, body, namespace=HERE)
+    found = await eventually(get(client, JOBS, "j"), finished("Complete"))
+    status = found["status"]
+    assert (status["succeeded"], status["completedIndexes"], "active" in status) == (3, "0-2", False)
+    uid = found["metadata"]["uid"]
+    assert found["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": uid}}
+    pods = {one["spec"]["hostname"]: one for one in await listed(client, PODS)()}
+    assert sorted(pods) == ["j-0", "j-1", "j-2"]
+    metadata = pods["j-1"]["metadata"]
+    assert metadata["name"].startswith("j-1-")
+    assert metadata["annotations"]["batch.kubernetes.io/job-completion-index"] == "1"
+    assert metadata["labels"] == {
+        "batch.kubernetes.io/controller-uid": uid,
+        "batch.kubernetes.io/job-name": "j",
+        "batch.kubernetes.io/job-completion-index": "1",
+        "controller-uid": uid,
+        "job-name": "j",
+    }
+    assert metadata["ownerReferences"][0]["uid"] == uid
+    assert pods["j-1"]["spec"]["containers"][0]["env"][0]["name"] == "JOB_COMPLETION_INDEX"
+
+
+async def test_a_job_is_suspended_and_resumed(client: KubeClient) -> None:
+    """The Pods that go with the suspension are no failures."""
+    await client.create(JOBS, sleeping(["sleep", "inf"], backoffLimit=0, parallelism=2, suspend=True), namespace=HERE)
+    await eventually(get(client, JOBS, "j"), finished("Suspended"))
+    assert not await listed(client, PODS)()
+    await client.patch(JOBS, "j", {"spec": {"suspend": False}}, patch_type="merge", namespace=HERE)
+    await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("ready") == 2)
+    await client.patch(JOBS, "j", {"spec": {"suspend": True}}, patch_type="merge", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: not pods)
+    await client.patch(JOBS, "j", {"spec": {"suspend": False}}, patch_type="merge", namespace=HERE)
+    found = await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("ready") == 2)
+    assert "failed" not in found["status"]
+
+
+async def test_a_pod_that_somebody_deletes_is_a_failure_of_its_job(client: KubeClient) -> None:
+    await client.create(JOBS, sleeping(["sleep", "inf"], backoffLimit=0), namespace=HERE)
+    (pod,) = await eventually(listed(client, PODS), lambda pods: len(pods) == 1)
+    await client.delete(PODS, pod["metadata"]["name"], namespace=HERE, grace_period_seconds=0)
+    found = await eventually(get(client, JOBS, "j"), finished("Failed"))
+    assert found["status"]["failed"] == 1
+    assert {c["type"]: c["reason"] for c in found["status"]["conditions"]}["Failed"] == "BackoffLimitExceeded"
+
+
+async def test_a_job_goes_with_its_pods_after_its_time(client: KubeClient) -> None:
+    body = sleeping(["sleep", "inf"], activeDeadlineSeconds=1, ttlSecondsAfterFinished=0)
+    made = await client.create(JOBS, body, namespace=HERE)
+    await eventually(listed(client, JOBS), lambda jobs: not jobs)
+    await eventually(listed(client, PODS), lambda pods: not pods)
+    assert made["spec"]["backoffLimit"] == 6
+
+
 async def test_an_owner_that_is_gone_is_no_fault(client: KubeClient) -> None:
     """Deleted between the look and the write: nothing is left behind and nothing stops."""
     for _ in range(3):

@@ -83,8 +83,30 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             obj["status"] = {"phase": "Active"}
         case "CustomResourceDefinition":
             begin_crd(obj)
-        case "Service":
-            _allocate_address(obj["spec"])
+        case "Service" | "Job":
+            _allot(obj)
+
+
+def _allot(obj: JSON) -> None:
+    """What the server gives an object that its author has not named."""
+    if obj["kind"] == "Job":
+        _label_pods(obj)
+    else:
+        _allocate_address(obj["spec"])
+
+
+def _label_pods(job: JSON) -> None:
+    """The selector of a Job, and the labels of its Pods, as the server makes them where the author does not."""
+    metadata, spec = job["metadata"], job["spec"]
+    if spec.get("manualSelector"):
+        return
+    names = {"controller-uid": metadata["uid"], "job-name": metadata["name"]}
+    labels = {f"{prefix}{name}": value for prefix in ("batch.kubernetes.io/", "") for name, value in names.items()}
+    template = spec["template"].setdefault("metadata", {})
+    template["labels"] = {**(template.get("labels") or {}), **labels}
+    selector = spec.setdefault("selector", {})
+    uid = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
+    selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **uid}
 
 
 def _quality_of_service(spec: JSON) -> str:

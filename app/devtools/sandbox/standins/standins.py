@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Sequence
 
 from app.devtools.sandbox.standins.gc import GarbageCollector
+from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec
 from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
-from app.devtools.sandbox.standins.workloads import DeploymentKeeper, JobRunner, ReplicaSetKeeper
+from app.devtools.sandbox.standins.workloads import DeploymentKeeper, ReplicaSetKeeper
 from app.kube.client import KubeClient
 
 

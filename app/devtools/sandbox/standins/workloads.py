@@ -1,18 +1,23 @@
-"""The controllers of workloads: Deployments roll ReplicaSets, and for these and for Jobs Pods are made and deleted.
-
-What an owner has is read from the API server itself and from no cache, for an object that was just made must count.
-The caches only say when to look.
-"""
+"""Deployments roll ReplicaSets, and for these Pods are made and deleted. The caches only say when to look."""
 
 from __future__ import annotations
 
 import copy
 import hashlib
 
+from app.devtools.sandbox.standins.dependents import (
+    create_pod,
+    is_ready,
+    owned,
+    phase,
+    pod_of,
+    pods_of,
+    reference,
+)
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
+from app.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from app.kube.store import Key
 from app.text import stamp
 from app.wire import JSON, encode_json
@@ -38,7 +43,7 @@ class DeploymentKeeper:
         if found is None or found["metadata"].get("deletionTimestamp"):
             return
         wanted = int(found["spec"].get("replicas", 1))
-        mine = await _owned(self._client, REPLICA_SETS, found)
+        mine = await owned(self._client, REPLICA_SETS, found)
         name = f"{key[1]}-{_template_hash(found)}"
         current = next((one for one in mine if one["metadata"]["name"] == name), None)
         if current is None:
@@ -60,7 +65,7 @@ class DeploymentKeeper:
         template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
         selector: JSON = copy.deepcopy(deployment["spec"]["selector"])
         selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **label}
-        metadata = {"name": name, "labels": labels, "ownerReferences": [_reference(DEPLOYMENTS, deployment)]}
+        metadata = {"name": name, "labels": labels, "ownerReferences": [reference(DEPLOYMENTS, deployment)]}
         spec = {"replicas": wanted, "selector": selector, "template": template}
         body = REPLICA_SETS.body(metadata, spec=spec)
         return await self._client.create(REPLICA_SETS, body, namespace=deployment["metadata"]["namespace"])
@@ -78,21 +83,21 @@ class ReplicaSetKeeper:
         found = self._sets.get(*key)
         if found is None or found["metadata"].get("deletionTimestamp"):
             return
-        pods = await _pods_of(self._client, found)
+        pods = await pods_of(self._client, found)
         wanted = int(found["spec"].get("replicas", 1))
         # What has ended by itself is made anew; what is ready stays longest.
-        alive = sorted((pod for pod in pods if _phase(pod) not in ("Succeeded", "Failed")), key=_is_ready, reverse=True)
+        alive = sorted((pod for pod in pods if phase(pod) not in ("Succeeded", "Failed")), key=is_ready, reverse=True)
         for pod in alive[wanted:]:
             await delete(self._client, PODS, pod)
         refused: ApiError | None = None
         for _ in range(wanted - len(alive)):
             try:
-                await _create_pod(self._client, REPLICA_SETS, found)
+                await create_pod(self._client, found, pod_of(REPLICA_SETS, found))
             except ApiError as error:  # the status still has to say what there is
                 refused = error
                 break
         kept = alive[:wanted]
-        ready = sum(map(_is_ready, kept))
+        ready = sum(map(is_ready, kept))
         status = {
             "replicas": len(kept),
             "readyReplicas": ready,
@@ -102,96 +107,6 @@ class ReplicaSetKeeper:
         await write_status(self._client, REPLICA_SETS, found, status)
         if refused is not None:
             raise refused
-
-
-class JobRunner:
-    """One Pod at a time until one has succeeded, or too many have failed.
-
-    Parallelism and deadlines are not looked at.
-    """
-
-    def __init__(self, client: KubeClient, watched: Watched) -> None:
-        self._client = client
-        self._jobs, pods = watched.store(JOBS), watched.store(PODS)
-        self.controller = reconciling("jobs", self._reconcile, self._jobs, owned=pods, kind=JOBS.kind)
-
-    async def _reconcile(self, key: Key) -> None:
-        job = self._jobs.get(*key)
-        if job is None or job["metadata"].get("deletionTimestamp") or _has_ended(job):
-            return
-        pods = await _pods_of(self._client, job)
-        succeeded = sum(_phase(pod) == "Succeeded" for pod in pods)
-        failed = sum(_phase(pod) == "Failed" for pod in pods)
-        given_up = failed > int(job["spec"].get("backoffLimit", 6))
-        if not succeeded and not given_up and succeeded + failed == len(pods):
-            await _create_pod(self._client, JOBS, job)
-            return
-        status: JSON = {
-            "startTime": (job.get("status") or {}).get("startTime") or stamp(),
-            "active": len(pods) - succeeded - failed,
-            "succeeded": succeeded,
-            "failed": failed,
-            "ready": 0,
-            "terminating": 0,
-            "uncountedTerminatedPods": {},
-        }
-        if succeeded:
-            status |= {"completionTime": stamp(), "conditions": _job_conditions("SuccessCriteriaMet", "Complete")}
-        elif given_up:
-            status["conditions"] = _job_conditions("FailureTarget", "Failed")
-        await write_status(self._client, JOBS, job, status)
-
-
-async def _owned(client: KubeClient, resource: Resource, owner: JSON) -> list[JSON]:
-    """The objects of a kind that this object controls."""
-    page = await client.list_page(resource, namespace=owner["metadata"]["namespace"])
-    return [one for one in page.items if _controller_of(one) == owner["metadata"]["uid"]]
-
-
-async def _pods_of(client: KubeClient, owner: JSON) -> list[JSON]:
-    """The Pods that this object controls, those that are ending left out; the oldest first."""
-    mine = await _owned(client, PODS, owner)
-    present = [pod for pod in mine if not pod["metadata"].get("deletionTimestamp")]
-    return sorted(present, key=lambda pod: (pod["metadata"]["creationTimestamp"], pod["metadata"]["name"]))
-
-
-async def _create_pod(client: KubeClient, resource: Resource, owner: JSON) -> None:
-    """One Pod from the owner's template. Raises ApiError where it is refused, by a webhook for instance."""
-    template: JSON = copy.deepcopy(owner["spec"]["template"])
-    metadata: JSON = {name: value for name, value in (template.get("metadata") or {}).items() if value}
-    metadata |= {
-        "generateName": f"{owner['metadata']['name'][:57]}-",
-        "ownerReferences": [_reference(resource, owner)],
-    }
-    await client.create(PODS, PODS.body(metadata, spec=template["spec"]), namespace=owner["metadata"]["namespace"])
-
-
-def _reference(resource: Resource, owner: JSON) -> JSON:
-    """The owner reference that makes `owner` the controller of what carries it."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def _controller_of(obj: JSON) -> str:
-    """The UID of the object's controller, "" where it has none."""
-    owners = obj["metadata"].get("ownerReferences") or []
-    return next((str(one.get("uid")) for one in owners if one.get("controller")), "")
-
-
-def _is_ready(pod: JSON) -> bool:
-    """Whether the Pod's condition Ready is true."""
-    conditions = (pod.get("status") or {}).get("conditions") or []
-    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-
-
-def _phase(pod: JSON) -> str:
-    return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
 def _template_hash(deployment: JSON) -> str:
@@ -227,14 +142,3 @@ def _condition(before: JSON | None, kind: str, *, holds: bool, reason: str) -> J
     now = stamp()
     since = before["lastTransitionTime"] if before is not None and before.get("status") == state else now
     return {"type": kind, "status": state, "reason": reason, "lastUpdateTime": now, "lastTransitionTime": since}
-
-
-def _job_conditions(*kinds: str) -> list[JSON]:
-    """An API server takes the end of a Job only with the condition that foretells it."""
-    now = stamp()
-    return [{"type": kind, "status": "True", "lastProbeTime": now, "lastTransitionTime": now} for kind in kinds]
-
-
-def _has_ended(job: JSON) -> bool:
-    conditions = (job.get("status") or {}).get("conditions") or []
-    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in conditions)
