@@ -143,3 +143,41 @@ def test_a_higher_priority_has_a_lower_one_stopped_and_it_comes_back(kubectl: Ku
             with pytest.raises(Refused, match="not found"):
                 kubectl.get("pod", "usual")
         wait_until(phase(kubectl, "usual", "Running"))
+
+
+def test_the_sample_of_the_field_runs_and_succeeds(kubectl: Kubectl) -> None:
+    """One Pod, busybox, `sleep 5`: Running, Completed, Succeeded. On nodes without a container runtime as well."""
+    sample = queued("sample", "1")
+    sample["spec"]["components"][0]["template"]["spec"] |= {"restartPolicy": "Never"}
+    sample["spec"]["components"][0]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "sleep 5"]
+    with made(kubectl, sample):
+        wait_until(phase(kubectl, "sample", "Running"))
+        wait_until(phase(kubectl, "sample", "Succeeded"))
+        assert kubectl.get("pod", "sample")["status"]["phase"] == "Succeeded"
+        shown = rows(kubectl, "appwrappers")
+        assert shown[0][:3] == ["NAME", "STATUS", "QUOTA"]
+        assert shown[1][:3] == ["sample", "Succeeded", "False"]
+
+
+def test_objects_that_make_pods_run_as_one(kubectl: Kubectl) -> None:
+    """A Job with more completions than Pods at a time, and a Service."""
+    container = {"name": "c", "image": "busybox", "command": ["true"], "resources": {"requests": {"cpu": "1"}}}
+    template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
+    spec = {"parallelism": 2, "completions": 3, "template": template}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "many"}, "spec": spec}
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "many"}, "spec": {"ports": [{"port": 80}]}}
+    body = queued("many", "0")
+    body["spec"]["components"] = [{"template": job}, {"template": service}]
+    with made(kubectl, body):
+        wait_until(phase(kubectl, "many", "Succeeded"))
+        assert kubectl.get("job", "many")["status"]["succeeded"] == 3
+        workload = json.loads(kubectl.run("get", "workloads", "-o", "json"))["items"][0]
+        assert [one["count"] for one in workload["spec"]["podSets"]] == [2]
+        wait_until(lambda: _finished(kubectl))
+    with pytest.raises(Refused, match="not found"):
+        kubectl.get("service", "many")
+
+
+def _finished(kubectl: Kubectl) -> bool:
+    workload = json.loads(kubectl.run("get", "workloads", "-o", "json"))["items"][0]
+    return any(one["type"] == "Finished" and one["status"] == "True" for one in workload["status"]["conditions"])
