@@ -44,3 +44,9 @@ def load_yaml(text: str | bytes) -> Any:
     Raises `yaml.YAMLError`, ValueError for odd values, or RecursionError for a text that is nested too deeply.
     """
     return yaml.load(text, Loader=yaml.SafeLoader if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
+
+
+def copied(value: JSON) -> JSON:
+    """A copy that shares nothing with the value; several times as fast as `copy.deepcopy`."""
+    found: JSON = decode_json(encode_json(value))
+    return found

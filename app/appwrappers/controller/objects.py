@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from copy import deepcopy
 from typing import Any
 
 from app.appwrappers.config import OperatorConfig
@@ -16,7 +15,7 @@ from app.appwrappers.controller.autopilot import avoid_unhealthy_nodes
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.podsets.paths import pod_template_at
-from app.wire import JSON
+from app.wire import JSON, copied
 
 _SUFFIX = 5
 
@@ -37,7 +36,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     """The object of a component, as it is to be created. Raises ValueError where that cannot be."""
     component, status = wrapper.components[index], wrapper.status["componentStatus"]
     namespace, name = wrapper.key
-    found: JSON = deepcopy(component["template"])
+    found: JSON = copied(component["template"])
     metadata = found["metadata"] = found.get("metadata") or {}
     if metadata.get("namespace") not in (None, "", namespace):
         raise ConflictError(f"metadata.namespace: want {namespace}, got {metadata['namespace']}")

@@ -6,7 +6,6 @@ each timer has a recorded time of its own, absence is retryable, and what was pr
 
 from __future__ import annotations
 
-from copy import deepcopy
 from datetime import timedelta
 
 from app.appwrappers.controller.conditions import Truth, is_true, set_condition, since
@@ -30,6 +29,7 @@ from app.appwrappers.model import (
 from app.appwrappers.options import DELETION_ON_FAILURE
 from app.appwrappers.podsets.inference import pod_sets_of
 from app.kube.conditions import condition
+from app.wire import copied
 
 _NOT_SUSPENDED = "Suspend is false"
 _SUSPENDED = "Suspend is true"
@@ -44,7 +44,7 @@ def next_step(seen: Seen) -> Step:
 class _Pass:
     def __init__(self, seen: Seen) -> None:
         self._seen, self._wrapper, self._options, self._now = seen, seen.wrapper, seen.options, seen.now
-        self._status = deepcopy(seen.wrapper.status)
+        self._status = copied(seen.wrapper.status)
 
     def step(self) -> Step:
         if self._wrapper.deleting:
