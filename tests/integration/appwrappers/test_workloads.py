@@ -30,8 +30,11 @@ from app.appwrappers.kueue.model import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from app.appwrappers.kueue.stored import stored_job
+from app.appwrappers.kueue.workloads import name_of
 from app.appwrappers.model import APP_WRAPPERS, PREEMPTED, QUEUE_NAME
 from app.devtools.kueue.definitions import kueue_definitions
+from app.errors import ApiError
 from app.kube.conditions import condition
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, PODS
 from tests.support.appwrappers import JOBS, NAMESPACE, AppWrapperCluster, app_wrapper, job, open_cluster, pod, service
@@ -298,3 +301,57 @@ async def test_without_a_queue_there_is_no_workload(kueue: AppWrapperCluster) ->
         await the_workload(kueue)
         await kueue.reaches("alone", "Running")
         assert [one["spec"]["podSets"][0]["name"] for one in kueue.stored(WORKLOADS)] == ["queued-0"]
+
+
+async def test_a_workload_of_another_with_the_name_is_left_alone(kueue: AppWrapperCluster) -> None:
+    """The AppWrapper waits until the name is free; nothing of the other is touched."""
+    async with both(kueue):
+        await queued(kueue, "first", pod("p"))
+        spec = deepcopy((await the_workload(kueue))["spec"])
+        body = app_wrapper("second", pod("q"), suspend=True)
+        made = await kueue.admin.create(APP_WRAPPERS, body, namespace=NAMESPACE)
+        name = name_of(stored_job(made))
+        foreign = {"apiVersion": WORKLOADS.api_version, "kind": WORKLOADS.kind, "metadata": {"name": name}}
+        before = await kueue.admin.create(WORKLOADS, foreign | {"spec": spec}, namespace=NAMESPACE)
+        await kueue.patched(APP_WRAPPERS, "second", {"metadata": {"labels": {QUEUE_NAME: "user-queue"}}})
+        await asyncio.sleep(5)
+        assert now(kueue, before) == before
+        assert kueue.phase("second") == "Suspended"
+        await kueue.admin.delete(WORKLOADS, name, namespace=NAMESPACE)
+        await eventually(lambda: [one for one in kueue.stored(WORKLOADS) if one["metadata"]["name"] == name])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"podSetAssignments": []},
+        {"podSetAssignments": [{"name": "other", "count": 1}]},
+        {"podSetAssignments": [{"name": "odd-0", "count": 1, "flavors": {"cpu": "unknown"}}]},
+    ],
+)
+async def test_an_admission_that_does_not_fit_starts_nothing(kueue: AppWrapperCluster, change: JSON) -> None:
+    async with both(kueue):
+        await queued(kueue, "odd", pod("p"))
+        workload = await the_workload(kueue)
+        admission = {"clusterQueue": "cluster-queue"} | change
+        with contextlib.suppress(ApiError):  # Kueue's rules may refuse it
+            await say(kueue, workload, {"admission": admission}, QuotaReserved="x", Admitted="x")
+        await queued(kueue, "well", pod("q"))
+        second = await the_workload(kueue, other_than=workload["metadata"]["uid"])
+        await admit(kueue, second)
+        await kueue.reaches("well", "Running")
+        assert kueue.phase("odd") == "Suspended"
+        assert list(kueue.pods()) == ["q"]
+
+
+async def test_two_workload_controllers_make_one_workload_each(kueue: AppWrapperCluster) -> None:
+    async with kueue.controller(), kueue.workloads(), kueue.workloads():
+        names = [f"w{number}" for number in range(8)]
+        for name in names:
+            await queued(kueue, name, pod(name))
+        await eventually(lambda: len(kueue.stored(WORKLOADS)) == len(names))
+        for workload in list(kueue.stored(WORKLOADS)):
+            await admit(kueue, workload)
+        for name in names:
+            await kueue.reaches(name, "Running")
+        assert len(kueue.stored(WORKLOADS)) == len(names)
