@@ -11,7 +11,7 @@ from typing import Any
 
 from app.appwrappers.admission.names import MAX_EXEC_TIME, PREBUILT, mapping
 from app.appwrappers.model import CREATOR, QUEUE_NAME, USER, USER_ID
-from app.wire import JSON, encode_sorted
+from app.wire import JSON, encode_json, encode_sorted
 
 _IMMUTABLE = "attempt to change immutable field"
 
@@ -66,8 +66,13 @@ def _replicas(pod_set: JSON) -> Any:
 
 
 def same(new: Any, old: Any) -> bool:
-    """Whether two values mean the same."""
-    return encode_sorted(_plain(new)) == encode_sorted(_plain(old))
+    """Whether two values mean the same; what is nested hundreds of levels deep has to be written alike."""
+    if encode_json(new) == encode_json(old):
+        return True
+    try:
+        return encode_sorted(_plain(new)) == encode_sorted(_plain(old))
+    except RecursionError:
+        return False
 
 
 def _plain(value: Any) -> Any:

@@ -103,3 +103,14 @@ def test_values_are_compared_by_what_they_mean(new: Any, old: Any, *, expected: 
     before = deepcopy((new, old))
     assert same(new, old) is same(old, new) is expected
     assert (new, old) == before
+
+
+def test_what_is_nested_too_deeply_has_to_be_written_alike() -> None:
+    def nested(leaf: int) -> dict:
+        found: dict = {"leaf": leaf}
+        for _ in range(900):
+            found = {"below": found}
+        return found
+
+    assert same(nested(1), nested(1))
+    assert not same(nested(1), nested(2))
