@@ -15,7 +15,7 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
+from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.waiting import eventually
 
@@ -209,6 +209,34 @@ async def test_a_job_goes_with_its_pods_after_its_time(client: KubeClient) -> No
     await eventually(listed(client, JOBS), lambda jobs: not jobs)
     await eventually(listed(client, PODS), lambda pods: not pods)
     assert made["spec"]["backoffLimit"] == 6
+
+
+async def test_a_stateful_set_keeps_its_pods_by_name(client: KubeClient) -> None:
+    """Scaled by the subresource; rolled from the last; its Pods go along with it."""
+    body = {**deployment(2), "kind": "StatefulSet", "metadata": {"name": "s"}}
+    await client.create(STATEFUL_SETS, body, namespace=HERE)
+    await eventually(get(client, STATEFUL_SETS, "s"), lambda one: one["status"].get("readyReplicas") == 2)
+    pods = await listed(client, PODS)()
+    assert [one["metadata"]["name"] for one in pods] == ["s-0", "s-1"]
+    assert {one["metadata"]["ownerReferences"][0]["kind"] for one in pods} == {"StatefulSet"}
+    scale = {"spec": {"replicas": 3}}
+    await client.patch(STATEFUL_SETS, "s", scale, patch_type="merge", namespace=HERE, subresource="scale")
+    await eventually(get(client, STATEFUL_SETS, "s"), lambda one: one["status"].get("readyReplicas") == 3)
+    body = {**deployment(1, image="busybox:2"), "kind": "StatefulSet", "metadata": {"name": "s"}}
+    await client.apply(STATEFUL_SETS, "s", body, namespace=HERE, field_manager="test")
+    found = await eventually(
+        get(client, STATEFUL_SETS, "s"),
+        lambda one: (
+            one["status"]["currentRevision"] == one["status"]["updateRevision"]
+            and one["status"]["replicas"] == one["status"].get("updatedReplicas") == 1
+            and one["status"]["observedGeneration"] == one["metadata"]["generation"]
+        ),
+    )
+    assert found["status"]["currentRevision"].startswith("s-")
+    (pod,) = await listed(client, PODS)()
+    assert (pod["metadata"]["name"], pod["spec"]["containers"][0]["image"]) == ("s-0", "busybox:2")
+    await client.delete(STATEFUL_SETS, "s", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: not pods)
 
 
 async def test_an_owner_that_is_gone_is_no_fault(client: KubeClient) -> None:
