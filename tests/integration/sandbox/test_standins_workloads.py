@@ -14,8 +14,8 @@ from app.devtools.sandbox.server import Cluster
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
-from app.kube.client import KubeClient
-from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
+from app.kube.client import KubeClient, Propagation
+from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
 from tests.support.waiting import eventually
 
@@ -209,6 +209,69 @@ async def test_a_job_goes_with_its_pods_after_its_time(client: KubeClient) -> No
     await eventually(listed(client, JOBS), lambda jobs: not jobs)
     await eventually(listed(client, PODS), lambda pods: not pods)
     assert made["spec"]["backoffLimit"] == 6
+
+
+async def test_a_stateful_set_keeps_its_pods_by_name(client: KubeClient) -> None:
+    """Scaled by the subresource; rolled from the last; its Pods go along with it."""
+    body = {**deployment(2), "kind": "StatefulSet", "metadata": {"name": "s"}}
+    await client.create(STATEFUL_SETS, body, namespace=HERE)
+    await eventually(get(client, STATEFUL_SETS, "s"), lambda one: one["status"].get("readyReplicas") == 2)
+    pods = await listed(client, PODS)()
+    assert [one["metadata"]["name"] for one in pods] == ["s-0", "s-1"]
+    assert {one["metadata"]["ownerReferences"][0]["kind"] for one in pods} == {"StatefulSet"}
+    scale = {"spec": {"replicas": 3}}
+    await client.patch(STATEFUL_SETS, "s", scale, patch_type="merge", namespace=HERE, subresource="scale")
+    await eventually(get(client, STATEFUL_SETS, "s"), lambda one: one["status"].get("readyReplicas") == 3)
+    body = {**deployment(1, image="busybox:2"), "kind": "StatefulSet", "metadata": {"name": "s"}}
+    await client.apply(STATEFUL_SETS, "s", body, namespace=HERE, field_manager="test")
+    found = await eventually(
+        get(client, STATEFUL_SETS, "s"),
+        lambda one: (
+            one["status"]["currentRevision"] == one["status"]["updateRevision"]
+            and one["status"]["replicas"] == one["status"].get("updatedReplicas") == 1
+            and one["status"]["observedGeneration"] == one["metadata"]["generation"]
+        ),
+    )
+    assert found["status"]["currentRevision"].startswith("s-")
+    (pod,) = await listed(client, PODS)()
+    assert (pod["metadata"]["name"], pod["spec"]["containers"][0]["image"]) == ("s-0", "busybox:2")
+    await client.delete(STATEFUL_SETS, "s", namespace=HERE)
+    await eventually(listed(client, PODS), lambda pods: not pods)
+
+
+async def deleted_job(client: KubeClient, policy: Propagation | None) -> list[JSON]:
+    """The Pods that are left of a running Job that was deleted; they are Pods without an owner."""
+    await client.create(JOBS, sleeping(["sleep", "inf"], parallelism=2), namespace=HERE)
+    await eventually(get(client, JOBS, "j"), lambda one: (one.get("status") or {}).get("ready") == 2)
+    await client.delete(JOBS, "j", namespace=HERE, propagation_policy=policy)
+    await eventually(listed(client, JOBS), lambda jobs: not jobs)
+    return await eventually(
+        listed(client, PODS), lambda pods: not any(one["metadata"].get("ownerReferences") for one in pods)
+    )
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_dependents_go_with_a_deleted_job(client: KubeClient, policy: Propagation) -> None:
+    assert not await deleted_job(client, policy)
+
+
+@pytest.mark.parametrize("policy", ["Orphan", None])
+async def test_dependents_are_left_by_a_deleted_job(client: KubeClient, policy: Propagation | None) -> None:
+    """Also where nothing is said: the default of batch/v1, which kubectl overrides."""
+    pods = await deleted_job(client, policy)
+    assert [one["status"]["phase"] for one in pods] == ["Running"] * 2
+    assert not any(one["metadata"].get("deletionTimestamp") for one in pods)
+
+
+@pytest.mark.parametrize("policy", ["Background", "Foreground"])
+async def test_dependents_of_dependents_go_too(client: KubeClient, policy: Propagation) -> None:
+    await client.create(DEPLOYMENTS, deployment(), namespace=HERE)
+    await eventually(get(client, DEPLOYMENTS, "d"), lambda found: complete(found, 2))
+    await client.delete(DEPLOYMENTS, "d", namespace=HERE, propagation_policy=policy)
+    await eventually(listed(client, DEPLOYMENTS), lambda found: not found)
+    if policy == "Foreground":
+        assert not await listed(client, REPLICA_SETS)()
+    await eventually(listed(client, PODS), lambda pods: not pods)
 
 
 async def test_an_owner_that_is_gone_is_no_fault(client: KubeClient) -> None:

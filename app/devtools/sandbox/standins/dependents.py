@@ -6,10 +6,11 @@ What an owner has is read from the API server itself and from no cache, for an o
 from __future__ import annotations
 
 import copy
+import hashlib
 
 from app.kube.client import KubeClient
 from app.kube.resources import PODS, Resource
-from app.wire import JSON
+from app.wire import JSON, encode_json
 
 
 async def owned(client: KubeClient, resource: Resource, owner: JSON) -> list[JSON]:
@@ -67,3 +68,8 @@ def is_ready(pod: JSON) -> bool:
 
 def phase(pod: JSON) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def template_hash(owner: JSON) -> str:
+    """Ten characters that differ where the Pod template does."""
+    return hashlib.sha256(encode_json(owner["spec"]["template"])).hexdigest()[:10]

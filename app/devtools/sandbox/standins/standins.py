@@ -14,6 +14,7 @@ from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper
 from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
+from app.devtools.sandbox.standins.statefulsets import StatefulSetKeeper
 from app.devtools.sandbox.standins.workloads import DeploymentKeeper, ReplicaSetKeeper
 from app.kube.client import KubeClient
 
@@ -36,6 +37,7 @@ class StandIns:
             NamespaceCollector(client, watched).controller,
             DeploymentKeeper(client, watched).controller,
             ReplicaSetKeeper(client, watched).controller,
+            StatefulSetKeeper(client, watched).controller,
             JobRunner(client, watched).controller,
             QuotaCounter(client, watched).controller,
             GarbageCollector(client),

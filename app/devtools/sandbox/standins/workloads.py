@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import hashlib
 
 from app.devtools.sandbox.standins.dependents import (
     create_pod,
@@ -13,6 +12,7 @@ from app.devtools.sandbox.standins.dependents import (
     pod_of,
     pods_of,
     reference,
+    template_hash,
 )
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.errors import ApiError
@@ -20,7 +20,7 @@ from app.kube.client import KubeClient
 from app.kube.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from app.kube.store import Key
 from app.text import stamp
-from app.wire import JSON, encode_json
+from app.wire import JSON
 
 _HASH = "pod-template-hash"
 
@@ -44,7 +44,7 @@ class DeploymentKeeper:
             return
         wanted = int(found["spec"].get("replicas", 1))
         mine = await owned(self._client, REPLICA_SETS, found)
-        name = f"{key[1]}-{_template_hash(found)}"
+        name = f"{key[1]}-{template_hash(found)}"
         current = next((one for one in mine if one["metadata"]["name"] == name), None)
         if current is None:
             current = await self._create(found, name, wanted)
@@ -60,7 +60,7 @@ class DeploymentKeeper:
 
     async def _create(self, deployment: JSON, name: str, wanted: int) -> JSON:
         template: JSON = copy.deepcopy(deployment["spec"]["template"])
-        label = {_HASH: _template_hash(deployment)}
+        label = {_HASH: template_hash(deployment)}
         labels = {**((template.get("metadata") or {}).get("labels") or {}), **label}
         template["metadata"] = {**(template.get("metadata") or {}), "labels": labels}
         selector: JSON = copy.deepcopy(deployment["spec"]["selector"])
@@ -107,11 +107,6 @@ class ReplicaSetKeeper:
         await write_status(self._client, REPLICA_SETS, found, status)
         if refused is not None:
             raise refused
-
-
-def _template_hash(deployment: JSON) -> str:
-    """Ten characters that differ where the Pod template does."""
-    return hashlib.sha256(encode_json(deployment["spec"]["template"])).hexdigest()[:10]
 
 
 def _deployment_status(deployment: JSON, current: JSON, old: list[JSON], *, wanted: int) -> JSON:
