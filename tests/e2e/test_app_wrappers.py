@@ -181,3 +181,38 @@ def test_objects_that_make_pods_run_as_one(kubectl: Kubectl) -> None:
 def _finished(kubectl: Kubectl) -> bool:
     workload = json.loads(kubectl.run("get", "workloads", "-o", "json"))["items"][0]
     return any(one["type"] == "Finished" and one["status"] == "True" for one in workload["status"]["conditions"])
+
+
+def test_deployments_and_stateful_sets_are_ready_as_one(kubectl: Kubectl) -> None:
+    container = {"name": "c", "image": "busybox"}
+
+    def workload_of(kind: str, name: str, **more: Any) -> JSON:
+        labels = {"app": name}
+        template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
+        spec = {"replicas": 2, "selector": {"matchLabels": labels}, "template": template} | more
+        return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name}, "spec": spec}
+
+    body = app_wrapper("services")
+    parts = (workload_of("Deployment", "web"), workload_of("StatefulSet", "store", serviceName="store"))
+    body["spec"]["components"] = [{"template": one} for one in parts]
+    with made(kubectl, body):
+        wait_until(lambda: _says(kubectl, "services", "PodsReady"))
+        assert kubectl.get("pod", "store-1")["metadata"]["labels"]["workload.codeflare.dev/appwrapper"] == "services"
+        # It is made again together with the other.
+        kubectl.delete("deployment", "web")
+        wait_until(phase(kubectl, "services", "Resetting"))
+    for kind, name in (("deployment", "web"), ("statefulset", "store"), ("pod", "store-0")):
+        wait_until(lambda kind=kind, name=name: _is_gone(kubectl, kind, name))
+
+
+def _says(kubectl: Kubectl, name: str, kind: str) -> bool:
+    conditions = (kubectl.get("appwrapper", name).get("status") or {}).get("conditions") or []
+    return any(one["type"] == kind and one["status"] == "True" for one in conditions)
+
+
+def _is_gone(kubectl: Kubectl, kind: str, name: str) -> bool:
+    try:
+        kubectl.get(kind, name)
+    except Refused:
+        return True
+    return False
