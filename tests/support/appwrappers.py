@@ -20,6 +20,7 @@ from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
 from app.kube.credentials import load_credentials
+from app.kube.events import EventRecorder
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from app.kube.transport import Session
 from tests.support.waiting import eventually
@@ -43,19 +44,29 @@ class AppWrapperCluster(Infra):
         return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
     @contextlib.asynccontextmanager
-    async def controller(self, client: CountingClient | None = None, **options: Any) -> AsyncIterator[CountingClient]:
+    async def controller(
+        self, client: CountingClient | None = None, *, events: bool = False, **options: Any
+    ) -> AsyncIterator[CountingClient]:
+        """With `events` it writes Events."""
         own = client or await self.client()
+        recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
+        recording = asyncio.create_task(recorder.run()) if recorder else None
         made = AppWrappersController(
-            own, options=Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options)), now=self.now
+            own,
+            options=Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options)),
+            events=recorder,
+            now=self.now,
         )
         task = asyncio.create_task(made.run())
         try:
             await eventually(lambda: not made.waiting() or task.done())
             yield own
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            for one in (task, recording):
+                if one is not None:
+                    one.cancel()
+                    with contextlib.suppress(asyncio.CancelledError):
+                        await one
             if client is None:
                 await own.close()
 

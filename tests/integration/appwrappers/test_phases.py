@@ -6,11 +6,13 @@ import asyncio
 from typing import Any
 
 import pytest
+from prometheus_client import REGISTRY
 
 from app.appwrappers.model import (
     APP_WRAPPER,
     APP_WRAPPER_UID,
     APP_WRAPPERS,
+    DELETION_PAUSED,
     FINALIZER,
     PODS_READY,
     QUOTA_RESERVED,
@@ -18,7 +20,8 @@ from app.appwrappers.model import (
     UNHEALTHY,
 )
 from app.kube.client import Request
-from app.kube.resources import PODS
+from app.kube.resources import EVENTS, PODS
+from app.metrics import publish
 from tests.support.appwrappers import JOBS, NAMESPACE, SERVICES, AppWrapperCluster, job, pod, service
 from tests.support.waiting import eventually
 
@@ -54,14 +57,14 @@ async def test_a_pod_runs_and_succeeds(cluster: AppWrapperCluster) -> None:
 async def test_the_objects_of_a_successful_one_go_some_time_after_its_success(cluster: AppWrapperCluster) -> None:
     """However long it ran before that."""
     async with cluster.controller():
-        await cluster.wrap("long", pod("p"), successTTLDuration="60s")
+        await cluster.wrap("long", pod("p"), successTTLDuration="10s")
         await cluster.there(PODS, "p")
         await cluster.running("p")
         await cluster.says("long", PODS_READY, "SufficientPodsReady")
-        await asyncio.sleep(90)
+        await asyncio.sleep(15)
         await cluster.ended("p")
         await cluster.reaches("long", "Succeeded")
-        await asyncio.sleep(58)
+        await asyncio.sleep(8)
         assert cluster.object(PODS, "p")
         await eventually(lambda: cluster.object(PODS, "p") is None)
         await eventually(lambda: cluster.condition("long", RESOURCES_DEPLOYED)["status"] == "False")
@@ -216,3 +219,90 @@ async def test_nothing_is_asked_while_nothing_changes(cluster: AppWrapperCluster
         await asyncio.sleep(58)
         assert asked == []
     await client.close()
+
+
+async def test_used_retries_are_forgiven_after_a_healthy_time(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        await cluster.wrap(
+            "forgiven",
+            pod("p"),
+            retryResetPeriodDuration="10s",
+            retryPausePeriodDuration="1s",
+            failureGracePeriodDuration="1s",
+        )
+        first = await cluster.there(PODS, "p")
+        await cluster.ended("p", 1)
+        await cluster.there(PODS, "p", other_than=first["metadata"]["uid"])
+        await cluster.reaches("forgiven", "Running")
+        assert cluster.status(APP_WRAPPERS, "forgiven")["resettingCount"] == 1
+        await cluster.running("p")
+        await cluster.says("forgiven", PODS_READY, "SufficientPodsReady")
+        await asyncio.sleep(8)
+        assert cluster.status(APP_WRAPPERS, "forgiven")["resettingCount"] == 1
+        await eventually(lambda: cluster.status(APP_WRAPPERS, "forgiven")["resettingCount"] == 0)
+
+
+async def test_what_failed_can_be_looked_at_for_a_while(cluster: AppWrapperCluster) -> None:
+    """Its quota is held; the delay passes once."""
+    async with cluster.controller():
+        kept = {"retryLimit": "0", "failureGracePeriodDuration": "1s", "deletionOnFailureGracePeriodDuration": "20s"}
+        for name in ("kept", "forced"):
+            await cluster.wrap(name, pod(name), **kept)
+            await cluster.there(PODS, name)
+            await cluster.ended(name, 1)
+            await cluster.reaches(name, "Failed")
+        began = asyncio.get_running_loop().time()
+        await cluster.says("kept", DELETION_PAUSED, "DeletionPaused")
+        await cluster.suspend("forced")
+        await eventually(lambda: "forced" not in cluster.pods())
+        said = "Kueue forced resource deletion by suspending AppWrapper"
+        await eventually(lambda: cluster.condition("forced", RESOURCES_DEPLOYED)["message"] == said)
+        await asyncio.sleep(15)
+        assert "kept" in cluster.pods()
+        assert cluster.condition("kept", QUOTA_RESERVED)["status"] == "True"
+        await eventually(lambda: "kept" not in cluster.pods())
+        assert 18 <= asyncio.get_running_loop().time() - began <= 23
+        await eventually(lambda: cluster.condition("kept", QUOTA_RESERVED)["status"] == "False")
+
+
+async def test_pods_have_their_time_to_exist_and_to_be_ready(cluster: AppWrapperCluster) -> None:
+    async with cluster.controller():
+        times = {"admissionGracePeriodDuration": "5s", "warmupGracePeriodDuration": "15s"}
+        await cluster.wrap("cold", pod("p"), **times)
+        await cluster.wrap("empty", job("j"), **times)
+        await cluster.there(PODS, "p")
+        began = asyncio.get_running_loop().time()
+        await cluster.reaches("empty", "Resetting")
+        assert 4 <= asyncio.get_running_loop().time() - began <= 8
+        assert cluster.condition("empty", UNHEALTHY)["reason"] == "InsufficientPodsReady"
+        assert cluster.phase("cold") == "Running"
+        await asyncio.sleep(7)
+        assert cluster.phase("cold") == "Running"
+        await cluster.reaches("cold", "Resetting")
+        assert 14 <= asyncio.get_running_loop().time() - began <= 18
+        message = "0 pods pending; 0 pods running; 0 pods succeeded"
+        assert cluster.condition("empty", UNHEALTHY)["message"] == message
+
+
+async def test_what_happens_is_told_in_events_and_metrics(cluster: AppWrapperCluster) -> None:
+    before = REGISTRY.get_sample_value("appwrapper_resets_total", {"cause": "FoundFailedPods"}) or 0.0
+    entered = {"namespace": NAMESPACE, "phase": "Resetting"}
+    counted = REGISTRY.get_sample_value("appwrapper_phase_total", entered) or 0.0
+    async with cluster.controller(events=True):
+        await cluster.wrap("told", pod("p"), failureGracePeriodDuration="1s", retryPausePeriodDuration="1s")
+        await cluster.there(PODS, "p")
+        await cluster.ended("p", 3)
+        await cluster.reaches("told", "Resetting")
+        publish()
+        assert REGISTRY.get_sample_value("appwrappers", {"phase": "Resetting"}) == 1
+        await cluster.suspend("told")
+        await cluster.reaches("told", "Suspended")
+        found = await eventually(lambda: cluster.stored(EVENTS, NAMESPACE), lambda events: len(events) == 2)
+    told = {(one["reason"], one["message"]) for one in found}
+    assert told == {
+        ("Unhealthy", "FoundFailedPods: 1 failed pods"),
+        ("Suspending", "Externally suspended while in the Resetting phase"),
+    }
+    assert {one["involvedObject"]["name"] for one in found} == {"told"}
+    assert REGISTRY.get_sample_value("appwrapper_resets_total", {"cause": "FoundFailedPods"}) == before + 1
+    assert REGISTRY.get_sample_value("appwrapper_phase_total", entered) == counted + 1
