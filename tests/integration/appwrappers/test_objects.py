@@ -111,6 +111,8 @@ async def test_an_object_of_others_is_neither_taken_over_nor_deleted(cluster: Ap
     labels = {APP_WRAPPER: "second"}
     foreign = await cluster.admin.create(PODS, pod("p", labels=labels), namespace=NAMESPACE)
     async with cluster.controller():
+        await cluster.wrap("first", pod("first"))
+        await cluster.reaches("first", "Running")  # from here on the cache of Pods has the foreign one
         await cluster.wrap("second", pod("q"), pod("p"))
         await cluster.reaches("second", "Failed")
         problem = "error creating components: pods p exists, and belongs to another owner"
@@ -119,7 +121,7 @@ async def test_an_object_of_others_is_neither_taken_over_nor_deleted(cluster: Ap
         await cluster.admin.delete(APP_WRAPPERS, "second", namespace=NAMESPACE)
         await eventually(lambda: cluster.object(APP_WRAPPERS, "second") is None)
         assert cluster.uid("p") == foreign["metadata"]["uid"]
-        assert list(cluster.pods()) == ["p"]
+        assert sorted(cluster.pods()) == ["first", "p"]
 
 
 async def test_an_object_of_a_former_one_of_the_same_name_is_not_taken_over(cluster: AppWrapperCluster) -> None:
@@ -158,6 +160,18 @@ async def test_a_kind_that_is_removed_later_does_not_hold_the_deletion(cluster: 
         await cluster.there(WIDGETS, "w")
         await cluster.admin.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
         await cluster.admin.delete(APP_WRAPPERS, "kinds", namespace=NAMESPACE)
+        await eventually(lambda: cluster.object(APP_WRAPPERS, "kinds") is None)
+        assert cluster.pods() == {}
+
+
+async def test_a_kind_that_a_new_controller_never_saw_does_not_hold_the_deletion(cluster: AppWrapperCluster) -> None:
+    await define_widgets(cluster)
+    async with cluster.controller():
+        await cluster.wrap("kinds", pod("p"), WIDGET)
+        await cluster.reaches("kinds", "Running")
+    await cluster.admin.delete(CUSTOM_RESOURCE_DEFINITIONS, "widgets.example.com")
+    await cluster.admin.delete(APP_WRAPPERS, "kinds", namespace=NAMESPACE)
+    async with cluster.controller():
         await eventually(lambda: cluster.object(APP_WRAPPERS, "kinds") is None)
         assert cluster.pods() == {}
 

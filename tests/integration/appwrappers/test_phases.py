@@ -40,7 +40,8 @@ async def test_a_pod_runs_and_succeeds(cluster: AppWrapperCluster) -> None:
         }
         owner = metadata["ownerReferences"][0]
         assert (owner["kind"], owner["uid"], owner["controller"]) == ("AppWrapper", made["metadata"]["uid"], True)
-        assert cluster.object(SERVICES, "s")
+        service_labels = (await cluster.there(SERVICES, "s"))["metadata"]["labels"]
+        assert service_labels == {APP_WRAPPER: "sample", APP_WRAPPER_UID: made["metadata"]["uid"]}
         wrapper = cluster.object(APP_WRAPPERS, "sample")
         assert wrapper
         assert wrapper["metadata"]["finalizers"] == [FINALIZER]
