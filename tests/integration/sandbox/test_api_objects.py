@@ -140,6 +140,23 @@ def test_propagation_policy_is_left_to_the_collector(served: Any, namespace: str
     assert answer.body["metadata"]["finalizers"] == [finalizer]
 
 
+@pytest.mark.parametrize(("options", "finalizers"), [(None, ["orphan"]), ({"propagationPolicy": "Background"}, None)])
+def test_a_job_leaves_its_pods_unless_it_is_told_otherwise(
+    served: Any, namespace: str, options: Any, finalizers: Any
+) -> None:
+    """It warns, for kubectl and most clients always say what they want."""
+    jobs = f"/apis/batch/v1/namespaces/{namespace}/jobs"
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]}}
+    body = {"metadata": {"name": "j", "finalizers": ["example.com/hold"]}, "spec": {"template": template}}
+    assert served.request("POST", jobs, body).status == 201
+    answer = served.request("DELETE", f"{jobs}/j", options)
+    assert answer.body["metadata"]["finalizers"] == ["example.com/hold", *(finalizers or [])]
+    assert ("child pods are preserved by default" in answer.headers.get("Warning", "")) is bool(finalizers)
+    served.request(
+        "PATCH", f"{jobs}/j", {"metadata": {"finalizers": None}}, content_type="application/merge-patch+json"
+    )
+
+
 def test_delete_collection_follows_the_selector(served: Any, namespace: str) -> None:
     make_map(served, namespace, "a", labels={"x": "1"})
     make_map(served, namespace, "b", labels={"x": "2"})

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 
 _POLICIES = ("Background", "Foreground", "Orphan")
 _POLICY_FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
+_LEAVES_DEPENDENTS = ("batch/v1", "Job")
+_WARNING = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
 _RETURN_OBJECT = frozenset({"Pod", "Service", "ServiceAccount", "ResourceQuota", "PersistentVolumeClaim"})
 
 
@@ -48,6 +53,8 @@ async def delete(state: ClusterState, call: Call, options: JSON) -> tuple[JSON, 
     resource = call.resource
     old = stored(state, call)
     _check_preconditions(call, old, options.get("preconditions") or {})
+    if (old["apiVersion"], old["kind"]) == _LEAVES_DEPENDENTS and not options.get("propagationPolicy"):
+        call.warnings.append(_WARNING)
     await admissible.admit_delete(state, call, old, options)
     # Webhooks took their time: the object may have changed or gone.
     old = stored(state, call)
@@ -78,7 +85,7 @@ def _marked(old: JSON, options: JSON) -> JSON:
     """The object as it waits for its end: deletion time, remaining grace and the finalizers of the policy."""
     metadata = dict(old["metadata"])
     finalizers = [name for name in metadata.get("finalizers") or [] if name not in _POLICY_FINALIZERS.values()]
-    policy = options.get("propagationPolicy")
+    policy = options.get("propagationPolicy") or _default_policy(old)
     if policy in _POLICY_FINALIZERS:
         finalizers.append(_POLICY_FINALIZERS[policy])
     elif not policy:
@@ -97,6 +104,12 @@ def _marked(old: JSON, options: JSON) -> JSON:
         if "generation" in metadata and not old["metadata"].get("deletionTimestamp"):
             metadata["generation"] += 1
     return {**old, "metadata": metadata}
+
+
+def _default_policy(old: JSON) -> str:
+    """What becomes of dependents where the request does not say it: Jobs leave their Pods, unless it is decided."""
+    decided = set(old["metadata"].get("finalizers") or []) & set(_POLICY_FINALIZERS.values())
+    return "Orphan" if (old["apiVersion"], old["kind"]) == _LEAVES_DEPENDENTS and not decided else ""
 
 
 def _grace(obj: JSON, options: JSON) -> int:

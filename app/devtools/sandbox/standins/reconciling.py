@@ -88,10 +88,11 @@ def reconciling(
 
 
 async def delete(client: KubeClient, resource: Resource, obj: JSON) -> None:
-    """Ask for the end of this very object; one that is gone already is no fault."""
+    """Ask for the end of this very object and its dependents; one that is gone already is no fault."""
     metadata = obj["metadata"]
+    place = {"namespace": metadata.get("namespace"), "uid": metadata["uid"]}
     try:
-        await client.delete(resource, metadata["name"], namespace=metadata.get("namespace"), uid=metadata["uid"])
+        await client.delete(resource, metadata["name"], **place, propagation_policy="Background")
     except ApiError as error:
         if not (error.not_found or error.conflict):
             raise
