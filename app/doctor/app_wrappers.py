@@ -11,7 +11,7 @@ from app.definitions import definition_name
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, VALIDATING_WEBHOOKS
 from app.text import moment
 from app.wire import JSON
 
@@ -21,6 +21,7 @@ _QUEUED = 300.0
 _MOST = 100
 _INTEGRATION = "workload.codeflare.dev/appwrapper"
 _PEER = ("appwrapper-system", "appwrapper-controller-manager")
+_WEBHOOK, _PEERS_WEBHOOK = "appwrappers.berth.dev", "appwrapper-validating-webhook-configuration"
 _KUEUE = ("kueue-system", "kueue-controller-manager")
 _KUEUE_CONFIG = "kueue-manager-config"
 
@@ -35,6 +36,10 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
         text = "the controllers of Berth and of AppWrapper both run"
         command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
         yield error(f"Deployment {_PEER[0]}/{_PEER[1]}", text, "both create and delete the same objects", command)
+    if "appwrappers" in ours and not await _is_checked(cluster):
+        text = "AppWrappers run, and nobody asks whether their users may create what is in them"
+        command = await commands.helm(cluster, "webhook.args.appwrappers=true")
+        yield error("", text, "who may create AppWrappers has the rights of the controller", command)
     kueues = await _kueue_acts(cluster)
     if "appwrapper-workloads" in ours and kueues:
         text = f"has the integration {_INTEGRATION}, and appwrapper-workloads of Berth runs as well"
@@ -44,6 +49,16 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
         text = f"Kueue runs without the integration {_INTEGRATION}, and so does Berth without appwrapper-workloads"
         command = await commands.helm(cluster, "controller.args.controllers={appwrappers,appwrapper-workloads}")
         yield warning("", text, "AppWrappers with a queue stay suspended", command)
+
+
+async def _is_checked(cluster: Cluster) -> bool:
+    """Whether a webhook is called that asks for the rights of users: Berth's, or that of AppWrapper v1.2."""
+    found = await or_default(cluster.listed(VALIDATING_WEBHOOKS), None)
+    if found is None:
+        return True  # the check of registrations says what may not be read
+    names = {str(hook.get("name")) for one in found for hook in one.get("webhooks") or ()}
+    configurations = {one["metadata"]["name"] for one in found}
+    return _WEBHOOK in names or _PEERS_WEBHOOK in configurations
 
 
 async def _ours(cluster: Cluster) -> frozenset[str]:

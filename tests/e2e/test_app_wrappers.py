@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from app.wire import load_yaml
 from tests.e2e.users import Kubectl
+from tests.support.paths import ROOT
 from tests.support.waiting import Refused, wait_until
 
 JSON = dict[str, Any]
@@ -147,9 +149,7 @@ def test_a_higher_priority_has_a_lower_one_stopped_and_it_comes_back(kubectl: Ku
 
 def test_the_sample_of_the_field_runs_and_succeeds(kubectl: Kubectl) -> None:
     """One Pod, busybox, `sleep 5`: Running, Completed, Succeeded. On nodes without a container runtime as well."""
-    sample = queued("sample", "1")
-    sample["spec"]["components"][0]["template"]["spec"] |= {"restartPolicy": "Never"}
-    sample["spec"]["components"][0]["template"]["spec"]["containers"][0]["command"] = ["sh", "-c", "sleep 5"]
+    sample = load_yaml((ROOT / "examples" / "appwrapper.yaml").read_text())
     with made(kubectl, sample):
         wait_until(phase(kubectl, "sample", "Running"))
         wait_until(phase(kubectl, "sample", "Succeeded"))

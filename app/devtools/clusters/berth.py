@@ -12,7 +12,7 @@ from pathlib import Path
 from app.devtools.clusters.certificates import write_gateway_certificates, write_webhook_certificate
 from app.devtools.clusters.enrolling import enroll
 from app.devtools.clusters.parts import Parts
-from app.devtools.clusters.plans import CLUSTERS, INFRA, WRAPPERS
+from app.devtools.clusters.plans import CLUSTERS, INFRA
 from app.devtools.clusters.registering import register
 from app.devtools.clusters.webhooks import start_webhook
 from app.kube.client import KubeClient
@@ -31,9 +31,12 @@ class Berth:
         self._log_level = log_level
         self._bundle = write_webhook_certificate(directory / "webhook")
 
-    async def start_webhook(self, client: KubeClient, cluster: str) -> tuple[int, int]:
-        """Start the webhook of a cluster, and have its API server call it; returns its port and its health port."""
-        folder, infra, wrappers = self._directory / "webhook", cluster == INFRA, cluster == WRAPPERS
+    async def start_webhook(self, client: KubeClient, cluster: str, *, wrappers: bool = False) -> tuple[int, int]:
+        """Start the webhook of a cluster, and have its API server call it; returns its port and its health port.
+
+        With `wrappers` for AppWrappers as well.
+        """
+        folder, infra = self._directory / "webhook", cluster == INFRA
         settings: dict[str, object] = {
             "insecure": True,
             "tls_cert_file": str(folder / "tls.crt"),

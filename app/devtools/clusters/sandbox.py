@@ -81,8 +81,9 @@ class Sandbox:
             await definitions.prepare(opened.client, definitions.INFRA if infra else definitions.TENANT)
             if self._stand_ins:
                 parts.run(StandIns(opened.client, plan.nodes))
-            ports = await berth.start_webhook(opened.client, plan.name)
-            if self._stand_ins and plan.name == WRAPPERS:
+            wrappers = self._stand_ins and plan.name == WRAPPERS
+            ports = await berth.start_webhook(opened.client, plan.name, wrappers=wrappers)
+            if wrappers:
                 await definitions.install(opened.client, definitions.APP_WRAPPERS)
                 await give_quota(opened.client, parts)
                 await berth.start_app_wrappers(plan.name)

@@ -52,7 +52,7 @@ async def test_a_deleted_object_is_made_again(cluster: AppWrapperCluster) -> Non
         await cluster.there(JOBS, "j")
         await cluster.reaches("repaired", "Running")
         first = await cluster.there(PODS, "p")
-        await cluster.admin.delete(JOBS, "j", namespace=NAMESPACE)
+        await cluster.admin.delete(JOBS, "j", namespace=NAMESPACE, propagation_policy="Background")
         await cluster.says("repaired", UNHEALTHY, "MissingComponent")
         message = cluster.condition("repaired", UNHEALTHY)["message"]
         assert message == "Only found 1 deployed components, but was expecting 2: Job j is gone"

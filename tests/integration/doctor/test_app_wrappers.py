@@ -12,7 +12,7 @@ from app.definitions import read_definitions
 from app.devtools.kueue.definitions import kueue_definitions
 from app.doctor.app_wrappers import CHECK
 from app.doctor.model import Severity
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, NAMESPACES, VALIDATING_WEBHOOKS
 from tests.integration.doctor.patient import HOME, JSON, Patient
 
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}}
@@ -37,8 +37,10 @@ def deployment(name: str, *arguments: str) -> JSON:
     return {"selector": {"matchLabels": {"app": name}}, "template": template}
 
 
-async def controller(patient: Patient, controllers: str) -> None:
-    """A controller role of Berth, without the chart."""
+async def controller(patient: Patient, controllers: str, *, checked: bool = True) -> None:
+    """A controller role of Berth, without the chart; `checked` has a webhook registered for AppWrappers."""
+    if checked:
+        await patient.create(VALIDATING_WEBHOOKS, "appwrapper-validating-webhook-configuration", webhooks=[])
     await patient.create(
         DEPLOYMENTS,
         "berth-controller",
@@ -135,3 +137,10 @@ async def test_one_workload_controller_has_to_act(
     await kueue(patient, *frameworks)
     found = await patient.complaints(CHECK)
     assert [message in one.message for one in found] == ([True] if message else [])
+
+
+async def test_app_wrappers_that_nobody_checks(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers", checked=False)
+    (found,) = await patient.complaints(CHECK)
+    assert found.message == "AppWrappers run, and nobody asks whether their users may create what is in them"
