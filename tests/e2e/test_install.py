@@ -259,6 +259,26 @@ def test_uninstalling_wedges_nothing(reader: Reader) -> None:
     assert "berth" not in reader.type("kubectl get mutatingwebhookconfiguration -o name", "tenant2")
 
 
+EMPTY = """kubectl create -f - 2>&1 <<EOF || true
+apiVersion: workload.codeflare.dev/v1beta2
+kind: AppWrapper
+metadata: {name: empty}
+spec: {components: []}
+EOF
+"""
+
+
+def test_a_cluster_with_app_wrappers(reader: Reader) -> None:
+    """With the rights that the chart gives: the sample runs and succeeds, a wrong one is refused, nothing is left."""
+    assert "condition met" in reader.follow("A cluster with AppWrappers", "tenant2")
+    assert "want at least one podSet" in reader.type(EMPTY, "tenant2")
+    reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
+    assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
+    doctor = reader.type("berth doctor --namespace berth-system --only appwrappers --only permissions", "tenant2")
+    assert "nobody asks" not in doctor
+    reader.type("helm uninstall berth --namespace berth-system --wait", "tenant2")
+
+
 def test_companions_across_clusters(reader: Reader) -> None:
     """Both sections about the Workload API: a tenant's rule puts a Pod on a DPU, and a mirror shows it."""
     assert "condition met" in reader.follow("An infra cluster", "icp")
