@@ -27,13 +27,22 @@ _LISTED = 50
 
 
 class AppWrapperCheck:
-    """Neutral to everything but AppWrappers. `most` says how many podSets a Workload may have."""
+    """Neutral to everything but AppWrappers. `most` says how many podSets a Workload may have.
+
+    `without_defaults` are namespaces in which nothing is given to new objects, so no creator either.
+    """
 
     def __init__(
-        self, configuration: Configuration, entitlement: Entitlement, *, strict: bool, most: Callable[[], int]
+        self,
+        configuration: Configuration,
+        entitlement: Entitlement,
+        *,
+        strict: bool,
+        most: Callable[[], int],
+        without_defaults: frozenset[str] = frozenset(),
     ) -> None:
         self._configuration, self._entitlement = configuration, entitlement
-        self._strict, self._most = strict, most
+        self._strict, self._most, self._without_defaults = strict, most, without_defaults
 
     def check(self, request: Request, plan: Plan) -> Awaitable[None] | None:
         """Raises Denied with every problem, Transient where the API server cannot be asked for rights."""
@@ -54,7 +63,9 @@ class AppWrapperCheck:
         problems += label_problems(mapping(metadata, "labels"))
         problems += await self._unentitled(request.user_info, spec, request.namespace)
         problems += await self._unadmitted(request, obj, {})
-        if self._strict and mapping(metadata, "annotations").get(CREATOR) != creators.text_of(request.user_info):
+        creator = mapping(metadata, "annotations").get(CREATOR)
+        wanted = self._strict and request.namespace not in self._without_defaults
+        if (wanted or creator is not None) and creator != creators.text_of(request.user_info):
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
         _refuse(problems)
         plan.warnings += annotation_warnings(
@@ -66,11 +77,16 @@ class AppWrapperCheck:
 
     async def _changed(self, request: Request, obj: JSON, old: JSON, plan: Plan) -> None:
         metadata = mapping(obj, "metadata")
-        problems = [*update_problems(obj, old), *label_problems(mapping(metadata, "labels"))]
+        # What was wrong before must not keep the controller, or its user, from changing anything else.
+        known = set(label_problems(mapping(mapping(old, "metadata"), "labels")))
+        problems = list(update_problems(obj, old))
+        problems += [one for one in label_problems(mapping(metadata, "labels")) if one not in known]
         problems += await self._unadmitted(request, obj, old)
         spec, before = mapping(obj, "spec"), mapping(old, "spec")
         if self._strict and before.get("suspend") is True and spec.get("suspend") is not True:
             problems += await self._unentitled_creator(obj, request.namespace)
+            if CREATOR not in mapping(metadata, "annotations"):
+                plan.warnings.append("spec.suspend: who created this is not known, so nobody is asked for rights")
         _refuse(problems)
         if not same(mapping(metadata, "annotations"), mapping(mapping(old, "metadata"), "annotations")):
             plan.warnings += annotation_warnings(

@@ -9,7 +9,8 @@ from app.appwrappers.admission.creators import text_of
 from app.appwrappers.admission.defaults import defaults
 from app.appwrappers.admission.names import mapping
 from app.appwrappers.configuration import Configuration
-from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.model import APP_WRAPPERS, CREATOR
+from app.wire import JSON
 
 
 class Defaulting:
@@ -32,7 +33,8 @@ class Defaulting:
             obj,
             user=user.username,
             uid=user.uid,
-            creator=text_of(user) if self._strict else "",
+            # One that somebody else has written must not be believed later, when admission is strict.
+            creator=text_of(user) if self._strict or _has_creator(obj) else "",
             queue=self._configuration.current.default_queue_name,
         )
         for one in found:
@@ -43,3 +45,7 @@ class Defaulting:
             plan.patch.add(where + pointer(one.field), one.value, reason=one.reason)
             plan.count("appwrapper-default")
             plan.reason = plan.reason or "Defaulted"
+
+
+def _has_creator(obj: JSON) -> bool:
+    return CREATOR in mapping(mapping(obj, "metadata"), "annotations")

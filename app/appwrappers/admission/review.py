@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.admission.parts import Context, Parts
+from app.admission.parts import EXEMPT, Context, Parts
 from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.checking import AppWrapperCheck
 from app.appwrappers.admission.defaulting import Defaulting
@@ -32,6 +32,7 @@ def review(context: Context) -> Parts:
         entitlement,
         strict=strict,
         most=lambda: definitions.get("", WORKLOADS) or MOST_POD_SETS,
+        without_defaults=frozenset({EXEMPT, context.namespace}),
     )
     return Parts((Defaulting(configuration, strict=strict),), (check,), configuration.problems)
 

@@ -20,7 +20,13 @@ from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.credentials import Impersonation
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, MUTATING_WEBHOOKS, Resource
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    MUTATING_WEBHOOKS,
+    VALIDATING_WEBHOOKS,
+    Resource,
+)
 from app.kube.transport import connect
 from tests.support.appwrappers import CONFIG, NAMESPACE, SYSTEM, AppWrapperCluster, app_wrapper, job, open_cluster, pod
 from tests.support.appwrappers import service as a_service
@@ -74,15 +80,16 @@ class Reviewed:
         async with await connect(kubeconfig=path, impersonate=Impersonation(name)) as client:
             yield client
 
-    async def post(self, path: str, body: JSON, *, user: JSON | None = None) -> tuple[int, JSON]:
-        """A review of the creation, by curl as it were."""
+    async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:
+        """A review of the creation, or of the change of an `old` one, by curl as it were."""
         request = {
             "uid": "u",
             "kind": {"group": APP_WRAPPERS.group, "version": APP_WRAPPERS.version, "kind": APP_WRAPPERS.kind},
-            "operation": "CREATE",
+            "operation": "UPDATE" if old else "CREATE",
             "namespace": NAMESPACE,
-            "userInfo": user or {"username": "system:admin", "groups": ["system:masters"]},
+            "userInfo": {"username": "system:admin", "groups": ["system:masters"]},
             "object": body,
+            "oldObject": old,
         }
         review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
         async with aiohttp.ClientSession() as session:
@@ -308,6 +315,37 @@ async def test_without_strict_nothing_more_is_asked(opening: Opening, strict: bo
             await place.unchanged("waits", {"spec": {"suspend": False}}, client=dave)
         else:
             await place.change("waits", {"spec": {"suspend": False}}, client=dave)
+
+
+async def test_nobody_can_say_that_another_created_it(opening: Opening) -> None:
+    """Not before admission is strict either: it is believed afterwards."""
+    async with opening() as place, place.user("eve", PODS_RULE) as eve:
+        forged = app_wrapper("forged", pod("p"))
+        forged["metadata"]["annotations"] = {CREATOR: '{"username":"admin"}'}
+        made = await place.create(forged, client=eve)
+        assert '"username":"eve"' in made["metadata"]["annotations"][CREATOR]
+        _, answer = await place.post("/validate", forged)
+        assert "Berth alone writes it" in answer["status"]["message"]
+
+
+async def test_strict_admission_lets_berths_own_namespace_have_some(opening: Opening) -> None:
+    async with opening(appwrapper_strict=True) as place:
+        await place.admin.create(APP_WRAPPERS, app_wrapper("own", pod("p")), namespace=SYSTEM)
+
+
+async def test_a_wrong_label_from_before_keeps_nobody_from_other_changes(opening: Opening) -> None:
+    async with opening() as place:
+        await place.admin.delete(VALIDATING_WEBHOOKS, "berth")
+        body = app_wrapper("old", pod("p"))
+        body["metadata"]["labels"] = {"kueue.x-k8s.io/max-exec-time-seconds": "soon"}
+        made = await place.create(body)
+        labels = made["metadata"]["labels"]
+        changed = made | {"metadata": made["metadata"] | {"finalizers": ["workload.codeflare.dev/finalizer"]}}
+        _, answer = await place.post("/validate", changed, old=made)
+        assert answer["allowed"], answer
+        changed["metadata"] = changed["metadata"] | {"labels": labels | {"kueue.x-k8s.io/max-exec-time-seconds": "-1"}}
+        _, answer = await place.post("/validate", changed, old=made)
+        assert not answer["allowed"]
 
 
 HOSTILE: list[Any] = [
