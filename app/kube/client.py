@@ -6,7 +6,7 @@ Objects stay plain dictionaries, without the models of the official client. `app
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractAsyncContextManager, nullcontext
 from copy import copy
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -89,6 +89,10 @@ class KubeClient:
         fenced = copy(self)
         fenced._fence = fence  # noqa: SLF001 - of the same class
         return fenced
+
+    def passing(self) -> AbstractAsyncContextManager[None]:
+        """Around a write to another server, which has to stay within the same term."""
+        return nullcontext() if self._fence is None else self._fence.passing()
 
     async def list_page(
         self,
@@ -207,5 +211,5 @@ class KubeClient:
         return await self._session.json(Request("GET", path))
 
     async def _write(self, request: Request) -> JSON:
-        async with nullcontext() if self._fence is None else self._fence.passing():
+        async with self.passing():
             return await self._session.json(request)

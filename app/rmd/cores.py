@@ -1,0 +1,46 @@
+"""Sets of cores, as lists of texts say them and as a daemon takes them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+MOST_CORES = 8192
+"""The most CPUs that Linux runs on x86: the number of a core is below it."""
+_PART = re.compile(r"(\^?) *([0-9]{1,5})(?: *- *([0-9]{1,5}))?")
+SYNTAX = 'a core ("4"), a range ("0-3"), or a list of these ("0-3,6")'
+
+
+def parse_cores(text: str) -> frozenset[int]:
+    """The cores of one text: numbers and ranges with commas between, where `^` takes away; "" has none.
+
+    Raises ValueError, which says what is wrong and what would be right.
+    """
+    found: set[int] = set()
+    without: set[int] = set()
+    for part in text.split(",") if text.strip() else ():
+        match = _PART.fullmatch(part.strip())
+        if match is None:
+            raise ValueError(f"want {SYNTAX}, got {part.strip()!r}")
+        first = int(match[2])
+        last = int(match[3] or first)
+        if last < first:
+            raise ValueError(f"want the lower core first, got {part.strip()!r}")
+        if last >= MOST_CORES:
+            raise ValueError(f"want cores below {MOST_CORES}, got {part.strip()!r}")
+        (without if match[1] else found).update(range(first, last + 1))
+    return frozenset(found - without)
+
+
+def ranges_of(cores: Iterable[int]) -> tuple[str, ...]:
+    """The cores as ascending ranges, one text each.
+
+    A daemon reads a text with commas for cache ways, and not for P-states.
+    """
+    found: list[tuple[int, int]] = []
+    for core in sorted(set(cores)):
+        if found and found[-1][1] == core - 1:
+            found[-1] = (found[-1][0], core)
+        else:
+            found.append((core, core))
+    return tuple(str(first) if first == last else f"{first}-{last}" for first, last in found)

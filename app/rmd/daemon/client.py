@@ -1,0 +1,172 @@
+"""Requests to the daemon of a node: three verbs on its workloads, and its caches; bounded in size and time.
+
+A daemon says as text what is wrong. `Unanswered` says that nothing is known of what became of a
+request, `Refused` that the daemon has not done it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
+from typing import Any, Self, TypeVar
+
+import aiohttp
+
+from app.errors import Transient
+from app.kube.fencing import FencedRequest
+from app.rmd.cores import parse_cores
+from app.rmd.daemon.wire import Malformed, Reservation, read_reservation, read_reservations
+from app.text import one_line
+from app.wire import JSON, decode_json, encode_json
+
+MOST_BYTES = 8 * 2**20
+"""Of an answer: some thousand reservations."""
+_SHOWN = 512
+"""Characters of a daemon's text that are kept."""
+_FOREIGN = "You only have permission to modify REST origin workloads"
+"""The answer with status 200 to a DELETE that was not done."""
+T = TypeVar("T")
+Passing = Callable[[], AbstractAsyncContextManager[object]]
+
+
+class Unanswered(Transient):
+    """No answer, or one that is none of a daemon."""
+
+
+class Refused(Transient):
+    """The daemon answers with an error; `text` is what it says, on one line."""
+
+    def __init__(self, message: str, *, status: int, text: str) -> None:
+        super().__init__(message)
+        self.status, self.text = status, text
+
+
+class DaemonClient:
+    """For all daemons of a cluster. `passing` is entered around each request that changes something.
+
+    `timeout` are the seconds for a whole request. Redirects and proxies are not followed.
+    """
+
+    def __init__(self, *, timeout: float = 10.0, passing: Passing = nullcontext) -> None:
+        self._timeout, self._passing = timeout, passing
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            # A connection each: on one that is kept aiohttp may send a DELETE again, to a daemon that has restarted.
+            connector=aiohttp.TCPConnector(limit=0, force_close=True),
+            request_class=FencedRequest,
+            timeout=aiohttp.ClientTimeout(total=self._timeout),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        return self
+
+    async def __aexit__(self, *_exc_info: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def at(self, url: str, tls: ssl.SSLContext | None = None, *, server_name: str = "") -> Daemon:
+        """The daemon at `http://HOST:PORT` or `https://HOST:PORT`; the latter wants `tls`, and never goes without."""
+        if url.startswith("https://") and tls is None:
+            raise ValueError("https wants certificates")
+        return Daemon(self, url, tls, server_name)
+
+    async def request(self, daemon: Daemon, method: str, path: str, body: JSON | None = None) -> tuple[int, bytes]:
+        if self._session is None:
+            raise RuntimeError("enter the client first")
+        what = f"{method} {daemon.url}{path}"
+        try:
+            async with self._session.request(
+                method,
+                daemon.url + path,
+                data=None if body is None else encode_json(body),
+                headers={"Content-Type": "application/json", "Accept": "application/json, text/plain"},
+                ssl=daemon.tls if daemon.tls is not None else True,
+                server_hostname=daemon.server_name or None,
+                allow_redirects=False,
+            ) as response:
+                return response.status, await _bounded(response, what)
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unanswered(f"{what}: {_reason(error)}") from error
+
+    def changing(self) -> AbstractAsyncContextManager[object]:
+        return self._passing()
+
+
+class Daemon:
+    """One daemon. Methods raise Unanswered and Refused."""
+
+    def __init__(self, client: DaemonClient, url: str, tls: ssl.SSLContext | None, server_name: str) -> None:
+        self._client, self.url, self.tls, self.server_name = client, url, tls, server_name
+
+    async def reservations(self) -> tuple[Reservation, ...]:
+        """All that the daemon holds, also those of others."""
+        return await self._read("/v1/workloads", read_reservations)
+
+    async def cores(self) -> frozenset[int]:
+        """All cores of the machine: those of its level 3 caches."""
+        return await self._read("/v1/cache/l3", _cores_of)
+
+    async def reserve(self, body: JSON) -> Reservation:
+        async with self._client.changing():
+            status, answer = await self._client.request(self, "POST", "/v1/workloads", body)
+        if status not in (200, 201):
+            raise self._refused("POST", "/v1/workloads", status, answer)
+        return self._understood("/v1/workloads", read_reservation, answer)
+
+    async def release(self, reservation: Reservation) -> None:
+        """Delete a reservation; one that is gone already is no error."""
+        path = f"/v1/workloads/{reservation.id}"
+        if not reservation.addressable:
+            raise Refused(f"{path}: a daemon takes numbers alone", status=0, text=f"its id is no number: {path}")
+        async with self._client.changing():
+            # With a body, which waits for the fence as that of every write.
+            status, answer = await self._client.request(self, "DELETE", path, {})
+        if status == 404:
+            return
+        if status != 200 or answer.decode(errors="replace").strip().startswith(_FOREIGN):
+            raise self._refused("DELETE", path, status, answer)
+
+    async def _read(self, path: str, read: Callable[[Any], T]) -> T:
+        status, answer = await self._client.request(self, "GET", path)
+        if status != 200:
+            raise self._refused("GET", path, status, answer)
+        return self._understood(path, read, answer)
+
+    def _understood(self, path: str, read: Callable[[Any], T], answer: bytes) -> T:
+        try:
+            return read(decode_json(answer))
+        except (Malformed, ValueError, TypeError, AttributeError, RecursionError) as error:
+            said = one_line(answer[:_SHOWN].decode(errors="replace"), 80)
+            raise Unanswered(f"{self.url}{path}: no answer of a daemon ({error}): {said!r}") from error
+
+    def _refused(self, method: str, path: str, status: int, answer: bytes) -> Refused:
+        text = one_line(answer.decode(errors="replace"), _SHOWN) or f"HTTP {status}"
+        return Refused(f"{method} {self.url}{path}: HTTP {status}: {text}", status=status, text=text)
+
+
+def _cores_of(document: Any) -> frozenset[int]:
+    caches = document.get("Caches") or document.get("caches") or {}
+    found: frozenset[int] = frozenset().union(*(parse_cores(one["share_cpu_list"]) for one in caches.values()))
+    if not found:
+        raise Malformed("no level 3 cache has a core")
+    return found
+
+
+async def _bounded(response: aiohttp.ClientResponse, what: str) -> bytes:
+    chunks, size = [], 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MOST_BYTES:
+            raise Unanswered(f"{what}: the answer has more than {MOST_BYTES} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, asyncio.TimeoutError | TimeoutError):
+        return "no answer in time"
+    return one_line(str(error), _SHOWN) or type(error).__name__

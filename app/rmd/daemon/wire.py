@@ -1,0 +1,135 @@
+"""The JSON of a daemon's reservations, RMD v0.3: what is sent, and what is read of its answers. Pure.
+
+A daemon calls a reservation a workload.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from app.rmd.cores import parse_cores, ranges_of
+from app.rmd.requests import Settings
+from app.wire import JSON
+
+REST = "REST"
+"""The origin of reservations that came by this API. A daemon lets clients change no others."""
+
+
+class Malformed(ValueError):
+    """The daemon answers with something that is no reservation; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What a daemon holds. `cores` is None where they cannot be read, `document` what the daemon said."""
+
+    id: str
+    uuid: str
+    cores: frozenset[int] | None
+    settings: Settings
+    status: str
+    cos: str
+    origin: str
+    core_ids: tuple[str, ...]
+    tasks: bool
+
+    @property
+    def addressable(self) -> bool:
+        """Whether a request can name it: the routes of a daemon take digits alone."""
+        return self.id.isascii() and self.id.isdigit()
+
+
+def body_of(uuid: str, cores: frozenset[int], settings: Settings) -> JSON:
+    """The body of a POST."""
+    body: JSON = {"uuid": uuid, "core_ids": list(ranges_of(cores))}
+    if settings.policy:
+        body["policy"] = settings.policy
+    rdt: JSON = {}
+    if settings.cache is not None:
+        rdt["cache"] = {"max": settings.cache[0], "min": settings.cache[1]}
+    if settings.percentage is not None:
+        rdt["mba"] = {"percentage": settings.percentage}
+    elif settings.mbps is not None:
+        rdt["mba"] = {"mbps": settings.mbps}
+    if rdt:
+        body["rdt"] = rdt
+    if settings.plugins:
+        pstate: JSON = {}
+        if settings.ratio is not None:
+            pstate["ratio"] = settings.ratio
+        if settings.monitoring:
+            pstate["monitoring"] = settings.monitoring
+        body["plugins"] = {"pstate": pstate}
+    return body
+
+
+def read_reservation(document: Any) -> Reservation:
+    """Raises Malformed."""
+    try:
+        rdt, pstate = document.get("rdt") or {}, (document.get("plugins") or {}).get("pstate") or {}
+        cache, mba = rdt.get("cache") or {}, rdt.get("mba") or {}
+        core_ids = tuple(_text(item) for item in document.get("core_ids") or ())
+        return Reservation(
+            id=_text(document.get("id")),
+            uuid=_text(document.get("uuid")),
+            cores=_cores(core_ids),
+            settings=Settings(
+                policy=_text(document.get("policy")),
+                cache=(_number(cache["max"]), _number(cache.get("min", 0))) if "max" in cache else None,
+                percentage=_number(mba["percentage"]) if mba.get("percentage") else None,
+                mbps=_number(mba["mbps"]) if mba.get("mbps") else None,
+                ratio=float(pstate["ratio"]) if pstate.get("ratio") else None,
+                monitoring=_text(pstate.get("monitoring")),
+            ),
+            status=_text(document.get("status")),
+            cos=_text(document.get("cos_name")),
+            origin=_text(document.get("origin")),
+            core_ids=core_ids,
+            tasks=bool(document.get("task_ids")),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Malformed(f"not a workload: {error}") from error
+
+
+def read_reservations(document: Any) -> tuple[Reservation, ...]:
+    """The answer to a GET of all. Raises Malformed."""
+    if not isinstance(document, list):
+        raise Malformed("want a list of workloads")
+    return tuple(read_reservation(one) for one in document)
+
+
+def holds(reservation: Reservation, cores: frozenset[int], settings: Settings) -> bool:
+    """Whether the daemon holds what is asked for. With a policy its cache ways are those of the policy."""
+    found = reservation.settings
+    if reservation.cores != cores or reservation.tasks or found.policy != settings.policy:
+        return False
+    if found.monitoring != settings.monitoring or not _same_ratio(found.ratio, settings.ratio):
+        return False
+    if settings.policy:
+        return True
+    return (found.cache, found.percentage, found.mbps) == (settings.cache, settings.percentage, settings.mbps)
+
+
+def _same_ratio(one: float | None, other: float | None) -> bool:
+    return one == other or (one is not None and other is not None and math.isclose(one, other, rel_tol=1e-6))
+
+
+def _cores(items: tuple[str, ...]) -> frozenset[int] | None:
+    try:
+        return frozenset().union(*(parse_cores(item) for item in items))
+    except ValueError:
+        return None
+
+
+def _text(value: Any) -> str:
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"want a text, got {type(value).__name__}")
+    return value or ""
+
+
+def _number(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"want a number, got {type(value).__name__}")
+    return value

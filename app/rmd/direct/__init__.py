@@ -1,0 +1,1 @@
+"""Direct configuration: RmdWorkloads become reservations of the daemons on their nodes."""

@@ -1,0 +1,104 @@
+"""The controller `rmd`: RmdWorkloads in; reservations of daemons, statuses and Events out.
+
+All state is in the cluster and in the daemons. A node is one key: a daemon has one writer, which makes one request at a
+time, and a daemon that hangs holds up no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from app.kube.client import KubeClient
+from app.kube.controller import Controller
+from app.kube.events import EventRecorder
+from app.kube.queue import WorkQueue
+from app.kube.store import Key
+from app.rmd.daemon.client import DaemonClient
+from app.rmd.direct.caches import Caches
+from app.rmd.direct.nodes import NodeSync
+from app.rmd.direct.showing import Showing
+from app.rmd.direct.workloads import WorkloadSync
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
+"""Seconds until a daemon that refuses or is silent is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Times are in seconds. `namespace` has the daemons; `secret`, in `own`, the client certificate for them.
+
+    `workers` are the daemons that are asked at a time: each one that hangs takes one for `timeout`.
+    """
+
+    namespace: str
+    secret: str
+    own: str
+    workers: int = 16
+    daemons: int = 64
+    resync: float | None = 600.0
+    interval: float = 15.0
+    timeout: float = 10.0
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)
+
+
+class RmdController:
+    """`run` it while this process leads; it runs once."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        options: Options,
+        events: EventRecorder | None = None,
+        now: Callable[[], datetime] = _utc_now,
+    ) -> None:
+        self._daemons = DaemonClient(timeout=options.timeout, passing=client.passing)
+        self._caches = caches = Caches(
+            client,
+            namespace=options.namespace,
+            secret=options.secret,
+            own=options.own,
+            wake_workload=self._wake_workload,
+            wake_node=self._wake_node,
+        )
+        self._nodes: Controller[str] = Controller(
+            "rmd-nodes",
+            NodeSync(client, self._daemons, caches, Showing(client, now), interval=options.interval).reconcile,
+            stores=caches.stores,
+            keys=caches.node_names,
+            workers=options.daemons,
+            resync=options.resync,
+            queue=WorkQueue(base=_FIRST_PAUSE, cap=_LONGEST_PAUSE),
+        )
+        self._workloads: Controller[Key] = Controller(
+            "rmd-workloads",
+            WorkloadSync(client, caches, events, now).reconcile,
+            stores=caches.stores,
+            keys=caches.workloads.keys,
+            workers=options.workers,
+            resync=options.resync,
+        )
+
+    async def run(self) -> None:
+        """Until cancelled; what is under way then gets a few seconds to end."""
+        async with self._daemons, asyncio.TaskGroup() as group:
+            for reflector in self._caches.reflectors:
+                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+            group.create_task(self._nodes.run(), name="rmd-nodes")
+            group.create_task(self._workloads.run(), name="rmd-workloads")
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return self._caches.waiting()
+
+    def _wake_workload(self, key: Key) -> None:
+        self._workloads.enqueue(key)
+
+    def _wake_node(self, node: str) -> None:
+        self._nodes.enqueue(node)

@@ -1,0 +1,86 @@
+"""RmdNodeStates: all that the daemon of a node holds, as it said last. An outage does not empty it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from app.appwrappers.controller.conditions import Truth, set_condition
+from app.kube.client import KubeClient
+from app.kube.retry import if_there
+from app.rmd.daemon.wire import Reservation
+from app.rmd.model import DAEMON_NAMESPACE, RMD_NODE_STATES
+from app.rmd.stored import NodeState
+from app.text import MESSAGE, one_line
+from app.wire import JSON, copied
+
+CONNECTED = "Connected"
+
+
+def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:
+    """Reservations by uuid, under the operator's names; what has no value has no name.
+
+    One of the operator's namespace stands under its name alone, as the operator has it.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for one in reservations:
+        key = one.uuid.removeprefix(f"{DAEMON_NAMESPACE}/") or f"id {one.id}"
+        found[key if key not in found else f"{key} (id {one.id})"] = _row(one)
+    return found
+
+
+def _row(one: Reservation) -> dict[str, str]:
+    settings = one.settings
+    cache = settings.cache or (None, None)
+    values = {
+        "ID": one.id,
+        "Core IDs": ",".join(one.core_ids),
+        "Status": one.status,
+        "Cos Name": one.cos,
+        "Cache Max": cache[0],
+        "Cache Min": cache[1],
+        "MBA Percentage": settings.percentage,
+        "MBA Mbps": settings.mbps,
+        "Origin": one.origin,
+        "Policy": settings.policy,
+        "P-State Ratio": None if settings.ratio is None else f"{settings.ratio:f}",
+        "P-State Monitoring": settings.monitoring,
+    }
+    return {name: str(value) for name, value in values.items() if value not in (None, "")}
+
+
+class Showing:
+    """Writes the status of an RmdNodeState where it differs; without one, nothing."""
+
+    def __init__(self, client: KubeClient, now: Callable[[], datetime]) -> None:
+        self._client, self._now = client, now
+
+    async def connected(self, state: NodeState | None, reservations: Sequence[Reservation]) -> None:
+        if state is not None:
+            await self._write(state, rows_of(reservations), "")
+
+    async def disconnected(self, state: NodeState | None, fault: str) -> None:
+        if state is not None:
+            await self._write(state, state.status.get("workloads") or {}, fault)
+
+    async def _write(self, state: NodeState, rows: dict[str, dict[str, str]], fault: str) -> None:
+        after = copied(dict(state.status)) | {"observedGeneration": state.generation}
+        truth: Truth = "False" if fault else "True"
+        reason = "NoAnswer" if fault else "Answered"
+        message = one_line(fault, MESSAGE) or "the daemon answers"
+        set_condition(after, CONNECTED, truth, reason, message, now=self._now(), generation=state.generation)
+        before = state.status.get("workloads") or {}
+        if rows == before and after == state.status:
+            return
+        gone = dict.fromkeys(before.keys() - rows.keys())
+        changed = {key: _replaced(before.get(key) or {}, row) for key, row in rows.items() if before.get(key) != row}
+        body: JSON = {"metadata": {"uid": state.uid}, "status": {**after, "workloads": {**gone, **changed}}}
+        namespace, name = state.key
+        request = self._client.patch(
+            RMD_NODE_STATES, name, body, patch_type="merge", namespace=namespace, subresource="status"
+        )
+        await if_there(request)
+
+
+def _replaced(before: dict[str, str], after: dict[str, str]) -> dict[str, str | None]:
+    return {**dict.fromkeys(before.keys() - after.keys()), **after}

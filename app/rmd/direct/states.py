@@ -1,0 +1,98 @@
+"""What the status of an RmdWorkload says: of its reservation on each node, and of all of them. Pure.
+
+The fields and the beginnings of responses, `Success` and `Fail`, are those of the operator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from app.appwrappers.controller.conditions import Truth
+from app.rmd.daemon.wire import Reservation
+from app.rmd.stored import Workload
+from app.text import MESSAGE, one_line
+from app.wire import JSON
+
+PENDING: JSON = {"response": "", "status": "None"}
+"""Before the daemon is asked. So the status names each node that may have a reservation."""
+CREATED, PRESENT = "Success: 201", "Success: 200"
+_FIELDS = ("response", "id", "cosName", "status", "coreIds", "policy", "rdt", "plugins")
+_SHOWN = 3
+"""Nodes that a message names."""
+
+
+def state_of(reservation: Reservation, response: str) -> JSON:
+    """The state where a daemon holds a reservation."""
+    settings = reservation.settings
+    rdt: JSON = {}
+    if settings.cache is not None:
+        rdt["cache"] = {"max": settings.cache[0], "min": settings.cache[1]}
+    mba = {"percentage": settings.percentage, "mbps": settings.mbps}
+    if settings.bandwidth:
+        rdt["mba"] = {name: value for name, value in mba.items() if value is not None}
+    pstate = {"ratio": "" if settings.ratio is None else f"{settings.ratio:f}", "monitoring": settings.monitoring}
+    found = {
+        "response": response,
+        "id": reservation.id,
+        "cosName": reservation.cos,
+        "status": reservation.status,
+        "coreIds": list(reservation.core_ids),
+        "policy": settings.policy,
+        "rdt": rdt,
+        "plugins": {"pstate": {name: value for name, value in pstate.items() if value}} if settings.plugins else {},
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def present(before: JSON) -> str:
+    """The response of a reservation that needs nothing: how it came to be is kept."""
+    response = str(before.get("response") or "")
+    return response if response.startswith("Success") else PRESENT
+
+
+def failed(text: str, before: JSON | None = None) -> JSON:
+    """The state after a fault. What is known of a reservation `before` is kept: it may still be in force."""
+    return {**(before or {"status": "Failed"}), "response": one_line(f"Fail: {text}", MESSAGE)}
+
+
+def succeeded(state: JSON) -> bool:
+    return str(state.get("response") or "").startswith("Success")
+
+
+def merged(before: JSON | None, after: JSON) -> JSON:
+    """The merge patch from one state to another."""
+    names = [name for name in _FIELDS if name in after or name in (before or {})]
+    return {name: _replaced((before or {}).get(name), after.get(name)) for name in names}
+
+
+def _replaced(before: Any, after: Any) -> Any:
+    if not isinstance(before, dict) or not isinstance(after, dict):
+        return after
+    return {name: _replaced(before.get(name), after.get(name)) for name in {*before, *after}}
+
+
+def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str, str]:
+    """The condition Ready: whether each node has the reservation; a reason and a message."""
+    if workload.deleting:
+        left = sorted(workload.states)
+        return "False", "Releasing", f"{len(left)} nodes have to release it: {_listed(left, workload.states)}"
+    if workload.read.problems:
+        return "False", "InvalidSpec", one_line("; ".join(workload.read.problems), MESSAGE)
+    if not targets:
+        return "False", "NoNodes", "no node is selected: want spec.nodes or a spec.nodeSelector that matches nodes"
+    states = workload.states
+    done = [node for node in targets if succeeded(states.get(node) or PENDING)]
+    if len(done) == len(targets):
+        return "True", "Reserved", f"reserved on {len(done)} of {len(targets)} nodes"
+    rest = sorted(set(targets) - set(done))
+    refused = [node for node in rest if (states.get(node) or PENDING)["response"]]
+    reason = "NotReserved" if refused else "Pending"
+    message = f"reserved on {len(done)} of {len(targets)} nodes; {_listed(refused or rest, states)}"
+    return "False", reason, one_line(message, MESSAGE)
+
+
+def _listed(nodes: Collection[str], states: Mapping[str, JSON]) -> str:
+    shown = [f"{node}: {(states.get(node) or PENDING).get('response') or 'not asked yet'}" for node in nodes]
+    more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
+    return "; ".join(shown[:_SHOWN]) + more

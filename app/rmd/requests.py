@@ -1,0 +1,216 @@
+"""What an RmdWorkload asks for: its spec, read once, with what is wrong in it. Pure.
+
+The rules are those of the daemon, RMD v0.3: of workload.Validate and of the pools of its resctrl allocation. A value
+that a daemon would refuse on every machine is a problem. What may work on some machine is a warning.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.rmd.cores import parse_cores
+from app.text import quoted
+from app.wire import JSON
+
+MOST_MBPS = 4294967290
+_UNSIGNED = 2**32 - 1
+MONITORING = ("on", "off")
+_LARGEST_RATIO = 255.0
+"""A ratio of core clock to bus clock is a byte in the register of the CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is asked for the cores of one reservation. None and "" are left out of the request.
+
+    `cache` is (max, min) in ways. `percentage` and `mbps` are memory bandwidth. A daemon replaces the cache by that of
+    the policy, and never enforces bandwidth with a policy: both are left out beside one.
+    """
+
+    policy: str = ""
+    cache: tuple[int, int] | None = None
+    percentage: int | None = None
+    mbps: int | None = None
+    ratio: float | None = None
+    monitoring: str = ""
+
+    @property
+    def bandwidth(self) -> bool:
+        return self.percentage is not None or self.mbps is not None
+
+    @property
+    def plugins(self) -> bool:
+        return self.ratio is not None or bool(self.monitoring)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The spec of an RmdWorkload. `cores` are those that it names, `reserved` those that `all_cores` leaves out."""
+
+    settings: Settings
+    all_cores: bool = False
+    cores: frozenset[int] = frozenset()
+    reserved: frozenset[int] = frozenset()
+    nodes: tuple[str, ...] = ()
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Findings:
+    problems: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """`problems` and `warnings` are lines that name the field. With a problem no daemon is asked."""
+
+    request: Request
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def read_spec(spec: JSON) -> Read:
+    """The spec has the types that the CustomResourceDefinition gives it."""
+    found = _Findings()
+    request = Request(
+        settings=_settings(spec, found),
+        all_cores=bool(spec.get("allCores")),
+        cores=_cores(spec, "coreIds", found),
+        reserved=_cores(spec, "reservedCoreIds", found),
+        nodes=tuple(dict.fromkeys(spec.get("nodes") or ())),
+        node_selector=dict(spec.get("nodeSelector") or {}),
+    )
+    _check_cores(spec, request, found)
+    if request.node_selector and request.nodes:
+        found.warnings.append("spec.nodes: has no effect beside spec.nodeSelector")
+    elif not request.node_selector and not request.nodes:
+        found.warnings.append("spec: neither nodes nor nodeSelector: nothing is reserved on any node")
+    return Read(request, tuple(found.problems), tuple(found.warnings))
+
+
+def _cores(spec: JSON, name: str, found: _Findings) -> frozenset[int]:
+    cores: set[int] = set()
+    for index, text in enumerate(spec.get(name) or ()):
+        try:
+            cores |= parse_cores(text)
+        except ValueError as error:
+            found.problems.append(f"spec.{name}[{index}]: {error}")
+    return frozenset(cores)
+
+
+def _check_cores(spec: JSON, request: Request, found: _Findings) -> None:
+    if request.all_cores:
+        if spec.get("coreIds"):
+            found.warnings.append("spec.coreIds: has no effect beside spec.allCores")
+        return
+    if spec.get("reservedCoreIds"):
+        found.warnings.append("spec.reservedCoreIds: has no effect without spec.allCores")
+    if not request.cores and not any(problem.startswith("spec.coreIds[") for problem in found.problems):
+        found.problems.append('spec.coreIds: required: the cores to reserve for (["0-3", "6"]), or spec.allCores: true')
+
+
+def _settings(spec: JSON, found: _Findings) -> Settings:
+    rdt, plugins = spec.get("rdt") or {}, spec.get("plugins") or {}
+    cache = _moved(rdt.get("cache"), "spec.rdt.cache", spec.get("cache"), "spec.cache", found)
+    pstate = _moved(plugins.get("pstate"), "spec.plugins.pstate", spec.get("pstate"), "spec.pstate", found)
+    mba = rdt.get("mba") or {}
+    policy = str(spec.get("policy") or "")
+    settings = Settings(
+        policy=policy,
+        cache=_cache(cache, found),
+        percentage=_bandwidth(mba, "percentage", 100, found),
+        mbps=_bandwidth(mba, "mbps", MOST_MBPS, found),
+        ratio=_ratio(pstate.get("ratio"), found),
+        monitoring=_monitoring(pstate.get("monitoring"), found),
+    )
+    if policy:
+        return _with_policy(settings, cache, found)
+    _check_bandwidth(settings, found)
+    if not (settings.cache or settings.bandwidth or settings.plugins) and not found.problems:
+        found.problems.append("spec: asks for nothing: want policy, rdt.cache, rdt.mba or plugins.pstate")
+    return settings
+
+
+def _moved(now: Any, place: str, old: Any, old_place: str, found: _Findings) -> JSON:
+    """A value of v0.1 counts where there is none in the place of today."""
+    if old and now:
+        found.warnings.append(f"{old_place}: has no effect beside {place}")
+    elif old:
+        found.warnings.append(f"{old_place}: is the form of v0.1 and taken for {place}")
+    return dict(now or old or {})
+
+
+def _with_policy(settings: Settings, cache: JSON, found: _Findings) -> Settings:
+    if cache:
+        found.warnings.append(f"spec.rdt.cache: policy {quoted(settings.policy)} wins and has its own cache ways")
+    if settings.bandwidth:
+        found.warnings.append("spec.rdt.mba: a daemon does not enforce bandwidth beside a policy: it is left out")
+    return Settings(policy=settings.policy, ratio=settings.ratio, monitoring=settings.monitoring)
+
+
+def _cache(cache: JSON, found: _Findings) -> tuple[int, int] | None:
+    most, least = cache.get("max"), cache.get("min")
+    if most is None and least is None:
+        return None
+    for name, value in (("max", most), ("min", least)):
+        if value is None:
+            found.problems.append(f"spec.rdt.cache.{name}: required beside the other: max and min, in ways")
+        elif not 0 <= value <= _UNSIGNED:
+            found.problems.append(f"spec.rdt.cache.{name}: want a number of ways, got {value}")
+    if most is None or least is None:
+        return None
+    if least > most:
+        found.problems.append(f"spec.rdt.cache.min: want at most max, {most}, got {least}")
+    elif least == 0 < most:
+        found.problems.append(f"spec.rdt.cache.min: want 1 to {most} beside max {most}: no pool has a min of 0")
+    return most, least
+
+
+def _bandwidth(mba: JSON, name: str, most: int, found: _Findings) -> int | None:
+    """0 means that it is not set."""
+    value = mba.get(name) or None
+    if value is not None and not 1 <= value <= most:
+        found.problems.append(f"spec.rdt.mba.{name}: want 1 to {most}, got {value}")
+    return value
+
+
+def _check_bandwidth(settings: Settings, found: _Findings) -> None:
+    percentage, mbps, cache = settings.percentage, settings.mbps, settings.cache
+    if percentage is not None and mbps is not None:
+        found.problems.append("spec.rdt.mba: percentage and mbps exclude each other: want the one of the daemon's mode")
+    elif cache is None and mbps is not None:
+        found.problems.append("spec.rdt.mba.mbps: wants spec.rdt.cache beside it: no daemon takes mbps alone")
+    elif cache is None and percentage is not None:
+        found.warnings.append("spec.rdt.mba.percentage: without spec.rdt.cache only machines without L3 CAT take it")
+    elif cache is not None and cache[0] != cache[1] and settings.bandwidth and percentage != 100 and mbps != MOST_MBPS:
+        found.problems.append(
+            "spec.rdt.mba: wants guaranteed cache: spec.rdt.cache.min and max have to be the same, "
+            f"got {cache[1]} and {cache[0]}"
+        )
+
+
+def _ratio(text: Any, found: _Findings) -> float | None:
+    """The operator takes 0 for not set."""
+    if not text:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if value == 0:
+        return None
+    if not 0 < value <= _LARGEST_RATIO:
+        found.problems.append(f'spec.plugins.pstate.ratio: want a positive number such as "1.5", got {quoted(text)}')
+        return None
+    return value
+
+
+def _monitoring(text: Any, found: _Findings) -> str:
+    if text and text not in MONITORING:
+        found.problems.append(f"spec.plugins.pstate.monitoring: want on or off, got {quoted(text)}")
+        return ""
+    return str(text or "")

@@ -1,0 +1,109 @@
+"""What the controller keeps of RmdWorkloads, Pods of daemons, nodes, and the RmdConfig. Pure projections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.kube.store import Key, key_of
+from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TLS_PORT
+from app.rmd.requests import Read, read_spec
+from app.wire import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """An RmdWorkload. `states` are its reservations by node, `pod` is (name, UID) of the Pod that it is made for."""
+
+    key: Key
+    uid: str
+    version: str
+    generation: int
+    created: str
+    deleting: bool
+    finalizers: tuple[str, ...]
+    read: Read
+    status: JSON
+    pod: tuple[str, str] | None
+
+    @property
+    def finalized(self) -> bool:
+        return FINALIZER in self.finalizers
+
+    @property
+    def states(self) -> Mapping[str, JSON]:
+        return self.status.get("workloadStates") or {}
+
+
+def stored_workload(obj: JSON) -> Workload:
+    metadata = obj["metadata"]
+    owners = (one for one in metadata.get("ownerReferences") or () if one.get("controller") and one["kind"] == "Pod")
+    owner = next(owners, None)
+    return Workload(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        version=metadata["resourceVersion"],
+        generation=metadata.get("generation", 0),
+        created=metadata.get("creationTimestamp", ""),
+        deleting="deletionTimestamp" in metadata,
+        finalizers=tuple(metadata.get("finalizers") or ()),
+        read=read_spec(obj.get("spec") or {}),
+        status=obj.get("status") or {},
+        pod=(owner["name"], owner["uid"]) if owner else None,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonPod:
+    """A Pod with a daemon. `url` is "" until it has an address."""
+
+    key: Key
+    node: str
+    url: str
+    usable: bool
+
+
+def stored_daemon(obj: JSON) -> DaemonPod | None:
+    """None where it is on no node yet. The daemon is the first container, its API the first port of that."""
+    spec, status = obj.get("spec") or {}, obj.get("status") or {}
+    if not spec.get("nodeName"):
+        return None
+    address = status.get("podIP") or next((one.get("ip") for one in status.get("podIPs") or ()), "") or ""
+    ports = (spec.get("containers") or [{}])[0].get("ports") or [{}]
+    port = int(ports[0].get("containerPort") or PLAIN_PORT)
+    scheme = "https" if port == TLS_PORT or ports[0].get("name") == "https" else "http"
+    host = f"[{address}]" if ":" in address else address
+    gone = status.get("phase") in ("Succeeded", "Failed") or "deletionTimestamp" in obj["metadata"]
+    return DaemonPod(key_of(obj), spec["nodeName"], f"{scheme}://{host}:{port}" if address else "", not gone)
+
+
+def stored_node(obj: JSON) -> Mapping[str, str]:
+    """The labels of a node."""
+    return dict(obj["metadata"].get("labels") or {})
+
+
+def stored_config(obj: JSON) -> Mapping[str, str] | None:
+    """The labels of the nodes with daemons; None of an object with another name."""
+    if obj["metadata"]["name"] != CONFIG_NAME:
+        return None
+    return dict((obj.get("spec") or {}).get("rmdNodeSelector") or DEFAULT_NODES)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    key: Key
+    uid: str
+    generation: int
+    node: str
+    status: JSON
+
+
+def stored_node_state(obj: JSON) -> NodeState:
+    metadata = obj["metadata"]
+    return NodeState(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        node=str((obj.get("spec") or {}).get("node") or ""),
+        status=obj.get("status") or {},
+    )
