@@ -14,17 +14,12 @@ from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, guarded, or_default, several, warning
 from app.doctor.planning import Lack, Planner, Want
-from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, Resource
+from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
-_OWNERS = (
-    DEPLOYMENTS,
-    Resource("apps", "v1", "statefulsets", "StatefulSet"),
-    Resource("apps", "v1", "daemonsets", "DaemonSet"),
-    JOBS,
-)
+_OWNERS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
 _RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
 _MOST = 200
 """Owners with a finding of their own."""

@@ -11,8 +11,10 @@ RMD_CONFIGS = Resource(GROUP, VERSION, "rmdconfigs", "RmdConfig")
 
 L3_CACHE_WAYS = "intel.com/l3_cache_ways"
 """The extended resource: cache ways of the guaranteed pool."""
-FINALIZER = "berth.dev/rmd-reservations"
+FINALIZER = "intel.com/rmd-reservations"
 """On an RmdWorkload, by the controller: daemons have reservations for it."""
+TEMPLATE_HASH = "berth.dev/rmd-template"
+"""Annotation on the DaemonSets of an RmdConfig, by the controller: SHA-256 of what it has applied."""
 DAEMON_LABEL, DAEMON_VALUE = "name", "rmd-pod"
 """The label of the daemon's Pods, as the operator's DaemonSet `rmd` has it."""
 DAEMON_NAMESPACE = "default"

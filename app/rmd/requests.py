@@ -186,11 +186,16 @@ def _check_bandwidth(settings: Settings, found: _Findings) -> None:
         found.problems.append("spec.rdt.mba.mbps: wants spec.rdt.cache beside it: no daemon takes mbps alone")
     elif cache is None and percentage is not None:
         found.warnings.append("spec.rdt.mba.percentage: without spec.rdt.cache only machines without L3 CAT take it")
-    elif cache is not None and cache[0] != cache[1] and settings.bandwidth and percentage != 100 and mbps != MOST_MBPS:
+    elif cache is not None and settings.bandwidth and not 0 < cache[0] == cache[1] and not _all(settings):
         found.problems.append(
-            "spec.rdt.mba: wants guaranteed cache: spec.rdt.cache.min and max have to be the same, "
+            "spec.rdt.mba: wants guaranteed cache: spec.rdt.cache.min and max have to be the same and above 0, "
             f"got {cache[1]} and {cache[0]}"
         )
+
+
+def _all(settings: Settings) -> bool:
+    """Whether the bandwidth is no bound."""
+    return settings.percentage == 100 or settings.mbps == MOST_MBPS
 
 
 def _ratio(text: Any, found: _Findings) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.kube.store import Key, key_of
-from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TLS_PORT
+from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TEMPLATE_HASH, TLS_PORT
 from app.rmd.requests import Read, read_spec
 from app.wire import JSON
 
@@ -37,8 +37,7 @@ class Workload:
 
 def stored_workload(obj: JSON) -> Workload:
     metadata = obj["metadata"]
-    owners = (one for one in metadata.get("ownerReferences") or () if one.get("controller") and one["kind"] == "Pod")
-    owner = next(owners, None)
+    owner = _controller_of(metadata)
     return Workload(
         key=key_of(obj),
         uid=metadata["uid"],
@@ -49,7 +48,7 @@ def stored_workload(obj: JSON) -> Workload:
         finalizers=tuple(metadata.get("finalizers") or ()),
         read=read_spec(obj.get("spec") or {}),
         status=obj.get("status") or {},
-        pod=(owner["name"], owner["uid"]) if owner else None,
+        pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else None,
     )
 
 
@@ -77,16 +76,69 @@ def stored_daemon(obj: JSON) -> DaemonPod | None:
     return DaemonPod(key_of(obj), spec["nodeName"], f"{scheme}://{host}:{port}" if address else "", not gone)
 
 
-def stored_node(obj: JSON) -> Mapping[str, str]:
-    """The labels of a node."""
-    return dict(obj["metadata"].get("labels") or {})
+@dataclass(frozen=True, slots=True)
+class Node:
+    uid: str
+    labels: Mapping[str, str]
 
 
-def stored_config(obj: JSON) -> Mapping[str, str] | None:
-    """The labels of the nodes with daemons; None of an object with another name."""
-    if obj["metadata"]["name"] != CONFIG_NAME:
+def stored_node(obj: JSON) -> Node:
+    return Node(obj["metadata"]["uid"], dict(obj["metadata"].get("labels") or {}))
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """The RmdConfig. `selector` are the labels of nodes with daemons; `agent`: whether the node agent runs there."""
+
+    key: Key
+    uid: str
+    generation: int
+    selector: Mapping[str, str]
+    image: str
+    agent: bool
+    status: JSON
+
+
+def stored_config(obj: JSON) -> Config | None:
+    """None of an object with another name, and of one that is being deleted."""
+    metadata, spec = obj["metadata"], obj.get("spec") or {}
+    if metadata["name"] != CONFIG_NAME or "deletionTimestamp" in metadata:
         return None
-    return dict((obj.get("spec") or {}).get("rmdNodeSelector") or DEFAULT_NODES)
+    return Config(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        selector=dict(spec.get("rmdNodeSelector") or DEFAULT_NODES),
+        image=str(spec.get("rmdImage") or ""),
+        agent=bool(spec.get("deployNodeAgent")),
+        status=obj.get("status") or {},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonSet:
+    """`owner` is the UID of its controller, `applied` the hash of what was applied."""
+
+    key: Key
+    uid: str
+    owner: str
+    applied: str
+    selector: Mapping[str, str]
+
+
+def stored_daemon_set(obj: JSON) -> DaemonSet:
+    metadata = obj["metadata"]
+    return DaemonSet(
+        key=key_of(obj),
+        uid=metadata["uid"],
+        owner=_controller_of(metadata).get("uid", ""),
+        applied=(metadata.get("annotations") or {}).get(TEMPLATE_HASH, ""),
+        selector=dict(obj["spec"]["template"]["spec"].get("nodeSelector") or {}),
+    )
+
+
+def _controller_of(metadata: JSON) -> JSON:
+    return next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +146,9 @@ class NodeState:
     key: Key
     uid: str
     generation: int
+    owner: str
     node: str
+    node_uid: str
     status: JSON
 
 
@@ -104,6 +158,8 @@ def stored_node_state(obj: JSON) -> NodeState:
         key=key_of(obj),
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
+        owner=_controller_of(metadata).get("uid", ""),
         node=str((obj.get("spec") or {}).get("node") or ""),
+        node_uid=str((obj.get("spec") or {}).get("nodeUid") or ""),
         status=obj.get("status") or {},
     )

@@ -27,7 +27,6 @@ WORKLOADS = Resource(_INFRA_GROUP, "v1alpha1", "workloads", "Workload")
 TENANT_RULES = Resource(_INFRA_GROUP, "v1alpha1", "tenantworkloadrules", "TenantWorkloadRule")
 ADMIN_RULES = Resource(_INFRA_GROUP, "v1alpha1", "adminworkloadrules", "AdminWorkloadRule")
 TENANTS = Resource(_INFRA_GROUP, "v1alpha1", "tenants", "Tenant", namespaced=False)
-DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 
 SYSTEM_NAMESPACE = "universe"
 """In the infra cluster: of admin rules and their companions. In a tenant cluster: of rules, UVS objects and mirrors."""

@@ -9,13 +9,13 @@ import base64
 import hashlib
 from dataclasses import dataclass
 
-from app.kube.resources import CONFIG_MAPS, PODS, SECRETS, Resource
+from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, PODS, SECRETS, Resource
 from app.placement.model import PlacementOptions
 from app.tenancy.gateway.confining import Confinement
 from app.tenancy.gateway.failures import invalid
 from app.tenancy.messages import canonical, owner_problems
 from app.wire import JSON
-from app.workloads.model import COMPANION, DAEMON_SETS, RESOURCE_OWNER, SOURCE_HASH, tenant_name
+from app.workloads.model import COMPANION, RESOURCE_OWNER, SOURCE_HASH, tenant_name
 
 RESOURCES = {(made.api_version, made.kind): made for made in (PODS, DAEMON_SETS, SECRETS, CONFIG_MAPS)}
 PATH = "obj.obj_spec"

@@ -56,6 +56,7 @@ def test_settings(given: dict[str, Any], settings: Settings) -> None:
         (rdt((2, 2), mbps=-1), f"spec.rdt.mba.mbps: want 1 to {MOST_MBPS}, got -1"),
         (rdt((2, 2), percentage=50, mbps=5000), "spec.rdt.mba: percentage and mbps exclude each other"),
         (rdt((2, 1), percentage=50), "spec.rdt.mba: wants guaranteed cache"),
+        (rdt((0, 0), percentage=50), "spec.rdt.mba: wants guaranteed cache"),
         (rdt((0, 0), percentage=50, mbps=1), "spec.rdt.mba: percentage and mbps exclude each other"),
         (rdt(None, mbps=5000), "spec.rdt.mba.mbps: wants spec.rdt.cache beside it"),
         ({}, "spec: asks for nothing: want policy, rdt.cache, rdt.mba or plugins.pstate"),

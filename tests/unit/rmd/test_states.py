@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from app.rmd.controller.states import CREATED, PENDING, failed, merged, readiness, state_of
 from app.rmd.daemon.wire import read_reservation
-from app.rmd.direct.states import CREATED, PENDING, failed, merged, readiness, state_of
 from app.rmd.stored import stored_config, stored_daemon, stored_workload
 
 SAID = {
@@ -127,9 +127,11 @@ def test_a_daemon_that_has_ended_is_not_usable() -> None:
     assert stored_daemon({"metadata": {"namespace": "d", "name": "r"}, "spec": {}}) is None
 
 
+def config(name: str = "rmdconfig", **spec: Any) -> Any:
+    return stored_config({"metadata": {"namespace": "default", "name": name, "uid": "u"}, "spec": spec})
+
+
 def test_the_nodes_of_a_config() -> None:
-    assert stored_config({"metadata": {"name": "rmdconfig"}, "spec": {}}) == {
-        "feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"
-    }
-    assert stored_config({"metadata": {"name": "rmdconfig"}, "spec": {"rmdNodeSelector": {"a": "b"}}}) == {"a": "b"}
-    assert stored_config({"metadata": {"name": "other"}}) is None
+    assert config().selector == {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}
+    assert config(rmdNodeSelector={"a": "b"}).selector == {"a": "b"}
+    assert config("other") is None

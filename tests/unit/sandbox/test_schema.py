@@ -105,6 +105,15 @@ def test_faults_are_told_in_the_api_servers_words(fields: dict[str, Any], messag
     assert messages(**fields) == [message]
 
 
+def test_a_schema_may_say_how_an_object_is_named() -> None:
+    """The one thing that the API server lets a schema say of metadata."""
+    named = {"metadata": {"type": "object", "properties": {"name": {"type": "string", "pattern": "^only$"}}}}
+    schema = {**SCHEMA, "properties": {**SCHEMA["properties"], **named}}
+    (fault,) = validate(spec(), schema)
+    assert str(fault) == "metadata.name: Invalid value: \"n\": metadata.name in body should match '^only$'"
+    assert validate({**spec(), "metadata": {"name": "only", "labels": {"a": "b"}}}, schema) == []
+
+
 def test_a_failed_choice_tells_what_the_first_alternative_lacks() -> None:
     assert messages(choice={}) == [
         '<nil>: Invalid value: "": "spec.choice" must validate one and only one schema (oneOf). Found none valid',

@@ -23,7 +23,7 @@ _Check = Callable[[Any, JSON, str], list[FieldError]]
 
 
 def validate(obj: JSON, schema: JSON) -> list[FieldError]:
-    """All faults of `obj`, in the order of its fields. Metadata is not judged here, nor an embedded resource's."""
+    """All faults of `obj`, in the order of its fields; of its metadata what the schema says, of embedded ones none."""
     return check_value(obj, schema, "", _ABSENT)
 
 
@@ -167,9 +167,11 @@ def _check_object(value: JSON, schema: JSON, path: str, old: Any) -> list[FieldE
     properties: JSON = schema.get("properties") or {}
     extra = schema.get("additionalProperties")
     for name, member in value.items():
-        if name in _TYPE_META and (not path or embedded):
+        typical = name in _TYPE_META and (not path or embedded)
+        if typical and (embedded or name != "metadata"):
             continue
-        inner = properties.get(name, extra if isinstance(extra, dict) else None)
+        # A schema may say how an object may be named, and no more of its metadata.
+        inner = properties.get(name, extra if isinstance(extra, dict) and not typical else None)
         if inner is not None:
             former = old.get(name, _ABSENT) if isinstance(old, dict) else _ABSENT
             errors += check_value(member, inner, child(path, name), former)

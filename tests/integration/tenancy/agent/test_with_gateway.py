@@ -12,7 +12,7 @@ import pytest_asyncio
 
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
-from app.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
+from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, RESOURCE_QUOTAS, SECRETS, Resource
 from app.placement.model import TENANT_LABEL
 from app.tenancy.controller.controller import TenantsController
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS
@@ -21,7 +21,6 @@ from app.tenancy.settings import TenantsOptions
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import (
     COMPANION,
-    DAEMON_SETS,
     MIRROR,
     RULE_NAME,
     TENANT_RULES,

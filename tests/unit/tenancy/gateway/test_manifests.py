@@ -7,16 +7,13 @@ from typing import Any
 import pytest
 import yaml
 
-from app.kube.resources import PODS, SECRETS, Resource
+from app.kube.resources import DAEMON_SETS, PODS, SECRETS, Resource
 from app.placement.model import PlacementOptions
 from app.placement.policy import parse_policy
 from app.tenancy.gateway.failures import Refused
 from app.tenancy.gateway.manifests import read, render
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.gateway.storable import prepare
-from app.workloads.model import (
-    DAEMON_SETS,
-)
 from tests.support.gateway_calls import BOMB, POD, manifest, pod
 
 NS = "tenant-tenant1"

@@ -1,4 +1,4 @@
-"""The controller `rmd`: RmdWorkloads in; reservations of daemons, statuses and Events out.
+"""The controller `rmd`: an RmdConfig and RmdWorkloads in; daemons, their reservations, statuses and Events out.
 
 All state is in the cluster and in the daemons. A node is one key: a daemon has one writer, which makes one request at a
 time, and a daemon that hangs holds up no other.
@@ -16,11 +16,13 @@ from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.queue import WorkQueue
 from app.kube.store import Key
+from app.rmd.controller.caches import Caches
+from app.rmd.controller.configuring import ConfigSync
+from app.rmd.controller.nodes import NodeSync
+from app.rmd.controller.showing import Showing
+from app.rmd.controller.workloads import WorkloadSync
 from app.rmd.daemon.client import DaemonClient
-from app.rmd.direct.caches import Caches
-from app.rmd.direct.nodes import NodeSync
-from app.rmd.direct.showing import Showing
-from app.rmd.direct.workloads import WorkloadSync
+from app.rmd.model import CONFIG_NAME
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a daemon that refuses or is silent is asked again."""
@@ -28,7 +30,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times are in seconds. `namespace` has the daemons; `secret`, in `own`, the client certificate for them.
+    """Times are in seconds. `namespace` has the daemons and the RmdConfig.
+
+    In `own` the Secret `secret` has the client certificate for daemons, the ConfigMap `templates` the DaemonSets.
 
     `workers` are the daemons that are asked at a time: each one that hangs takes one for `timeout`.
     """
@@ -36,6 +40,7 @@ class Options:
     namespace: str
     secret: str
     own: str
+    templates: str = "berth-rmd-daemon-sets"
     workers: int = 16
     daemons: int = 64
     resync: float | None = 600.0
@@ -66,6 +71,8 @@ class RmdController:
             own=options.own,
             wake_workload=self._wake_workload,
             wake_node=self._wake_node,
+            wake_config=self._wake_config,
+            templates=options.templates,
         )
         self._nodes: Controller[str] = Controller(
             "rmd-nodes",
@@ -85,13 +92,22 @@ class RmdController:
             resync=options.resync,
         )
 
+        self._configs: Controller[str] = Controller(
+            "rmd-config",
+            ConfigSync(client, caches, now).reconcile,
+            stores=caches.stores,
+            keys=lambda: (CONFIG_NAME,),
+            workers=1,
+            resync=options.resync,
+        )
+
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""
         async with self._daemons, asyncio.TaskGroup() as group:
             for reflector in self._caches.reflectors:
                 group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-            group.create_task(self._nodes.run(), name="rmd-nodes")
-            group.create_task(self._workloads.run(), name="rmd-workloads")
+            for controller in (self._nodes, self._workloads, self._configs):
+                group.create_task(controller.run(), name=controller.name)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
@@ -99,6 +115,9 @@ class RmdController:
 
     def _wake_workload(self, key: Key) -> None:
         self._workloads.enqueue(key)
+
+    def _wake_config(self, name: str) -> None:
+        self._configs.enqueue(name)
 
     def _wake_node(self, node: str) -> None:
         self._nodes.enqueue(node)

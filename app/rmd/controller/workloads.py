@@ -13,8 +13,8 @@ from app.kube.controller import Done, Result
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.retry import if_there
 from app.kube.store import Key
-from app.rmd.direct.caches import Caches
-from app.rmd.direct.states import PENDING, readiness
+from app.rmd.controller.caches import Caches
+from app.rmd.controller.states import PENDING, readiness
 from app.rmd.model import FINALIZER, READY, RMD_WORKLOADS
 from app.rmd.stored import Workload
 from app.wire import JSON, copied

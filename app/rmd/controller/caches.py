@@ -7,7 +7,7 @@ from typing import Any
 
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
-from app.kube.resources import NODES, PODS, SECRETS
+from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, SECRETS
 from app.kube.store import Key, Store
 from app.rmd.daemon.certificates import Certificates, stored_files
 from app.rmd.model import (
@@ -20,11 +20,15 @@ from app.rmd.model import (
     node_state_name,
 )
 from app.rmd.stored import (
+    Config,
     DaemonPod,
+    DaemonSet,
+    Node,
     NodeState,
     Workload,
     stored_config,
     stored_daemon,
+    stored_daemon_set,
     stored_node,
     stored_node_state,
     stored_workload,
@@ -34,25 +38,38 @@ Wake = Callable[[Any], object]
 
 
 class Caches:
-    """`wake_workload` and `wake_node` are called with what to look at.
+    """`wake_workload`, `wake_node` and `wake_config` are called with what to look at.
 
-    Daemons and the RmdConfig are in `namespace`; the Secret `secret` with the client certificate is in `own`.
+    Daemons and the RmdConfig are in `namespace`. The Secret `secret` with the client certificate, and the ConfigMap
+    `templates` with the DaemonSets, are in `own`.
     """
 
     def __init__(
-        self, client: KubeClient, *, namespace: str, secret: str, own: str, wake_workload: Wake, wake_node: Wake
+        self,
+        client: KubeClient,
+        *,
+        namespace: str,
+        secret: str,
+        templates: str,
+        own: str,
+        wake_workload: Wake,
+        wake_node: Wake,
+        wake_config: Wake,
     ) -> None:
-        self._wake_workload, self._wake_node = wake_workload, wake_node
+        self._wake_workload, self._wake_node, self._wake_config = wake_workload, wake_node, wake_config
+        self._template_key = own, templates
         self.workloads: Store[Workload] = Store(stored_workload, indices={"node": _nodes_of})
         self.daemons: Store[DaemonPod] = Store(stored_daemon, indices={"node": lambda one: (one.node,)})
-        self.nodes: Store[Mapping[str, str]] = Store(stored_node)
+        self.nodes: Store[Node] = Store(stored_node)
         self.node_states: Store[NodeState] = Store(stored_node_state)
-        self._configs: Store[Mapping[str, str]] = Store(stored_config)
+        self._configs: Store[Config] = Store(stored_config)
+        self.daemon_sets: Store[DaemonSet] = Store(stored_daemon_set)
+        self._templates: Store[Mapping[str, str]] = Store(lambda obj: dict(obj.get("data") or {}))
         secrets: Store[Mapping[str, bytes]] = Store(stored_files)
         self.certificates = Certificates(lambda: secrets.get(own, secret), place=f"Secret {own}/{secret}")
         self.stores: tuple[Store[Any], ...] = (
             *(self.workloads, self.daemons, self.nodes, self.node_states),
-            *(self._configs, secrets),
+            *(self._configs, self.daemon_sets, self._templates, secrets),
         )
         self._namespace = namespace
         self.reflectors = (
@@ -68,13 +85,17 @@ class Caches:
             Reflector(client, NODES, self.nodes),
             Reflector(client, RMD_NODE_STATES, self.node_states, namespace=namespace),
             Reflector(client, RMD_CONFIGS, self._configs, namespace=namespace, name=CONFIG_NAME),
+            Reflector(client, DAEMON_SETS, self.daemon_sets, namespace=namespace),
+            Reflector(client, CONFIG_MAPS, self._templates, namespace=own, name=templates),
             Reflector(client, SECRETS, secrets, namespace=own, name=secret),
         )
         self.workloads.subscribe(lambda _event, key, old, new: self._workload_changed(key, old, new))
         self.daemons.subscribe(lambda _event, _key, old, new: self._daemon_changed(old, new))
         self.nodes.subscribe(lambda _event, key, _old, _new: self._node_changed(key[1]))
         self.node_states.subscribe(lambda _event, _key, old, new: self._node_state_changed(old, new))
-        self._configs.subscribe(lambda *_change: self._wake_all())
+        for store in (self.daemon_sets, self._templates):
+            store.subscribe(lambda *_change: wake_config(CONFIG_NAME))
+        self._configs.subscribe(lambda _event, _key, old, new: self._config_changed(old, new))
         secrets.subscribe(lambda *_change: self._wake_all())
 
     def waiting(self) -> list[str]:
@@ -82,9 +103,12 @@ class Caches:
         return [one.problem for one in self.reflectors if one.problem]
 
     @property
-    def selector(self) -> Mapping[str, str] | None:
-        """The labels of nodes with daemons, None where there is no RmdConfig."""
+    def config(self) -> Config | None:
         return self._configs.get(self._namespace, CONFIG_NAME)
+
+    @property
+    def templates(self) -> Mapping[str, str]:
+        return self._templates.get(*self._template_key) or {}
 
     def daemon_of(self, node: str) -> DaemonPod | None:
         found = self.daemons.by_index("node", node)
@@ -92,20 +116,24 @@ class Caches:
 
     def known(self, node: str) -> bool:
         """Whether a daemon of this node may be asked, now or later: then what it holds is not forgotten."""
-        labels = self.nodes.get("", node)
-        if labels is None:
+        found, config = self.nodes.get("", node), self.config
+        if found is None:
             return False
-        selector = self.selector
-        return self.daemon_of(node) is not None or (selector is not None and selector.items() <= labels.items())
+        selected = config is not None and config.selector.items() <= found.labels.items()
+        return selected or self.daemon_of(node) is not None
 
     def targets_of(self, workload: Workload) -> tuple[str, ...]:
         """The nodes of an RmdWorkload. Its selector is added to that of the RmdConfig, and wins."""
         request = workload.read.request
         if not request.node_selector:
             return request.nodes
-        wanted = {**(self.selector or {}), **request.node_selector}
-        found = (key[1] for key in self.nodes.keys() if wanted.items() <= (self.nodes.get(*key) or {}).items())  # noqa: SIM118
+        config = self.config
+        wanted = {**(config.selector if config else {}), **request.node_selector}
+        found = (name for name, node in self.nodes_by_name().items() if wanted.items() <= node.labels.items())
         return tuple(sorted(found))
+
+    def nodes_by_name(self) -> dict[str, Node]:
+        return {key[1]: node for key in self.nodes.keys() if (node := self.nodes.get(*key)) is not None}  # noqa: SIM118
 
     def node_state_of(self, node: str) -> NodeState | None:
         found = self.node_states.get(self._namespace, node_state_name(node))
@@ -128,6 +156,7 @@ class Caches:
 
     def _node_changed(self, node: str) -> None:
         self._wake_node(node)
+        self._wake_config(CONFIG_NAME)
         for workload in self.workloads.values():
             if workload.read.request.node_selector or node in _nodes_of(workload):
                 self._wake_workload(workload.key)
@@ -136,6 +165,13 @@ class Caches:
         """Our own writes of statuses are no reason to ask a daemon."""
         if new is not None and (old is None or old.uid != new.uid):
             self._wake_node(new.node)
+        if old is None or new is None:
+            self._wake_config(CONFIG_NAME)
+
+    def _config_changed(self, old: Config | None, new: Config | None) -> None:
+        self._wake_config(CONFIG_NAME)
+        if (old.selector if old else None) != (new.selector if new else None):
+            self._wake_all()
 
     def _wake_all(self) -> None:
         for key in self.workloads.keys():  # noqa: SIM118 - a store is no mapping

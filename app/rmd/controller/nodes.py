@@ -9,12 +9,12 @@ from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.retry import if_there
 from app.kube.store import Key
+from app.rmd.controller.caches import Caches
+from app.rmd.controller.showing import Showing
+from app.rmd.controller.states import CREATED, failed, merged, present, state_of
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.daemon.wire import Reservation, body_of
-from app.rmd.direct.caches import Caches
-from app.rmd.direct.showing import Showing
-from app.rmd.direct.states import CREATED, failed, merged, present, state_of
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, RMD_WORKLOADS, SERVER_NAME
 from app.rmd.planning import Leaving, Plan, Wanted, plan_node
 from app.rmd.stored import Workload

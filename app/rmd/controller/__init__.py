@@ -1,0 +1,1 @@
+"""RmdWorkloads become reservations of the daemons on their nodes; an RmdConfig says where daemons run."""

@@ -1,0 +1,89 @@
+"""Carries out what an RmdConfig asks for, and says in its status what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+
+from app.appwrappers.controller.conditions import Truth, set_condition
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.controller import Done, Result
+from app.kube.resources import DAEMON_SETS
+from app.kube.retry import if_there
+from app.rmd.controller.caches import Caches
+from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
+from app.rmd.model import READY, RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH
+from app.rmd.stored import Config
+from app.text import MESSAGE, one_line
+from app.wire import JSON, copied
+
+_FIELD_MANAGER = "berth-rmd"
+
+
+class ConfigSync:
+    def __init__(self, client: KubeClient, caches: Caches, now: Callable[[], datetime]) -> None:
+        self._client, self._caches, self._now = client, caches, now
+
+    async def reconcile(self, _name: str) -> Result:
+        """What an RmdConfig has made goes with it, by the garbage collector."""
+        config = self._caches.config
+        if config is None:
+            return Done()
+        plan = plan_node_states(config, self._caches.nodes_by_name(), self._caches.node_states.values())
+        problems = [await self._daemon_set(DAEMON, config, wanted=True)]
+        problems.append(await self._daemon_set(AGENT, config, wanted=config.agent))
+        for state in plan.delete:
+            namespace, name = state.key
+            await if_there(self._client.delete(RMD_NODE_STATES, name, namespace=namespace, uid=state.uid))
+        for body in plan.create:
+            await self._create(body, config.key[0])
+        await self._say(config, list(plan.nodes), "; ".join(one for one in problems if one))
+        return Done()
+
+    async def _create(self, body: JSON, namespace: str) -> None:
+        try:
+            await self._client.create(RMD_NODE_STATES, body, namespace=namespace)
+        except ApiError as error:
+            if not error.conflict:
+                raise
+
+    async def _daemon_set(self, name: str, config: Config, *, wanted: bool) -> str:
+        """What is wrong with a DaemonSet, "" where nothing is. One that another controller has is left alone."""
+        found = self._caches.daemon_sets.get(config.key[0], name)
+        if found is not None and found.owner not in ("", config.uid):
+            return f"DaemonSet {name} belongs to another controller"
+        if not wanted:
+            if found is not None and found.owner == config.uid:
+                request = self._client.delete(DAEMON_SETS, name, namespace=config.key[0], uid=found.uid)
+                await if_there(request)
+            return ""
+        try:
+            made = daemon_set(name, self._caches.templates, config)
+        except BadTemplate as error:
+            return str(error)
+        if made is None:
+            return (
+                "" if found is not None else f"DaemonSet {name}: there is neither one nor a template {TEMPLATES[name]}"
+            )
+        if found is not None and not found.owner:
+            return f"DaemonSet {name} is managed by hand: delete it, or its template {TEMPLATES[name]}"
+        applied = made["metadata"]["annotations"][TEMPLATE_HASH]
+        if found is None or found.applied != applied or found.selector != config.selector:
+            await self._client.apply(DAEMON_SETS, name, made, namespace=config.key[0], field_manager=_FIELD_MANAGER)
+        return ""
+
+    async def _say(self, config: Config, nodes: list[str], problem: str) -> None:
+        after = copied(dict(config.status)) | {"nodes": nodes, "observedGeneration": config.generation}
+        truth: Truth = "False" if problem or not nodes else "True"
+        reason = "NotDeployed" if problem else "Deployed" if nodes else "NoNodes"
+        selector = ",".join(f"{name}={value}" for name, value in sorted(config.selector.items()))
+        message = one_line(problem, MESSAGE) or f"{len(nodes)} nodes have the labels {selector}"
+        set_condition(after, READY, truth, reason, message, now=self._now(), generation=config.generation)
+        if after != config.status:
+            namespace, name = config.key
+            body: JSON = {"metadata": {"uid": config.uid}, "status": after}
+            request = self._client.patch(
+                RMD_CONFIGS, name, body, patch_type="merge", namespace=namespace, subresource="status"
+            )
+            await if_there(request)

@@ -1,1 +1,0 @@
-"""Direct configuration: RmdWorkloads become reservations of the daemons on their nodes."""

@@ -1,0 +1,305 @@
+"""RmdWorkloads and daemons: in the end each daemon holds what the objects say, nothing twice, nothing of others touched."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, get_args
+
+import pytest
+
+from app.devtools.rmd.faults import Kind, Trouble
+from app.devtools.rmd.machine import Machine
+from app.devtools.rmd.server import StandInDaemon
+from app.kube.fencing import Fence
+from app.kube.resources import EVENTS, NODES, PODS
+from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
+from tests.support.rmd import RmdCluster, held, sent
+from tests.support.waiting import eventually
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.simulated]
+
+
+async def test_reserves_on_each_node_and_releases(cluster: RmdCluster) -> None:
+    one, other = StandInDaemon(), StandInDaemon()
+    async with cluster.node("n1", one), cluster.node("n2", other), cluster.controller():
+        await cluster.show("n1")
+        await cluster.reserve("guaranteed", "n1", "n2")
+        ready = await cluster.says("guaranteed", "Reserved")
+        assert (ready["status"], ready["message"]) == ("True", "reserved on 2 of 2 nodes")
+        assert held(one) == held(other) == {"default/guaranteed": ("0-1",)}
+        assert cluster.states("guaranteed")["n2"] == {
+            "response": "Success: 201",
+            "id": "1",
+            "cosName": "COS2",
+            "status": "Successful",
+            "coreIds": ["0-1"],
+            "rdt": {"cache": {"max": 2, "min": 2}},
+        }
+        shown = await eventually(lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1").get("workloads"), bool)
+        assert shown["guaranteed"]["Cache Max"] == "2"
+        await cluster.remove(RMD_WORKLOADS, "guaranteed", "default")
+        await cluster.gone("guaranteed")
+        assert held(one) == held(other) == {}
+        assert sent(one) == sent(other) == ["POST", "DELETE"]
+        await eventually(lambda: not cluster.status(RMD_NODE_STATES, "rmd-node-state-n1").get("workloads"))
+
+
+async def test_a_refusal_is_said_and_tried_again(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller(events=True):
+        await cluster.reserve("first", "n1")
+        await cluster.says("first", "Reserved")
+        await cluster.reserve("second", "n1")
+        ready = await cluster.says("second", "NotReserved")
+        assert "n1: Fail: Failed to validate workload." in ready["message"]
+        assert "CPU list [0-1] has been assigned" in cluster.states("second")["n1"]["response"]
+        await eventually(lambda: {one["reason"] for one in cluster.stored(EVENTS)}, {"Reserved", "NotReserved"}.__le__)
+        await cluster.remove(RMD_WORKLOADS, "first", "default")
+        await cluster.says("second", "Reserved")
+        assert held(daemon) == {"default/second": ("0-1",)}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"coreIds": ["2-3", "6"]},
+        {"rdt": {"cache": {"max": 3, "min": 3}}},
+        {"rdt": {"mba": {"percentage": 50}}},
+        {"rdt": None, "policy": "gold"},
+        {"plugins": {"pstate": {"ratio": "1.5", "monitoring": "on"}}},
+    ],
+)
+async def test_a_change_is_released_and_reserved_and_never_patched(cluster: RmdCluster, change: dict[str, Any]) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1")
+        await cluster.says("a", "Reserved")
+        await cluster.change("a", **change)
+        await cluster.says("a", "Reserved")
+        await eventually(lambda: sent(daemon) == ["POST", "DELETE", "POST"])
+        (record,) = daemon.workloads.records.values()
+        assert record["core_ids"] == change.get("coreIds", ["0-1"])
+        assert record["policy"] == change.get("policy", "")
+        state = await eventually(lambda: cluster.states("a")["n1"], lambda found: found["id"] == record["id"])
+        assert state["response"] == "Success: 201"
+        await asyncio.sleep(40)
+        assert sent(daemon) == ["POST", "DELETE", "POST"]
+
+
+async def test_a_node_that_leaves_the_list_is_released_alone(cluster: RmdCluster) -> None:
+    one, other = StandInDaemon(), StandInDaemon()
+    async with cluster.node("n1", one), cluster.node("n2", other), cluster.controller():
+        await cluster.reserve("a", "n1", "n2")
+        await cluster.says("a", "Reserved")
+        await cluster.change("a", nodes=["n2"])
+        await eventually(lambda: list(cluster.states("a")) == ["n2"])
+        assert (held(one), held(other)) == ({}, {"default/a": ("0-1",)})
+        assert sent(other) == ["POST"]
+
+
+async def test_a_dead_node_delays_no_other(cluster: RmdCluster) -> None:
+    dead, alive = StandInDaemon(), StandInDaemon()
+    dead.troubles.append(Trouble("hang"))
+    async with cluster.node("n1", dead), cluster.node("n2", alive), cluster.controller(timeout=1.0):
+        await cluster.show("n1")
+        await cluster.reserve("a", "n1", "n2")
+        await eventually(lambda: held(alive) == {"default/a": ("0-1",)})
+        ready = await cluster.says("a", "NotReserved")
+        assert "no answer in time" in ready["message"]
+        await eventually(
+            lambda: [one["status"] for one in cluster.status(RMD_NODE_STATES, "rmd-node-state-n1")["conditions"]],
+            lambda found: found == ["False"],
+        )
+        dead.troubles.clear()
+        await cluster.says("a", "Reserved")
+        assert held(dead) == {"default/a": ("0-1",)}
+
+
+@pytest.mark.parametrize("keep", [True, False])
+async def test_a_daemon_that_restarts_gets_what_it_lost(cluster: RmdCluster, *, keep: bool) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1")
+        await cluster.says("a", "Reserved")
+        daemon.workloads.restart(keep=keep)
+        await asyncio.sleep(30)
+        await eventually(lambda: held(daemon) == {"default/a": ("0-1",)})
+        assert sent(daemon) == ["POST"] if keep else ["POST", "POST"]
+
+
+@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
+async def test_a_daemon_in_trouble_holds_what_it_should_in_the_end(
+    cluster: RmdCluster, kind: Kind, method: str
+) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller(timeout=1.0):
+        await cluster.reserve("old", "n1", coreIds=["4"])
+        await cluster.says("old", "Reserved")
+        daemon.troubles.append(Trouble(kind, frozenset({method}), times=3))
+        await cluster.reserve("a", "n1")
+        await cluster.remove(RMD_WORKLOADS, "old", "default")
+        await cluster.gone("old")
+        await cluster.says("a", "Reserved")
+        assert held(daemon) == {"default/a": ("0-1",)}
+
+
+async def test_what_others_made_is_not_touched(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    for uuid, origin in (("by-hand", "REST"), ("vm", "OPENSTACK"), ("", "REST")):
+        number = str(len(daemon.workloads.records) + 100)
+        body = {
+            "id": number,
+            "uuid": uuid,
+            "core_ids": [number[-1:] + "0"],
+            "rdt": {"cache": {"max": 1, "min": 1}, "mba": {}},
+        }
+        daemon.workloads.create({**body, "origin": origin, "policy": "", "plugins": {}, "task_ids": [], "cos_name": ""})
+    before = dict(daemon.workloads.records)
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.show("n1")
+        await cluster.reserve("a", "n1", coreIds=["1"])
+        await cluster.says("a", "Reserved")
+        await cluster.remove(RMD_WORKLOADS, "a", "default")
+        await cluster.gone("a")
+        assert daemon.workloads.records == before
+        shown = await eventually(lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1").get("workloads"), bool)
+        assert shown.keys() == {"by-hand", "vm", "id 102"}
+
+
+async def test_a_deletion_while_no_controller_runs_is_made_up_for(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon):
+        async with cluster.controller():
+            await cluster.reserve("a", "n1")
+            await cluster.says("a", "Reserved")
+        await cluster.remove(RMD_WORKLOADS, "a", "default")
+        assert cluster.object("a") is not None
+        async with cluster.controller():
+            await cluster.gone("a")
+        assert held(daemon) == {}
+
+
+async def test_no_write_reaches_a_daemon_after_the_term(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    leads = True
+    async with (
+        cluster.node("n1", daemon),
+        await cluster.client() as client,
+        cluster.controller(client.within(Fence(lambda: leads))),
+    ):
+        await cluster.reserve("a", "n1", coreIds=["1"])
+        await cluster.says("a", "Reserved")
+        leads = False
+        await cluster.reserve("b", "n1", coreIds=["2"])
+        daemon.workloads.restart(keep=False)
+        await asyncio.sleep(60)
+        assert held(daemon) == {}
+        assert sent(daemon) == ["POST"]
+        assert sent(daemon, "GET")
+
+
+async def test_two_controllers_make_no_reservation_twice(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller(), cluster.controller():
+        for number in range(12):
+            await cluster.reserve(f"a{number}", "n1", coreIds=[str(number)], rdt={"cache": {"max": 0, "min": 0}})
+        for number in range(12):
+            await cluster.says(f"a{number}", "Reserved")
+        for number in range(0, 12, 2):
+            await cluster.remove(RMD_WORKLOADS, f"a{number}", "default")
+        for number in range(0, 12, 2):
+            await cluster.gone(f"a{number}")
+        assert held(daemon) == {f"default/a{number}": (str(number),) for number in range(1, 12, 2)}
+
+
+async def test_one_name_in_two_namespaces(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1", namespace="team-a", coreIds=["1"])
+        await cluster.reserve("a", "n1", namespace="team-b", coreIds=["2"])
+        await cluster.says("a", "Reserved", "team-a")
+        await cluster.says("a", "Reserved", "team-b")
+        assert held(daemon) == {"team-a/a": ("1",), "team-b/a": ("2",)}
+
+
+async def test_all_cores_of_selected_nodes(cluster: RmdCluster) -> None:
+    one, other = StandInDaemon(), StandInDaemon()
+    async with cluster.node("n1", one, rdt="true", rack="1"), cluster.node("n2", other, rack="1"), cluster.controller():
+        await cluster.configure(rdt="true")
+        await cluster.reserve("a", coreIds=[], allCores=True, reservedCoreIds=["0-3"], nodeSelector={"rack": "1"})
+        await cluster.says("a", "Reserved")
+        assert held(one) == {"default/a": ("4-31",)}
+        await cluster.patched(NODES, "n2", {"metadata": {"labels": {"rdt": "true"}}}, namespace="")
+        await eventually(lambda: held(other) == {"default/a": ("4-31",)})
+        await cluster.patched(NODES, "n1", {"metadata": {"labels": {"rack": None}}}, namespace="")
+        await eventually(lambda: held(one) == {})
+
+
+async def test_a_node_that_is_gone_holds_up_no_deletion(cluster: RmdCluster) -> None:
+    async with cluster.controller():
+        await cluster.reserve("a", "unknown")
+        await eventually(lambda: "there is no node unknown" in cluster.ready("a").get("message", ""))
+        await cluster.remove(RMD_WORKLOADS, "a", "default")
+        await cluster.gone("a")
+
+
+async def test_a_daemon_that_is_away_is_waited_for(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    await cluster.configure(rdt="true")
+    async with cluster.controller():
+        async with cluster.node("n1", daemon, rdt="true"):
+            await cluster.reserve("a", "n1")
+            await cluster.says("a", "Reserved")
+            await cluster.admin.delete(PODS, "rmd-n1", namespace="default")
+            await cluster.remove(RMD_WORKLOADS, "a", "default")
+            await eventually(lambda: "no daemon runs on the node" in cluster.ready("a").get("message", ""))
+            assert cluster.object("a") is not None
+        await cluster.admin.delete(NODES, "n1")
+        await cluster.gone("a")
+
+
+async def test_a_bad_spec_is_said_and_keeps_what_there_is(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1")
+        await cluster.says("a", "Reserved")
+        await cluster.change("a", coreIds=["9-4"])
+        ready = await cluster.says("a", "InvalidSpec")
+        assert ready["message"] == "spec.coreIds[0]: want the lower core first, got '9-4'"
+        assert held(daemon) == {"default/a": ("0-1",)}
+
+
+async def test_a_reservation_of_the_operator_is_taken_over(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon()
+    rdt = {"cache": {"max": 2, "min": 2}, "mba": {}}
+    body = {"id": "", "uuid": "a", "core_ids": ["0-1"], "rdt": rdt, "origin": "REST", "policy": "", "plugins": {}}
+    daemon.workloads.create({**body, "task_ids": [], "cos_name": ""})
+    async with cluster.node("n1", daemon):
+        await cluster.reserve("a", "n1")
+        status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
+        await cluster.admin.patch(
+            RMD_WORKLOADS, "a", status, patch_type="merge", namespace="default", subresource="status"
+        )
+        async with cluster.controller():
+            await cluster.says("a", "Reserved")
+            assert sent(daemon) == []
+            await cluster.change("a", coreIds=["2"])
+            await eventually(lambda: held(daemon) == {"default/a": ("2",)})
+
+
+async def test_after_a_failed_patch_of_another_client_no_class_is_shared(cluster: RmdCluster) -> None:
+    daemon = StandInDaemon(Machine(classes=2))
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1", coreIds=["0"])
+        await cluster.says("a", "Reserved")
+        record = next(iter(daemon.workloads.records.values()))
+        with pytest.raises(Exception, match="Not enough cache"):
+            daemon.workloads.patch(record, {"rdt": {"cache": {"max": 9, "min": 9}}})
+        await cluster.reserve("b", "n1", coreIds=["1"])
+        await cluster.reserve("c", "n1", coreIds=["2"])
+        await asyncio.sleep(30)
+        await eventually(lambda: len({one["cos_name"] for one in daemon.workloads.records.values()}) == 2)
+        cores = {core for group in daemon.workloads.resctrl.values() for core in group.cores}
+        recorded = {int(one["core_ids"][0]) for one in daemon.workloads.records.values()}
+        assert cores == recorded

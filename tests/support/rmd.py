@@ -1,0 +1,155 @@
+"""A cluster with RMD: the sandbox's API server over HTTP, stand-in daemons on sockets, the controller on a loop's clock."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest_asyncio
+
+from app.devtools.rmd.server import StandInDaemon, serving
+from app.devtools.sandbox.server import Cluster
+from app.kube.client import KubeClient
+from app.kube.conditions import condition
+from app.kube.credentials import load_credentials
+from app.kube.documents import read_objects
+from app.kube.events import EventRecorder
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
+from app.kube.transport import Session
+from app.rmd.controller.controller import Options, RmdController
+from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
+from tests.support.waiting import eventually
+from tests.support.workloads import CountingClient, Infra
+
+JSON = dict[str, Any]
+NAMESPACE, SYSTEM, SECRET = "default", "berth-system", "berth-rmd-client"
+CRDS = Path(__file__).parents[2] / "app/rmd/crds"
+_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
+CACHE = {"rdt": {"cache": {"max": 2, "min": 2}}}
+
+
+class RmdCluster(Infra):
+    """No kubelet runs there: nodes and the Pods of daemons are written by `node`."""
+
+    @staticmethod
+    def now() -> datetime:
+        return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
+
+    @contextlib.asynccontextmanager
+    async def controller(
+        self, client: CountingClient | None = None, *, events: bool = False, **options: Any
+    ) -> AsyncIterator[CountingClient]:
+        """With `events` it writes Events."""
+        own = client or await self.client()
+        recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
+        chosen = {"resync": None, "namespace": NAMESPACE, "secret": SECRET, "own": SYSTEM} | options
+        made = RmdController(own, options=Options(**chosen), events=recorder, now=self.now)
+        tasks = [asyncio.create_task(one.run()) for one in (made, recorder) if one is not None]
+        try:
+            await eventually(lambda: not made.waiting() or tasks[0].done())
+            yield own
+        finally:
+            for task in tasks:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
+            if client is None:
+                await own.close()
+
+    @contextlib.asynccontextmanager
+    async def node(
+        self, name: str, daemon: StandInDaemon, *, tls: ssl.SSLContext | None = None, **labels: str
+    ) -> AsyncIterator[StandInDaemon]:
+        """A node with its daemon, which stops at the end; the objects stay."""
+        async with serving(daemon, tls=tls) as port:
+            await self.add_node(name, **labels)
+            await self.add_daemon(name, port, "https" if tls else "http")
+            yield daemon
+
+    async def add_node(self, name: str, **labels: str) -> None:
+        await self.admin.create(NODES, NODES.body({"name": name, "labels": labels}))
+
+    async def add_daemon(self, node: str, port: int, scheme: str = "http") -> None:
+        container = {"name": "rmd", "image": "rmd", "ports": [{"containerPort": port, "name": scheme}]}
+        metadata = {"name": f"rmd-{node}", "labels": {"name": "rmd-pod"}}
+        spec = {"nodeName": node, "containers": [container]}
+        await self.admin.create(PODS, PODS.body(metadata, spec=spec), namespace=NAMESPACE)
+        status = {"status": {"podIP": "127.0.0.1", "phase": "Running"}}
+        await self.admin.patch(
+            PODS, f"rmd-{node}", status, patch_type="merge", namespace=NAMESPACE, subresource="status"
+        )
+
+    async def reserve(self, name: str, *nodes: str, namespace: str = NAMESPACE, **spec: Any) -> None:
+        """Create an RmdWorkload; without other words it asks for two guaranteed ways for cores 0 and 1."""
+        said = {"coreIds": ["0-1"], "nodes": list(nodes), **(spec if {"rdt", "policy"} & spec.keys() else CACHE | spec)}
+        await self.admin.create(RMD_WORKLOADS, RMD_WORKLOADS.body({"name": name}, spec=said), namespace=namespace)
+
+    async def change(self, name: str, namespace: str = NAMESPACE, **spec: Any) -> None:
+        await self.patched(RMD_WORKLOADS, name, {"spec": spec}, namespace=namespace)
+
+    async def patched(self, resource: Resource, name: str, body: JSON, namespace: str = NAMESPACE) -> None:
+        await self.admin.patch(resource, name, body, patch_type="merge", namespace=namespace)
+
+    async def show(self, node: str) -> None:
+        """Create the RmdNodeState of a node."""
+        body = RMD_NODE_STATES.body({"name": node_state_name(node)}, spec={"node": node})
+        await self.admin.create(RMD_NODE_STATES, body, namespace=NAMESPACE)
+
+    async def configure(self, **labels: str) -> None:
+        body = RMD_CONFIGS.body({"name": "rmdconfig"}, spec={"rmdNodeSelector": labels})
+        await self.admin.create(RMD_CONFIGS, body, namespace=NAMESPACE)
+
+    def object(self, name: str, namespace: str = NAMESPACE) -> JSON | None:
+        found = self.stored(RMD_WORKLOADS, namespace)
+        return next((one for one in found if one["metadata"]["name"] == name), None)
+
+    def states(self, name: str, namespace: str = NAMESPACE) -> JSON:
+        found: JSON = (self.object(name, namespace) or {}).get("status") or {}
+        return dict(found.get("workloadStates") or {})
+
+    def ready(self, name: str, namespace: str = NAMESPACE) -> JSON:
+        return condition((self.object(name, namespace) or {}).get("status") or {}, "Ready")
+
+    async def says(self, name: str, reason: str, namespace: str = NAMESPACE) -> JSON:
+        """The condition Ready, as soon as it has this reason for the spec as it is."""
+
+        def current(found: JSON) -> bool:
+            of = (self.object(name, namespace) or {"metadata": {}})["metadata"].get("generation")
+            return found.get("reason") == reason and found.get("observedGeneration") == of
+
+        return await eventually(lambda: self.ready(name, namespace), current)
+
+    async def gone(self, name: str, namespace: str = NAMESPACE) -> None:
+        await eventually(lambda: self.object(name, namespace) is None)
+
+
+def held(daemon: StandInDaemon) -> dict[str, tuple[str, ...]]:
+    """The cores of what a daemon holds, by uuid; both its database and its machine have to say so."""
+    records = daemon.workloads.records.values()
+    in_groups = sorted(core for group in daemon.workloads.resctrl.values() for core in group.cores)
+    assert len(in_groups) == len(set(in_groups))
+    assert len({one["uuid"] for one in records}) == len(records), "a reservation stands twice"
+    return {one["uuid"]: tuple(one["core_ids"]) for one in records}
+
+
+def sent(daemon: StandInDaemon, *methods: str) -> list[str]:
+    return [one.method for one in daemon.asked if one.method in (methods or ("POST", "PATCH", "DELETE"))]
+
+
+@pytest_asyncio.fixture
+async def cluster(tmp_path: Path) -> AsyncIterator[RmdCluster]:
+    async with Cluster("tenant1") as served:
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(served.kubeconfig())
+        async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+            for name in (SYSTEM, "team-a", "team-b"):
+                await admin.create(NAMESPACES, NAMESPACES.body({"name": name}))
+            for path in sorted(CRDS.glob("*.yaml")):
+                for definition in read_objects(path):
+                    await admin.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
+            yield RmdCluster(served, kubeconfig, admin)
