@@ -27,7 +27,7 @@ from tests.support.waiting import eventually
 from tests.support.workloads import CountingClient, Infra
 
 JSON = dict[str, Any]
-NAMESPACE, SYSTEM, SECRET = "default", "berth-system", "berth-rmd-client"
+NAMESPACE, SYSTEM, CERTIFICATE = "default", "berth-system", "berth-rmd-client"
 CRDS = Path(__file__).parents[2] / "app/rmd/crds"
 _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 CACHE = {"rdt": {"cache": {"max": 2, "min": 2}}}
@@ -47,7 +47,7 @@ class RmdCluster(Infra):
         """With `events` it writes Events."""
         own = client or await self.client()
         recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-        chosen = {"resync": None, "namespace": NAMESPACE, "secret": SECRET, "own": SYSTEM} | options
+        chosen = {"resync": None, "namespace": NAMESPACE, "secret": CERTIFICATE, "own": SYSTEM} | options
         made = RmdController(own, options=Options(**chosen), events=recorder, now=self.now)
         tasks = [asyncio.create_task(one.run()) for one in (made, recorder) if one is not None]
         try:

@@ -20,7 +20,7 @@ from app.rmd.daemon.client import MOST_BYTES, Daemon, DaemonClient, Refused, Una
 from app.rmd.daemon.wire import body_of
 from app.rmd.model import SERVER_NAME
 from app.rmd.requests import Settings
-from tests.support.rmd import SECRET, SYSTEM, RmdCluster, held, sent
+from tests.support.rmd import CERTIFICATE, SYSTEM, RmdCluster, held, sent
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
@@ -155,7 +155,7 @@ async def test_https_never_goes_without_certificates(client: DaemonClient) -> No
 
 def secret(found: Mapping[str, bytes]) -> dict[str, Any]:
     data = {name: base64.b64encode(content).decode() for name, content in found.items()}
-    return {**SECRETS.body({"name": SECRET, "namespace": SYSTEM}), "data": data}
+    return {**SECRETS.body({"name": CERTIFICATE, "namespace": SYSTEM}), "data": data}
 
 
 async def test_what_is_kept_of_a_secret() -> None:
@@ -168,13 +168,13 @@ async def test_the_certificate_of_the_controller_is_followed(cluster: RmdCluster
     stand_in = StandInDaemon(clients=["berth"])
     async with cluster.node("n1", stand_in, tls=daemon_tls(authority)), cluster.controller():
         await cluster.reserve("a", "n1")
-        await eventually(lambda: f"Secret {SYSTEM}/{SECRET}" in cluster.ready("a").get("message", ""))
+        await eventually(lambda: f"Secret {SYSTEM}/{CERTIFICATE}" in cluster.ready("a").get("message", ""))
         wrong = secret(files(later, later.client("berth", [])))
         await cluster.admin.create(SECRETS, wrong, namespace=SYSTEM)
         await eventually(lambda: "certificate" in cluster.states("a")["n1"]["response"])
         assert not sent(stand_in, "GET", "POST")
         right = secret(files(authority, authority.client("berth", [])))
-        await cluster.admin.patch(SECRETS, SECRET, {"data": right["data"]}, patch_type="merge", namespace=SYSTEM)
+        await cluster.admin.patch(SECRETS, CERTIFICATE, {"data": right["data"]}, patch_type="merge", namespace=SYSTEM)
         await cluster.says("a", "Reserved")
         assert held(stand_in) == {"default/a": ("0-1",)}
 
