@@ -12,10 +12,9 @@ from datetime import UTC, datetime
 
 from prometheus_client import Counter, Gauge, Histogram
 
-from app.appwrappers.controller.conditions import is_true, since
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import DELETING_RESOURCES, PHASES, RESETTING
-from app.kube.conditions import condition
+from app.kube.conditions import changed_at, condition, is_true
 from app.kube.store import Store
 from app.metrics import published
 
@@ -95,7 +94,7 @@ def _count(found: list[AppWrapper]) -> None:
         if one.phase in counts:
             counts[one.phase] += 1
         if one.phase in longest and is_true(one.status, DELETING_RESOURCES):
-            took = (now - since(one.status, DELETING_RESOURCES, now=now)).total_seconds()
+            took = (now - changed_at(one.status, DELETING_RESOURCES, now=now)).total_seconds()
             longest[one.phase] = max(longest[one.phase], took)
     for phase, count in counts.items():
         PRESENT.labels(phase).set(count)

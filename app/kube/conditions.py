@@ -1,10 +1,18 @@
-"""Conditions of a status: reads them, and records Events when one starts or ceases to report a problem."""
+"""Conditions of a status as Kubernetes keeps them; Events when one starts or ceases to report a problem.
+
+`lastTransitionTime` moves where `status` changes, and only there: timers are measured from these times.
+"""
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Literal
+
 from app.kube.events import EventRecorder, Regarding
+from app.text import moment, stamp
 from app.wire import JSON
 
+Truth = Literal["True", "False", "Unknown"]
 _KNOWN_LIMIT = 4096
 _WELL = "nothing is wrong any more"
 
@@ -20,6 +28,35 @@ def since(before: JSON, kind: str, value: str, *, now: str) -> str:
     """The `lastTransitionTime` of a condition that has this status now, where the object said `before`."""
     known = condition(before, kind)
     return str(known.get("lastTransitionTime") or now) if known.get("status") == value else now
+
+
+def set_condition(
+    owner: JSON, kind: str, truth: Truth, reason: str, message: str = "", *, now: datetime, generation: int = 0
+) -> None:
+    """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out."""
+    before = condition(owner, kind)
+    flipped = before.get("status") != truth
+    after: JSON = {
+        "type": kind,
+        "status": truth,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp(now) if flipped else before["lastTransitionTime"],
+    }
+    if generation:
+        after["observedGeneration"] = generation
+    others = [one for one in owner.get("conditions") or () if one is not before]
+    position = next((i for i, one in enumerate(owner.get("conditions") or ()) if one is before), len(others))
+    owner["conditions"] = [*others[:position], after, *others[position:]]
+
+
+def is_true(owner: JSON, kind: str) -> bool:
+    return bool(condition(owner, kind).get("status") == "True")
+
+
+def changed_at(owner: JSON, kind: str, *, now: datetime) -> datetime:
+    """When the status of the condition changed last; `now` where there is none."""
+    return moment(condition(owner, kind).get("lastTransitionTime")) or now
 
 
 _Problem = tuple[str, int]

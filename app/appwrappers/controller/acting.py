@@ -9,7 +9,6 @@ from __future__ import annotations
 import structlog
 
 from app.appwrappers.controller.caches import Caches
-from app.appwrappers.controller.conditions import is_true
 from app.appwrappers.controller.kinds import Kind
 from app.appwrappers.controller.objects import object_of
 from app.appwrappers.controller.observing import Creation, Deletion
@@ -17,7 +16,7 @@ from app.appwrappers.controller.stored import AppWrapper, Component, Pod, stored
 from app.appwrappers.model import DELETED, RESOURCES_DEPLOYED
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
-from app.kube.conditions import condition
+from app.kube.conditions import condition, is_true
 from app.kube.discovery import Discovery
 from app.kube.resources import PODS
 from app.kube.retry import get_or_none

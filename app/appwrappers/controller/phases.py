@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from app.appwrappers.controller.conditions import Truth, is_true, set_condition, since
 from app.appwrappers.controller.health import Health
 from app.appwrappers.controller.objects import name_of
 from app.appwrappers.controller.observing import Action, Seen, Step
@@ -28,7 +27,7 @@ from app.appwrappers.model import (
 )
 from app.appwrappers.options import DELETION_ON_FAILURE
 from app.appwrappers.podsets.inference import pod_sets_of
-from app.kube.conditions import condition
+from app.kube.conditions import Truth, changed_at, condition, is_true, set_condition
 from app.wire import copied
 
 _NOT_SUSPENDED = "Suspend is false"
@@ -323,7 +322,7 @@ class _Pass:
 
     def _passed(self, kind: str) -> float:
         """Seconds since the status of the condition changed."""
-        passed: timedelta = self._now - since(self._status, kind, now=self._now)
+        passed: timedelta = self._now - changed_at(self._status, kind, now=self._now)
         return passed.total_seconds()
 
     def _go(self, phase: Phase, reason: str = "", message: str = "") -> Step:

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from app.appwrappers.controller.conditions import Truth, set_condition
 from app.appwrappers.kueue import model as kueue
 from app.appwrappers.kueue.assignments import PermanentError, pod_set_infos
 from app.appwrappers.kueue.stored import Job, Workload
 from app.appwrappers.kueue.workloads import fits, is_gated_alike
-from app.kube.conditions import condition
+from app.kube.conditions import Truth, condition, set_condition
 from app.wire import JSON
 
 _REQUEUED = (kueue.EVICTED_BY_PREEMPTION, kueue.EVICTED_BY_NODE_FAILURES)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.appwrappers.admission.defaults import has_kueue_owner
-from app.appwrappers.controller.conditions import is_true
 from app.appwrappers.kueue.model import (
     ADMISSION_GATED_BY,
     ADMITTED,
@@ -21,7 +20,7 @@ from app.appwrappers.kueue.model import (
 )
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
-from app.kube.conditions import condition
+from app.kube.conditions import condition, is_true
 from app.kube.store import Key, key_of
 from app.wire import JSON, decode_json, encode_json
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from app.appwrappers.controller.conditions import Truth, is_true, set_condition
 from app.appwrappers.kueue import model
 from app.devtools.kueue.flavors import PODS, Assignment, PodSet, quantity
 from app.devtools.kueue.workloads import has_quota, status_of
-from app.kube.conditions import condition
+from app.kube.conditions import Truth, condition, is_true, set_condition
 from app.wire import JSON
 
 _DEACTIVATED = "The workload is deactivated"

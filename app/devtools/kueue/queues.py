@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from app.appwrappers.controller.conditions import Truth, is_true, set_condition
 from app.appwrappers.kueue.model import ADMITTED
 from app.devtools.kueue.flavors import Slot, Usage, add, quantity, quotas_of
 from app.devtools.kueue.workloads import has_quota, is_active, is_finished, status_of, usage_of
+from app.kube.conditions import Truth, is_true, set_condition
 from app.kube.store import Key
 from app.wire import JSON
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 
-from app.appwrappers.controller.conditions import is_true
 from app.appwrappers.kueue import model
 from app.devtools.kueue import changes
 from app.devtools.kueue.queueing import PENDING, decide
@@ -19,7 +18,7 @@ from app.devtools.kueue.workloads import (
     status_of,
     waiting_of,
 )
-from app.kube.conditions import condition
+from app.kube.conditions import condition, is_true
 from app.kube.selectors import label_selector_from_json
 from app.kube.store import Key, key_of
 from app.wire import JSON

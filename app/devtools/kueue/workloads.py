@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from app.appwrappers.controller.conditions import is_true
 from app.appwrappers.kueue.model import (
     EVICTED,
     FINISHED,
@@ -14,7 +13,7 @@ from app.appwrappers.kueue.model import (
 from app.devtools.kueue.flavors import PodSet, Usage, add
 from app.devtools.kueue.queueing import Holder, Waiting
 from app.kinds.requests import pod_requests
-from app.kube.conditions import condition
+from app.kube.conditions import condition, is_true
 from app.kube.quantity import parse
 from app.kube.store import key_of
 from app.text import moment

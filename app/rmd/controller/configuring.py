@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from app.appwrappers.controller.conditions import Truth, set_condition
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.conditions import Truth, set_condition
 from app.kube.controller import Done, Result
 from app.kube.resources import DAEMON_SETS
 from app.kube.retry import if_there

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 
-from app.appwrappers.controller.conditions import Truth, set_condition
 from app.kube.client import KubeClient
+from app.kube.conditions import Truth, set_condition
 from app.kube.retry import if_there
 from app.rmd.daemon.wire import Reservation
 from app.rmd.model import DAEMON_NAMESPACE, RMD_NODE_STATES

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from app.appwrappers.controller.conditions import Truth
+from app.kube.conditions import Truth
 from app.rmd.daemon.wire import Reservation
 from app.rmd.stored import Workload
 from app.text import MESSAGE, one_line

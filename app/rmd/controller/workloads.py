@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
-from app.appwrappers.controller.conditions import set_condition
 from app.kube.client import KubeClient
-from app.kube.conditions import condition
+from app.kube.conditions import condition, set_condition
 from app.kube.controller import Done, Result
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.retry import if_there
