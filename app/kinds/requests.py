@@ -11,6 +11,7 @@ from app.kube.quantity import parse
 from app.wire import JSON
 
 Amounts = dict[str, Decimal]
+_COMPUTE = frozenset({"cpu", "memory"})
 
 
 def pod_requests(pod: JSON) -> Amounts:
@@ -32,6 +33,30 @@ def pod_requests(pod: JSON) -> Amounts:
     whole: JSON = spec.get("resources") or {}
     total = {**total, **amounts_of(whole.get("limits")), **amounts_of(whole.get("requests"))}
     return added(total, amounts_of(spec.get("overhead")))
+
+
+def quality_of_service(spec: JSON) -> str:
+    """`Guaranteed`, `Burstable` or `BestEffort`, by cpu and memory of the containers. Raises QuantityError.
+
+    Source: https://kubernetes.io/docs/concepts/workloads/pods/pod-qos/
+    """
+    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
+    guaranteed, asked = True, False
+    for container in containers:
+        resources = container.get("resources") or {}
+        limits, requests = _compute(resources.get("limits")), _compute(resources.get("requests"))
+        asked = asked or bool(limits) or bool(requests)
+        # A limit without a request is one too: an API server fills it in.
+        guaranteed = guaranteed and limits.keys() == _COMPUTE and {**limits, **requests} == limits
+    if not asked:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"
+
+
+def _compute(quantities: JSON | None) -> Amounts:
+    """What is more than nothing of cpu and memory."""
+    asked = {name: text for name, text in (quantities or {}).items() if name in _COMPUTE}
+    return {name: amount for name, amount in amounts_of(asked).items() if amount > 0}
 
 
 def _container_requests(container: JSON) -> Amounts:

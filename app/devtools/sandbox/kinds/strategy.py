@@ -13,8 +13,8 @@ from app.devtools.sandbox.api.failures import bad_request
 from app.devtools.sandbox.kinds.crds import begin_crd
 from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
 from app.kinds.defaults import apply_builtin_defaults
+from app.kinds.requests import quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
-from app.kube.quantity import parse
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.kinds.builtin import ApiResource
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 _STATUS_AT_BIRTH = frozenset({"Node", "CustomResourceDefinition"})
 """Kinds whose status may be given at creation; all others start with the server's."""
-_COMPUTE = ("cpu", "memory")
 _SERVER_METADATA = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -75,7 +74,7 @@ def begin_create(resource: ApiResource, obj: JSON) -> None:
             apply_builtin_defaults(obj["kind"], obj)
     match resource.kind:
         case "Pod":
-            obj["status"] = {"phase": "Pending", "qosClass": _quality_of_service(obj["spec"])}
+            obj["status"] = {"phase": "Pending", "qosClass": quality_of_service(obj["spec"])}
         case "Namespace":
             finalizers = obj["spec"].setdefault("finalizers", [])
             if "kubernetes" not in finalizers:
@@ -107,25 +106,6 @@ def _label_pods(job: JSON) -> None:
     selector = spec.setdefault("selector", {})
     uid = {"batch.kubernetes.io/controller-uid": metadata["uid"]}
     selector["matchLabels"] = {**(selector.get("matchLabels") or {}), **uid}
-
-
-def _quality_of_service(spec: JSON) -> str:
-    """`Guaranteed`, `Burstable` or `BestEffort`, by cpu and memory of the containers."""
-    containers = [*(spec.get("initContainers") or []), *(spec.get("containers") or [])]
-    guaranteed, asked = True, False
-    for container in containers:
-        resources = container.get("resources") or {}
-        limits, requests = _positive(resources.get("limits")), _positive(resources.get("requests"))
-        asked = asked or bool(limits) or bool(requests)
-        guaranteed = guaranteed and set(limits) == set(_COMPUTE) and requests == limits
-    if not asked:
-        return "BestEffort"
-    return "Guaranteed" if guaranteed else "Burstable"
-
-
-def _positive(quantities: JSON | None) -> JSON:
-    amounts = {name: parse(value) for name, value in (quantities or {}).items() if name in _COMPUTE}
-    return {name: value for name, value in amounts.items() if value > 0}
 
 
 def begin_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: str) -> None:

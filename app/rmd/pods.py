@@ -1,0 +1,184 @@
+"""What a Pod asks of RMD: a request of cache ways, and annotations CONTAINER_SETTING; container by container. Pure.
+
+The node agent makes an RmdWorkload of each that qualifies, and admission says before why one will not. Names are
+matched whole; the operator took any key that begins and ends as it should.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.kinds.requests import quality_of_service
+from app.kube.quantity import QuantityError, parse, parse_integer
+from app.rmd.cores import ranges_of
+from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
+from app.rmd.requests import read_spec
+from app.text import quoted
+from app.wire import JSON
+
+SETTINGS = ("policy", "cache_min", "mba_percentage", "mba_mbps", "pstate_ratio", "pstate_monitoring")
+_NUMBERS = ("cache_min", "mba_percentage", "mba_mbps")
+_LONGEST_NAME = 253
+_DIGEST = 8
+_INFIX = "-rmd-workload-"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What one container asks for. `spec` is that of its RmdWorkload but for cores and node.
+
+    `problems` say why it will never get it, and name the field. `qualifies`: it gets exclusive cores.
+    """
+
+    container: str
+    spec: JSON
+    problems: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def qualifies(self) -> bool:
+        return not self.problems
+
+
+@dataclass(frozen=True, slots=True)
+class PodAsks:
+    """`warnings` are about annotations that belong to no container that asks for cache ways."""
+
+    containers: tuple[Asked, ...]
+    warnings: tuple[str, ...]
+
+
+def read_pod(pod: JSON) -> PodAsks:
+    """Containers in the order of the Pod, init containers first."""
+    spec: JSON = pod.get("spec") or {}
+    annotations: Mapping[str, str] = pod["metadata"].get("annotations") or {}
+    guaranteed = quality_of_service(spec) == "Guaranteed"
+    found: list[Asked] = []
+    for kind in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(kind) or ()):
+            ways = _ways(container)
+            if ways is not None:
+                field = f"spec.{kind}[{index}]"
+                ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
+                found.append(_asked(container, ways, field, annotations, guaranteed=guaranteed, ends=ends))
+    return PodAsks(tuple(found), tuple(_astray(spec, annotations, {one.container for one in found})))
+
+
+def workload_name(pod: str, container: str) -> str:
+    """The name that the operator gives; one that is too long for an object ends with a digest of it."""
+    name = f"{pod}{_INFIX}{container}"
+    if len(name) <= _LONGEST_NAME:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
+    return f"{name[: _LONGEST_NAME - _DIGEST - 1].rstrip('-.')}-{digest}"
+
+
+def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
+    """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod."""
+    metadata = pod["metadata"]
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
+    return RMD_WORKLOADS.body(
+        {
+            "name": workload_name(metadata["name"], asked.container),
+            "namespace": metadata["namespace"],
+            "ownerReferences": [owner],
+        },
+        spec={**asked.spec, "coreIds": list(ranges_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
+    )
+
+
+def _ways(container: JSON) -> object | None:
+    """An API server takes a limit of an extended resource for the request as well."""
+    resources: JSON = container.get("resources") or {}
+    limits: JSON = resources.get("limits") or {}
+    return limits.get(L3_CACHE_WAYS)
+
+
+def _asked(
+    container: JSON, ways: object, field: str, annotations: Mapping[str, str], *, guaranteed: bool, ends: bool
+) -> Asked:
+    name = container["name"]
+    problems: list[str] = []
+    try:
+        most = parse_integer(ways)
+    except ValueError as error:
+        problems.append(f"{field}.resources.limits[{L3_CACHE_WAYS}]: {error}")
+        most = 0
+    if not problems and most == 0:
+        problems.append(f"{field}.resources.limits[{L3_CACHE_WAYS}]: want 1 or more ways, got 0")
+    problems += _without_cores(container, field, guaranteed=guaranteed, ends=ends)
+    spec = _spec(name, most, annotations, problems)
+    read = read_spec({**spec, "coreIds": ["0"], "nodes": ["node"]})
+    problems += [_in_annotations(one, name) for one in read.problems if most]
+    return Asked(name, spec, tuple(problems), tuple(_in_annotations(one, name) for one in read.warnings))
+
+
+def _without_cores(container: JSON, field: str, *, guaranteed: bool, ends: bool) -> list[str]:
+    """Why kubelet's static policy gives a container no cores of its own."""
+    if ends:
+        return [f"{field}: kubelet does not tell the cores of an init container that ends: want restartPolicy Always"]
+    if not guaranteed:
+        return ["spec: without the quality of service Guaranteed there are no exclusive cores: want requests as limits"]
+    limits = (container.get("resources") or {}).get("limits") or {}
+    try:
+        cpus = parse(limits.get("cpu", "0"))
+    except QuantityError as error:
+        return [f"{field}.resources.limits[cpu]: {error}"]
+    if cpus != cpus.to_integral_value() or cpus <= 0:
+        return [f"{field}.resources.limits[cpu]: want whole CPUs, which are exclusive cores, got {limits.get('cpu')}"]
+    return []
+
+
+def _spec(name: str, ways: int, annotations: Mapping[str, str], problems: list[str]) -> JSON:
+    said = {setting: annotations[key] for setting in SETTINGS if (key := f"{name}_{setting}") in annotations}
+    numbers: dict[str, int] = {}
+    for setting in _NUMBERS:
+        text = said.get(setting)
+        if text is not None and text.isascii() and text.isdigit():
+            numbers[setting] = int(text[: _DIGEST + 4])
+        elif text is not None:
+            problems.append(f"metadata.annotations[{name}_{setting}]: want a whole number, got {quoted(text)}")
+    mba = {unit: numbers[f"mba_{unit}"] for unit in ("percentage", "mbps") if f"mba_{unit}" in numbers}
+    pstate = {part: said[f"pstate_{part}"] for part in ("ratio", "monitoring") if said.get(f"pstate_{part}")}
+    rdt: JSON = {"cache": {"max": ways, "min": numbers.get("cache_min", ways)}, **({"mba": mba} if mba else {})}
+    return {
+        "rdt": rdt,
+        **({"policy": said["policy"]} if said.get("policy") else {}),
+        **({"plugins": {"pstate": pstate}} if pstate else {}),
+    }
+
+
+_FIELDS = {
+    "spec.rdt.cache.min": "cache_min",
+    "spec.rdt.cache.max": "cache_min",
+    "spec.rdt.mba.percentage": "mba_percentage",
+    "spec.rdt.mba.mbps": "mba_mbps",
+    "spec.plugins.pstate.ratio": "pstate_ratio",
+    "spec.plugins.pstate.monitoring": "pstate_monitoring",
+}
+
+
+def _in_annotations(line: str, container: str) -> str:
+    """A line about a field of the RmdWorkload, as one about the annotation that it comes from."""
+    field, _, text = line.partition(": ")
+    if field in _FIELDS:
+        return f"metadata.annotations[{container}_{_FIELDS[field]}]: {text}"
+    return f"container {container}: {text}"
+
+
+def _astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list[str]:
+    """Annotations that look like ours and have no effect."""
+    names = {one["name"] for kind in ("initContainers", "containers") for one in spec.get(kind) or ()}
+    found = []
+    for key in sorted(annotations):
+        setting = next((one for one in SETTINGS if key.endswith(f"_{one}")), "")
+        container = key.removesuffix(f"_{setting}") if setting else key.partition("_")[0]
+        if not setting and container in asking and "/" not in key:
+            found.append(f"metadata.annotations[{key}]: unknown setting: want one of {', '.join(SETTINGS)}")
+        elif setting and container in names - asking:
+            found.append(f"metadata.annotations[{key}]: has no effect: {container} asks for no {L3_CACHE_WAYS}")
+        elif setting and container not in names and "/" not in key and asking:
+            found.append(f"metadata.annotations[{key}]: there is no container {quoted(container)}")
+    return found
