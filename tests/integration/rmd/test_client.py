@@ -20,7 +20,7 @@ from app.rmd.daemon.client import MOST_BYTES, Daemon, DaemonClient, Refused, Una
 from app.rmd.daemon.wire import body_of
 from app.rmd.model import SERVER_NAME
 from app.rmd.requests import Settings
-from tests.support.rmd import CERTIFICATE, SYSTEM, RmdCluster, held, sent
+from tests.support.rmd_cluster import CERTIFICATE, SYSTEM, RmdCluster, held, sent
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio

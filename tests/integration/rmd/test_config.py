@@ -11,7 +11,7 @@ import yaml
 from app.kube.conditions import condition
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES
-from tests.support.rmd import SYSTEM, RmdCluster
+from tests.support.rmd_cluster import SYSTEM, RmdCluster
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.simulated]

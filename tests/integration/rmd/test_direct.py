@@ -13,7 +13,7 @@ from app.devtools.rmd.server import StandInDaemon
 from app.kube.fencing import Fence
 from app.kube.resources import EVENTS, NODES, PODS
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
-from tests.support.rmd import RmdCluster, held, sent
+from tests.support.rmd_cluster import RmdCluster, held, sent
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.simulated]
