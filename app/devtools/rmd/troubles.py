@@ -16,7 +16,7 @@ _ENDLESS = b"0," * 4096
 
 
 class Connection:
-    """One request's connection: answers it, or does not."""
+    """The connection of one request."""
 
     def __init__(self, transport: asyncio.Transport, receive: Receive, send: Send) -> None:
         self.transport, self._receive, self._send = transport, receive, send
@@ -38,6 +38,15 @@ class Connection:
         """Returns when the connection has ended."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
+
+    async def gone_within(self, seconds: float) -> bool:
+        """Whether the connection ends in this time; returns when it does, or when the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.gone()
+        except TimeoutError:
+            return False
+        return True
 
     async def cut(self) -> None:
         """Close the connection at once."""
@@ -82,7 +91,7 @@ async def give(trouble: Trouble | None, answer: Answer, connection: Connection) 
             connection.transport.close()
             await connection.gone()
         case Kind.SLOW if trouble is not None:
-            await asyncio.sleep(trouble.seconds)
-            await connection.answer(answer)
+            if not await connection.gone_within(trouble.seconds):
+                await connection.answer(answer)
         case _:
             await connection.answer(answer)
