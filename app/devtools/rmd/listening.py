@@ -16,6 +16,10 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Message, Receive, Send], Awaitable[None]]
+_NAME = "rmd-stand-in"
+"""The daemon sends no such header: who looks at it sees what answers."""
+_GRACE = 1
+"""Seconds that requests get to end after their connections are cut."""
 _TURNS = 10
 """Turns of the loop in which aborted connections end."""
 
@@ -46,6 +50,8 @@ async def listening(app: App, address: str, port: int, context: ssl.SSLContext |
         log_config=None,
         access_log=False,
         server_header=False,
+        headers=[("Server", _NAME)],
+        timeout_graceful_shutdown=_GRACE,
         ssl_context_factory=(lambda _config, _default: context) if context is not None else None,
     )
     config.load()

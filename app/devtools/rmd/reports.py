@@ -1,4 +1,4 @@
-"""What the daemon tells of caches, policies, MBA and of how much more fits: JSON for the GET requests. Pure reading."""
+"""Reports of caches, policies, MBA, and of how much more fits, as JSON. Nothing is changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def policies(machine: Machine) -> Mapping[str, object]:
 
 
 def mba(machine: Machine) -> JSON:
-    """`GET /mba`: the step and the least value that hardware and kernel know."""
+    """`GET /mba`: the step and the least value of the hardware."""
     if machine.mba == "none":
         return {"mba": False}
     return {"mba": True, "mba_enable": True, "mba_step": machine.mba_step, "mba_min": machine.mba_min}

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+import structlog
+
 from app.devtools.rmd.access import Tls
 from app.devtools.rmd.failures import Crash
 from app.devtools.rmd.faults import Trouble
@@ -17,6 +19,7 @@ from app.devtools.rmd.routing import Answer, route, unknown
 from app.devtools.rmd.troubles import BEFORE, Connection, give, withhold
 from app.devtools.rmd.workloads import Daemon
 
+log = structlog.get_logger(__name__)
 _KEPT = 1000
 
 
@@ -88,10 +91,15 @@ class Served:
 async def serve(
     daemon: Daemon, *, address: str = "127.0.0.1", port: int = 0, tls: Tls | None = None
 ) -> AsyncIterator[Served]:
-    """Serve a daemon at a loopback address. Port 0 takes a free one. With `tls` there is HTTPS alone."""
+    """Serve a daemon at a loopback address until the block ends.
+
+    Port 0 takes a free one; OSError is raised where a port is taken. With `tls` there is HTTPS alone. The header
+    `Server` of the answers says that a stand-in answers.
+    """
     served = Served(daemon, tls)
     async with listening(served, address, port, tls.context() if tls is not None else None) as taken:
         served.url = f"{'https' if tls is not None else 'http'}://{address}:{taken}"
+        log.info("a stand-in answers as RMD does; it is not RMD", url=served.url)
         yield served
 
 

@@ -103,15 +103,17 @@ class Daemon:
                 if not self.faults.collection_leaks_class:
                     release(one, self.machine, self.classes)
 
-    def restart(self, *, keep: bool | None = None, machine: Machine | None = None) -> None:
+    def restart(self, *, keep: bool | None = None, enforced: bool = True, machine: Machine | None = None) -> None:
         """End the daemon and start it, perhaps with another configuration.
 
-        `keep` says whether database and classes of service survive; None: as the fault `restart_forgets` says. What is
+        `keep` says whether database and classes of service survive; None: as the fault `restart_forgets` says. Without
+        `enforced` the records survive, and what their classes give does not, as after a new mount of resctrl. What is
         kept has to fit the configuration, else RefusedStart is raised, and the daemon is as before. Two workloads in
         the shared pool do not fit: they have the same class.
         """
         machine, keep = machine or self.machine, not self.faults.restart_forgets if keep is None else keep
-        classes = restarted(self.classes, self.workloads(), machine) if keep else Classes(machine)
+        found = self.classes if keep and enforced else Classes(machine)
+        classes = restarted(found, self.workloads() if keep else [], machine)
         self.machine, self.classes, self._mba = machine, classes, 0
         if not keep:
             self._records, self._sequence = {}, 0

@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+from structlog.testing import capture_logs
 
 from app.devtools.rmd.faults import Faults
 from app.devtools.rmd.machine import Cache, Machine
@@ -230,3 +231,10 @@ async def test_a_daemon_outlives_its_server(served: Served) -> None:
     async with serve(daemon, port=int(first.url.rpartition(":")[2])) as second:
         assert second.url == first.url
         assert len(json.loads((await call(second, "GET", "workloads"))[2])) == 1
+
+
+async def test_the_stand_in_says_what_it_is() -> None:
+    with capture_logs() as lines:
+        async with serve(Daemon()) as served, aiohttp.ClientSession() as session, session.get(served.url) as answer:
+            assert answer.headers["Server"] == "rmd-stand-in"
+    assert [line["event"] for line in lines] == ["a stand-in answers as RMD does; it is not RMD"]

@@ -210,3 +210,33 @@ def test_hospitality_refused(asked: dict[str, int | str], text: str) -> None:
 def test_hospitality_without_a_shared_pool() -> None:
     with pytest.raises(Crash):
         hospitality(Daemon(Machine(shared=0)), {})
+
+
+def test_a_core_is_in_the_class_that_took_it_last() -> None:
+    daemon = Daemon()
+    first, second = (daemon.validate(on(*cores, ways=1)) for cores in (("1", "2"), ("2", "3")))
+    names = [daemon.enforce(one).cos_name for one in (first, second)]
+    assert [text_of(daemon.classes.present()[name].cpus) for name in names] == ["1", "2-3"]
+
+
+def test_the_shared_class_has_all_its_cores_and_tasks() -> None:
+    daemon = Daemon()
+    daemon.tasks.add("7")
+    asked = (on("1", ways=0), Workload(task_ids=("7",), max=0, min=0), on("2", ways=0))
+    ids = [daemon.post(one).id for one in asked]
+    shared = daemon.classes.present()["COS2"]
+    assert (text_of(shared.cpus), shared.tasks) == ("1-2", ("7",))
+    daemon.delete(ids[0])
+    daemon.delete(ids[2])
+    assert "COS2" in daemon.classes.present(), "a task is left"
+
+
+def test_tasks_beside_cores_take_ways_of_all_caches() -> None:
+    daemon = Daemon(TWO)
+    daemon.tasks.add("7")
+    assert ways(daemon, daemon.post(on("1", ways=2, task_ids=("7",)))) == {0: "5-6", 1: "4-5"}
+
+
+def test_a_core_of_no_cache_takes_ways_of_all() -> None:
+    daemon = Daemon(TWO)
+    assert ways(daemon, daemon.post(on("9", ways=2))) == {0: "5-6", 1: "4-5"}

@@ -10,6 +10,7 @@ from app.devtools.rmd.failures import Failure, RefusedStart
 from app.devtools.rmd.faults import Faults
 from app.devtools.rmd.machine import Machine
 from app.devtools.rmd.model import Workload
+from app.devtools.rmd.reports import caches
 from app.devtools.rmd.workloads import Daemon
 from tests.support.rmd import on
 
@@ -67,6 +68,23 @@ def test_a_restart_without_the_fault() -> None:
     assert daemon.post(on("2", ways=2)).id == "2"
     daemon.restart(keep=False)
     assert daemon.workloads() == []
+
+
+def test_a_record_without_a_class_is_kept() -> None:
+    daemon = Daemon()
+    one = daemon.post(on("1", plugins={"pstate": {"ratio": 1.5}}))
+    daemon.restart(keep=True)
+    assert daemon.workloads() == [one]
+
+
+def test_a_restart_that_keeps_records_alone() -> None:
+    daemon = Daemon()
+    one = daemon.post(on("1", ways=2))
+    daemon.restart(keep=True, enforced=False)
+    assert (daemon.workloads(), daemon.classes.used) == ([one], ["COS2"])
+    assert caches(daemon)["Caches"]["0"]["available_ways_pool"]["guaranteed"] == "1-6"
+    daemon.delete(one.id)
+    assert "COS2" in daemon.classes.available
 
 
 def test_what_keeps_a_daemon_from_starting() -> None:
