@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest_asyncio
 
-from app.devtools.rmd.server import StandInDaemon, serving
+from app.devtools.rmd.access import Tls
+from app.devtools.rmd.bits import mask_of
+from app.devtools.rmd.classes import INFRA, OS
+from app.devtools.rmd.faults import Faults, Trouble
+from app.devtools.rmd.machine import Cache, Machine
+from app.devtools.rmd.server import Request, serve
+from app.devtools.rmd.workloads import Daemon
 from app.devtools.sandbox.server import Cluster
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
@@ -29,8 +34,18 @@ from tests.support.workloads import CountingClient, Infra
 JSON = dict[str, Any]
 NAMESPACE, SYSTEM, CERTIFICATE = "default", "berth-system", "berth-rmd-client"
 CRDS = Path(__file__).parents[2] / "app/rmd/crds"
+TWO_SOCKETS = Machine(caches=(Cache(0, "0-15"), Cache(1, "16-31", 1, 1)))
 _BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 CACHE = {"rdt": {"cache": {"max": 2, "min": 2}}}
+
+
+class StandIn:
+    """A daemon that a node of `RmdCluster` serves, with what it was asked."""
+
+    def __init__(self, machine: Machine = TWO_SOCKETS, faults: Faults | None = None) -> None:
+        self.daemon = Daemon(machine, faults)
+        self.troubles: list[Trouble] = []
+        self.asked: Sequence[Request] = ()
 
 
 class RmdCluster(Infra):
@@ -62,14 +77,13 @@ class RmdCluster(Infra):
                 await own.close()
 
     @contextlib.asynccontextmanager
-    async def node(
-        self, name: str, daemon: StandInDaemon, *, tls: ssl.SSLContext | None = None, **labels: str
-    ) -> AsyncIterator[StandInDaemon]:
+    async def node(self, name: str, stand_in: StandIn, *, tls: Tls | None = None, **labels: str) -> AsyncIterator[None]:
         """A node with its daemon, which stops at the end; the objects stay."""
-        async with serving(daemon, tls=tls) as port:
+        async with serve(stand_in.daemon, tls=tls) as served:
+            served.troubles, stand_in.asked = stand_in.troubles, served.requests
             await self.add_node(name, **labels)
-            await self.add_daemon(name, port, "https" if tls else "http")
-            yield daemon
+            await self.add_daemon(name, int(served.url.rpartition(":")[2]), "https" if tls else "http")
+            yield
 
     async def add_node(self, name: str, **labels: str) -> None:
         await self.admin.create(NODES, NODES.body({"name": name, "labels": labels}))
@@ -128,17 +142,17 @@ class RmdCluster(Infra):
         await eventually(lambda: self.object(name, namespace) is None)
 
 
-def held(daemon: StandInDaemon) -> dict[str, tuple[str, ...]]:
-    """The cores of what a daemon holds, by uuid; both its database and its machine have to say so."""
-    records = daemon.workloads.records.values()
-    in_groups = sorted(core for group in daemon.workloads.resctrl.values() for core in group.cores)
-    assert len(in_groups) == len(set(in_groups))
-    assert len({one["uuid"] for one in records}) == len(records), "a reservation stands twice"
-    return {one["uuid"]: tuple(one["core_ids"]) for one in records}
+def held(stand_in: StandIn) -> dict[str, tuple[str, ...]]:
+    """The cores of what a daemon holds, by uuid; its database and its classes of service have to say the same."""
+    found = stand_in.daemon.workloads()
+    given = [one.cpus for name, one in stand_in.daemon.classes.present().items() if name not in (OS, INFRA)]
+    assert sum(given) == sum(mask_of(",".join(one.core_ids)) for one in found)
+    assert len({one.uuid for one in found}) == len(found), "a reservation stands twice"
+    return {one.uuid: tuple(one.core_ids) for one in found}
 
 
-def sent(daemon: StandInDaemon, *methods: str) -> list[str]:
-    return [one.method for one in daemon.asked if one.method in (methods or ("POST", "PATCH", "DELETE"))]
+def sent(stand_in: StandIn, *methods: str) -> list[str]:
+    return [one.method for one in stand_in.asked if one.method in (methods or ("POST", "PATCH", "DELETE"))]
 
 
 @pytest_asyncio.fixture

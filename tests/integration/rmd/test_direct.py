@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, get_args
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from app.devtools.rmd.faults import Kind, Trouble
-from app.devtools.rmd.machine import Machine
-from app.devtools.rmd.server import StandInDaemon
+from app.devtools.rmd.failures import Failure
+from app.devtools.rmd.faults import Faults, Kind, Trouble
+from app.devtools.rmd.model import Workload
 from app.kube.fencing import Fence
 from app.kube.resources import EVENTS, NODES, PODS
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
-from tests.support.rmd_cluster import RmdCluster, held, sent
+from tests.support.rmd_cluster import TWO_SOCKETS, RmdCluster, StandIn, held, sent
 from tests.support.waiting import eventually
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.simulated]
 
 
 async def test_reserves_on_each_node_and_releases(cluster: RmdCluster) -> None:
-    one, other = StandInDaemon(), StandInDaemon()
+    one, other = StandIn(), StandIn()
     async with cluster.node("n1", one), cluster.node("n2", other), cluster.controller():
         await cluster.show("n1")
         await cluster.reserve("guaranteed", "n1", "n2")
@@ -45,14 +46,14 @@ async def test_reserves_on_each_node_and_releases(cluster: RmdCluster) -> None:
 
 
 async def test_a_refusal_is_said_and_tried_again(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller(events=True):
         await cluster.reserve("first", "n1")
         await cluster.says("first", "Reserved")
         await cluster.reserve("second", "n1")
         ready = await cluster.says("second", "NotReserved")
         assert "n1: Fail: Failed to validate workload." in ready["message"]
-        assert "CPU list [0-1] has been assigned" in cluster.states("second")["n1"]["response"]
+        assert "CPU list [0 1] has been assigned" in cluster.states("second")["n1"]["response"]
         await eventually(lambda: {one["reason"] for one in cluster.stored(EVENTS)}, {"Reserved", "NotReserved"}.__le__)
         await cluster.remove(RMD_WORKLOADS, "first", "default")
         await cluster.says("second", "Reserved")
@@ -70,24 +71,24 @@ async def test_a_refusal_is_said_and_tried_again(cluster: RmdCluster) -> None:
     ],
 )
 async def test_a_change_is_released_and_reserved_and_never_patched(cluster: RmdCluster, change: dict[str, Any]) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1")
         await cluster.says("a", "Reserved")
         await cluster.change("a", **change)
         await cluster.says("a", "Reserved")
         await eventually(lambda: sent(daemon) == ["POST", "DELETE", "POST"])
-        (record,) = daemon.workloads.records.values()
-        assert record["core_ids"] == change.get("coreIds", ["0-1"])
-        assert record["policy"] == change.get("policy", "")
-        state = await eventually(lambda: cluster.states("a")["n1"], lambda found: found["id"] == record["id"])
+        (record,) = daemon.daemon.workloads()
+        assert list(record.core_ids) == change.get("coreIds", ["0-1"])
+        assert record.policy == change.get("policy", "")
+        state = await eventually(lambda: cluster.states("a")["n1"], lambda found: found["id"] == record.id)
         assert state["response"] == "Success: 201"
         await asyncio.sleep(40)
         assert sent(daemon) == ["POST", "DELETE", "POST"]
 
 
 async def test_a_node_that_leaves_the_list_is_released_alone(cluster: RmdCluster) -> None:
-    one, other = StandInDaemon(), StandInDaemon()
+    one, other = StandIn(), StandIn()
     async with cluster.node("n1", one), cluster.node("n2", other), cluster.controller():
         await cluster.reserve("a", "n1", "n2")
         await cluster.says("a", "Reserved")
@@ -98,8 +99,8 @@ async def test_a_node_that_leaves_the_list_is_released_alone(cluster: RmdCluster
 
 
 async def test_a_dead_node_delays_no_other(cluster: RmdCluster) -> None:
-    dead, alive = StandInDaemon(), StandInDaemon()
-    dead.troubles.append(Trouble("hang"))
+    dead, alive = StandIn(), StandIn()
+    dead.troubles.append(Trouble(Kind.HANG))
     async with cluster.node("n1", dead), cluster.node("n2", alive), cluster.controller(timeout=1.0):
         await cluster.show("n1")
         await cluster.reserve("a", "n1", "n2")
@@ -117,26 +118,26 @@ async def test_a_dead_node_delays_no_other(cluster: RmdCluster) -> None:
 
 @pytest.mark.parametrize("keep", [True, False])
 async def test_a_daemon_that_restarts_gets_what_it_lost(cluster: RmdCluster, *, keep: bool) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1")
         await cluster.says("a", "Reserved")
-        daemon.workloads.restart(keep=keep)
+        daemon.daemon.restart(keep=keep)
         await asyncio.sleep(30)
         await eventually(lambda: held(daemon) == {"default/a": ("0-1",)})
         assert sent(daemon) == ["POST"] if keep else ["POST", "POST"]
 
 
-@pytest.mark.parametrize("kind", get_args(Kind))
+@pytest.mark.parametrize("kind", list(Kind))
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE"])
 async def test_a_daemon_in_trouble_holds_what_it_should_in_the_end(
     cluster: RmdCluster, kind: Kind, method: str
 ) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller(timeout=1.0):
         await cluster.reserve("old", "n1", coreIds=["4"])
         await cluster.says("old", "Reserved")
-        daemon.troubles.append(Trouble(kind, frozenset({method}), times=3))
+        daemon.troubles.append(Trouble(kind, method, times=3))
         await cluster.reserve("a", "n1")
         await cluster.remove(RMD_WORKLOADS, "old", "default")
         await cluster.gone("old")
@@ -145,30 +146,24 @@ async def test_a_daemon_in_trouble_holds_what_it_should_in_the_end(
 
 
 async def test_what_others_made_is_not_touched(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
-    for uuid, origin in (("by-hand", "REST"), ("vm", "OPENSTACK"), ("", "REST")):
-        number = str(len(daemon.workloads.records) + 100)
-        body = {
-            "id": number,
-            "uuid": uuid,
-            "core_ids": [number[-1:] + "0"],
-            "rdt": {"cache": {"max": 1, "min": 1}, "mba": {}},
-        }
-        daemon.workloads.create({**body, "origin": origin, "policy": "", "plugins": {}, "task_ids": [], "cos_name": ""})
-    before = dict(daemon.workloads.records)
+    daemon = StandIn()
+    for number, uuid, origin in (("100", "by-hand", "REST"), ("101", "vm", "OPENSTACK"), ("102", "", "REST")):
+        core = f"{number[-1]}0"
+        daemon.daemon.add(Workload(id=number, uuid=uuid, core_ids=(core,), max=1, min=1, origin=origin))
+    before = daemon.daemon.workloads()
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.show("n1")
         await cluster.reserve("a", "n1", coreIds=["1"])
         await cluster.says("a", "Reserved")
         await cluster.remove(RMD_WORKLOADS, "a", "default")
         await cluster.gone("a")
-        assert daemon.workloads.records == before
+        assert daemon.daemon.workloads() == before
         shown = await eventually(lambda: cluster.status(RMD_NODE_STATES, "rmd-node-state-n1").get("workloads"), bool)
         assert shown.keys() == {"by-hand", "vm", "id 102"}
 
 
 async def test_a_deletion_while_no_controller_runs_is_made_up_for(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon):
         async with cluster.controller():
             await cluster.reserve("a", "n1")
@@ -181,7 +176,7 @@ async def test_a_deletion_while_no_controller_runs_is_made_up_for(cluster: RmdCl
 
 
 async def test_no_write_reaches_a_daemon_after_the_term(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     leads = True
     async with (
         cluster.node("n1", daemon),
@@ -192,7 +187,7 @@ async def test_no_write_reaches_a_daemon_after_the_term(cluster: RmdCluster) -> 
         await cluster.says("a", "Reserved")
         leads = False
         await cluster.reserve("b", "n1", coreIds=["2"])
-        daemon.workloads.restart(keep=False)
+        daemon.daemon.restart(keep=False)
         await asyncio.sleep(60)
         assert held(daemon) == {}
         assert sent(daemon) == ["POST"]
@@ -200,7 +195,7 @@ async def test_no_write_reaches_a_daemon_after_the_term(cluster: RmdCluster) -> 
 
 
 async def test_two_controllers_make_no_reservation_twice(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller(), cluster.controller():
         for number in range(12):
             await cluster.reserve(f"a{number}", "n1", coreIds=[str(number)], rdt={"cache": {"max": 0, "min": 0}})
@@ -214,7 +209,7 @@ async def test_two_controllers_make_no_reservation_twice(cluster: RmdCluster) ->
 
 
 async def test_one_name_in_two_namespaces(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1", namespace="team-a", coreIds=["1"])
         await cluster.reserve("a", "n1", namespace="team-b", coreIds=["2"])
@@ -224,7 +219,7 @@ async def test_one_name_in_two_namespaces(cluster: RmdCluster) -> None:
 
 
 async def test_all_cores_of_selected_nodes(cluster: RmdCluster) -> None:
-    one, other = StandInDaemon(), StandInDaemon()
+    one, other = StandIn(), StandIn()
     async with cluster.node("n1", one, rdt="true", rack="1"), cluster.node("n2", other, rack="1"), cluster.controller():
         await cluster.configure(rdt="true")
         await cluster.reserve("a", coreIds=[], allCores=True, reservedCoreIds=["0-3"], nodeSelector={"rack": "1"})
@@ -245,7 +240,7 @@ async def test_a_node_that_is_gone_holds_up_no_deletion(cluster: RmdCluster) -> 
 
 
 async def test_a_daemon_that_is_away_is_waited_for(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     await cluster.configure(rdt="true")
     async with cluster.controller():
         async with cluster.node("n1", daemon, rdt="true"):
@@ -260,7 +255,7 @@ async def test_a_daemon_that_is_away_is_waited_for(cluster: RmdCluster) -> None:
 
 
 async def test_a_bad_spec_is_said_and_keeps_what_there_is(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
+    daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1")
         await cluster.says("a", "Reserved")
@@ -271,10 +266,8 @@ async def test_a_bad_spec_is_said_and_keeps_what_there_is(cluster: RmdCluster) -
 
 
 async def test_a_reservation_of_the_operator_is_taken_over(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon()
-    rdt = {"cache": {"max": 2, "min": 2}, "mba": {}}
-    body = {"id": "", "uuid": "a", "core_ids": ["0-1"], "rdt": rdt, "origin": "REST", "policy": "", "plugins": {}}
-    daemon.workloads.create({**body, "task_ids": [], "cos_name": ""})
+    daemon = StandIn()
+    daemon.daemon.add(Workload(uuid="a", core_ids=("0-1",), max=2, min=2, origin="REST"))
     async with cluster.node("n1", daemon):
         await cluster.reserve("a", "n1")
         status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
@@ -289,17 +282,15 @@ async def test_a_reservation_of_the_operator_is_taken_over(cluster: RmdCluster) 
 
 
 async def test_after_a_failed_patch_of_another_client_no_class_is_shared(cluster: RmdCluster) -> None:
-    daemon = StandInDaemon(Machine(classes=2))
+    daemon = StandIn(replace(TWO_SOCKETS, classes=4), Faults(last_class_lost=False))
     async with cluster.node("n1", daemon), cluster.controller():
         await cluster.reserve("a", "n1", coreIds=["0"])
         await cluster.says("a", "Reserved")
-        record = next(iter(daemon.workloads.records.values()))
-        with pytest.raises(Exception, match="Not enough cache"):
-            daemon.workloads.patch(record, {"rdt": {"cache": {"max": 9, "min": 9}}})
+        (record,) = daemon.daemon.workloads()
+        with pytest.raises(Failure, match="Not enough cache"):
+            daemon.daemon.patch(record.id, Workload(max=9, min=9))
         await cluster.reserve("b", "n1", coreIds=["1"])
         await cluster.reserve("c", "n1", coreIds=["2"])
         await asyncio.sleep(30)
-        await eventually(lambda: len({one["cos_name"] for one in daemon.workloads.records.values()}) == 2)
-        cores = {core for group in daemon.workloads.resctrl.values() for core in group.cores}
-        recorded = {int(one["core_ids"][0]) for one in daemon.workloads.records.values()}
-        assert cores == recorded
+        await eventually(lambda: len({one.cos_name for one in daemon.daemon.workloads()}) == 2)
+        assert len(held(daemon)) == 2
