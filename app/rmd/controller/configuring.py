@@ -13,6 +13,7 @@ from app.kube.resources import DAEMON_SETS
 from app.kube.retry import if_there
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
+from app.rmd.controller.writing import write_status
 from app.rmd.model import READY, RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH
 from app.rmd.stored import Config
 from app.text import MESSAGE, one_line
@@ -81,9 +82,4 @@ class ConfigSync:
         message = one_line(problem, MESSAGE) or f"{len(nodes)} nodes have the labels {selector}"
         set_condition(after, READY, truth, reason, message, now=self._now(), generation=config.generation)
         if after != config.status:
-            namespace, name = config.key
-            body: JSON = {"metadata": {"uid": config.uid}, "status": after}
-            request = self._client.patch(
-                RMD_CONFIGS, name, body, patch_type="merge", namespace=namespace, subresource="status"
-            )
-            await if_there(request)
+            await write_status(self._client, RMD_CONFIGS, config.key, config.uid, after)

@@ -7,11 +7,11 @@ import structlog
 from app.errors import Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, RequeueAfter, Result
-from app.kube.retry import if_there
 from app.kube.store import Key
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.showing import Showing
-from app.rmd.controller.states import CREATED, failed, merged, present, state_of
+from app.rmd.controller.states import CREATED, failed, present, state_of
+from app.rmd.controller.writing import write_status
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.daemon.wire import Reservation, body_of
@@ -128,15 +128,10 @@ class NodeSync:
 
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:
         """The state of one node; None where the node has nothing any more. Other nodes write theirs meanwhile."""
-        before = workload.states.get(node)
-        if after == before:
-            return
-        change = None if after is None else merged(before, after)
-        body = {"metadata": {"uid": workload.uid}, "status": {"workloadStates": {node: change}}}
-        namespace, name = workload.key
-        await if_there(
-            self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", namespace=namespace, subresource="status")
-        )
+        if after != workload.states.get(node):
+            await write_status(
+                self._client, RMD_WORKLOADS, workload.key, workload.uid, after, below=("workloadStates", node)
+            )
 
 
 def _faults(plan: Plan, refused: dict[Key, str]) -> dict[Key, str]:

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition
-from app.kube.retry import if_there
+from app.rmd.controller.writing import write_status
 from app.rmd.daemon.wire import Reservation
 from app.rmd.model import DAEMON_NAMESPACE, RMD_NODE_STATES
 from app.rmd.stored import NodeState
 from app.text import MESSAGE, one_line
-from app.wire import JSON, copied
+from app.wire import copied
 
 CONNECTED = "Connected"
 
@@ -69,18 +69,6 @@ class Showing:
         reason = "NoAnswer" if fault else "Answered"
         message = one_line(fault, MESSAGE) or "the daemon answers"
         set_condition(after, CONNECTED, truth, reason, message, now=self._now(), generation=state.generation)
-        before = state.status.get("workloads") or {}
-        if rows == before and after == state.status:
-            return
-        gone = dict.fromkeys(before.keys() - rows.keys())
-        changed = {key: _replaced(before.get(key) or {}, row) for key, row in rows.items() if before.get(key) != row}
-        body: JSON = {"metadata": {"uid": state.uid}, "status": {**after, "workloads": {**gone, **changed}}}
-        namespace, name = state.key
-        request = self._client.patch(
-            RMD_NODE_STATES, name, body, patch_type="merge", namespace=namespace, subresource="status"
-        )
-        await if_there(request)
-
-
-def _replaced(before: dict[str, str], after: dict[str, str]) -> dict[str, str | None]:
-    return {**dict.fromkeys(before.keys() - after.keys()), **after}
+        after["workloads"] = rows
+        if after != state.status:
+            await write_status(self._client, RMD_NODE_STATES, state.key, state.uid, after)

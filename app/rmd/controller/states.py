@@ -6,7 +6,6 @@ The fields and the beginnings of responses, `Success` and `Fail`, are those of t
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from app.kube.conditions import Truth
 from app.rmd.daemon.wire import Reservation
@@ -17,7 +16,6 @@ from app.wire import JSON
 PENDING: JSON = {"response": "", "status": "None"}
 """Before the daemon is asked. So the status names each node that may have a reservation."""
 CREATED, PRESENT = "Success: 201", "Success: 200"
-_FIELDS = ("response", "id", "cosName", "status", "coreIds", "policy", "rdt", "plugins")
 _SHOWN = 3
 """Nodes that a message names."""
 
@@ -58,18 +56,6 @@ def failed(text: str, before: JSON | None = None) -> JSON:
 
 def succeeded(state: JSON) -> bool:
     return str(state.get("response") or "").startswith("Success")
-
-
-def merged(before: JSON | None, after: JSON) -> JSON:
-    """The merge patch from one state to another."""
-    names = [name for name in _FIELDS if name in after or name in (before or {})]
-    return {name: _replaced((before or {}).get(name), after.get(name)) for name in names}
-
-
-def _replaced(before: Any, after: Any) -> Any:
-    if not isinstance(before, dict) or not isinstance(after, dict):
-        return after
-    return {name: _replaced(before.get(name), after.get(name)) for name in {*before, *after}}
 
 
 def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str, str]:

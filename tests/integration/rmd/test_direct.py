@@ -11,8 +11,10 @@ import pytest
 from app.devtools.rmd.failures import Failure
 from app.devtools.rmd.faults import Faults, Kind, Trouble
 from app.devtools.rmd.model import Workload
+from app.errors import ApiError
 from app.kube.fencing import Fence
 from app.kube.resources import EVENTS, NODES, PODS
+from app.rmd.controller.writing import write_status
 from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS
 from tests.support.rmd_cluster import TWO_SOCKETS, RmdCluster, StandIn, held, sent
 from tests.support.waiting import eventually
@@ -206,6 +208,25 @@ async def test_two_controllers_make_no_reservation_twice(cluster: RmdCluster) ->
         for number in range(0, 12, 2):
             await cluster.gone(f"a{number}")
         assert held(daemon) == {f"default/a{number}": (str(number),) for number in range(1, 12, 2)}
+
+
+async def test_a_status_is_written_to_the_object_that_was_read_alone(cluster: RmdCluster) -> None:
+    """An API server does not compare the UID of a merge patch of a status."""
+    await cluster.reserve("a", "n/1~")
+    made = cluster.object("a")
+    assert made is not None
+    body = {"status": {"workloadStates": {}}}
+    await cluster.admin.patch(RMD_WORKLOADS, "a", body, patch_type="merge", namespace="default", subresource="status")
+    key, state = ("default", "a"), {"response": "Success: 201"}
+    below = ("workloadStates", "n/1~")
+    with pytest.raises(ApiError):
+        await write_status(cluster.admin, RMD_WORKLOADS, key, "of-an-earlier-one", state, below=below)
+    assert cluster.states("a") == {}
+    await write_status(cluster.admin, RMD_WORKLOADS, key, made["metadata"]["uid"], state, below=below)
+    assert cluster.states("a") == {"n/1~": state}
+    await write_status(cluster.admin, RMD_WORKLOADS, key, made["metadata"]["uid"], None, below=below)
+    assert cluster.states("a") == {}
+    await write_status(cluster.admin, RMD_WORKLOADS, ("default", "gone"), "u", state, below=below)
 
 
 async def test_one_name_in_two_namespaces(cluster: RmdCluster) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.rmd.controller.states import CREATED, PENDING, failed, merged, readiness, state_of
+from app.rmd.controller.states import CREATED, failed, readiness, state_of
 from app.rmd.daemon.wire import read_reservation
 from app.rmd.stored import stored_config, stored_daemon, stored_workload
 
@@ -22,19 +22,6 @@ SAID = {
 }
 
 
-def apply(before: Any, patch: Any) -> Any:
-    """RFC 7386."""
-    if not isinstance(patch, dict):
-        return patch
-    after = dict(before) if isinstance(before, dict) else {}
-    for name, value in patch.items():
-        if value is None:
-            after.pop(name, None)
-        else:
-            after[name] = apply(after.get(name), value)
-    return after
-
-
 def test_a_state_has_what_the_daemon_says() -> None:
     assert state_of(read_reservation(SAID), CREATED) == {
         "response": "Success: 201",
@@ -45,19 +32,6 @@ def test_a_state_has_what_the_daemon_says() -> None:
         "rdt": {"cache": {"max": 2, "min": 2}, "mba": {"percentage": 50}},
         "plugins": {"pstate": {"ratio": "1.500000", "monitoring": "on"}},
     }
-
-
-@pytest.mark.parametrize("before", [None, PENDING, state_of(read_reservation(SAID), CREATED)])
-@pytest.mark.parametrize(
-    "after",
-    [
-        failed("no"),
-        state_of(read_reservation({**SAID, "rdt": {"cache": {"max": 0, "min": 0}, "mba": {}}, "plugins": {}}), CREATED),
-        state_of(read_reservation({**SAID, "rdt": {"mba": {"mbps": 5}}}), CREATED),
-    ],
-)
-def test_the_patch_leads_from_one_state_to_the_other(before: dict[str, Any] | None, after: dict[str, Any]) -> None:
-    assert apply(before, merged(before, after)) == after
 
 
 def test_a_fault_keeps_what_is_known() -> None:
