@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
-PROTOS := app/tenancy/proto
+PROTOS := app/tenancy/proto app/rmd/proto
 CORES   = $$($(PYTHON) -c 'import os; print(os.cpu_count())')
 
 .DEFAULT_GOAL := help
@@ -62,9 +62,12 @@ bench: $(READY) ## Measure against the floor and kopf; writes docs/bench.md and 
 	@$(BIN)/python -m bench
 
 protos: $(READY) ## Generate the gRPC code anew from the .proto files
-	@cd $(PROTOS) && $(CURDIR)/$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $$(find universe -name '*.proto')
 	@# The generator imports by the protos' own paths; ours are below the package.
-	@find $(PROTOS) -name '*_pb2*.py*' -exec sed -i -E 's/^from universe\./from app.tenancy.proto.universe./' {} +
+	@for folder in $(PROTOS); do \
+	  (cd $$folder && $(CURDIR)/$(BIN)/python -m grpc_tools.protoc -I . --python_out=. --pyi_out=. --grpc_python_out=. $$(find . -name '*.proto' -printf '%P\n')) || exit; \
+	  package=$$(echo $$folder | tr / .); \
+	  find $$folder -name '*_pb2*.py*' -exec sed -i -E "s/^from (universe|podresources|deviceplugin)\./from $$package.\1./" {} +; \
+	done
 
 lock: ## Pin all dependencies anew (needs uv)
 	uv pip compile pyproject.toml --all-extras --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --upgrade -o requirements.lock
