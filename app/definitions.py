@@ -20,8 +20,9 @@ GROUPS: dict[Cluster, tuple[Resource, ...]] = {
     "infra": kinds_of("infra"),
     "tenant": kinds_of("tenant"),
     "appwrappers": kinds_of("appwrappers"),
+    "rmd": kinds_of("rmd"),
 }
-INFRA, TENANT, APP_WRAPPERS = GROUPS.values()
+INFRA, TENANT, APP_WRAPPERS, RMD = GROUPS.values()
 ALL = tuple(resource for kinds in GROUPS.values() for resource in kinds)
 
 

@@ -1,17 +1,20 @@
 """What each role may do at an API server, and nothing more: the least that its wings need, put together.
 
 The Roles of the chart are made of it (`charts/berth/files/roles.json`); `berth doctor` asks the API server for it.
-No role has `*`, and none but those that keep them reads Secrets: those of its own release, or of tenants' namespaces.
+No role has `*`. Secrets are read by those that keep them, in its own release or in tenants' namespaces, and by the
+controller of RMD: the one with its client certificate.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any, cast
 
 from app.registry import CONTROLLER, SHARED, WINGS, settings_of
-from app.wiring import Permission, Permissions, resolve
+from app.rmd.model import DAEMON_NAMESPACE
+from app.wiring import SYSTEM_NAMESPACE, Permission, Permissions, Scope, resolve
 
 
 @cache
@@ -64,6 +67,12 @@ def expanded(names: tuple[str, ...], settings: dict[str, Any]) -> tuple[str, ...
         value = settings[name.strip("{}")] if name.startswith("{") else name
         found += [value] if isinstance(value, str) else value
     return tuple(found)
+
+
+def places(*, release: str, settings: Mapping[str, Any]) -> dict[Scope, str]:
+    """The namespace of each scope that has one of its own, "" for all of the cluster."""
+    daemons = settings.get("rmd_namespace", DAEMON_NAMESPACE)
+    return {"cluster": "", "release": release, "system": SYSTEM_NAMESPACE, "rmd": daemons}
 
 
 @cache

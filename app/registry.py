@@ -41,6 +41,7 @@ WINGS: tuple[Wing, ...] = tuple(
         "tenancy",
         "certs",
         "appwrappers",
+        "rmd",
     )
 )
 
@@ -174,6 +175,10 @@ def __getattr__(name: str) -> type[RoleSettings]:
 
 def arguments_of(role: Role) -> tuple[Argument, ...]:
     return (*role.chart.arguments, *(one for wing in WINGS for one in wing.arguments.get(role.name, ())))
+
+
+def egress_of(role: Role) -> tuple[str, ...]:
+    return (*role.chart.egress, *(one for wing in WINGS for one in wing.egress.get(role.name, ())))
 
 
 def needs_of(role: Role) -> dict[Cluster, tuple[str, ...]]:

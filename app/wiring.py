@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Literal
 
-Cluster = Literal["infra", "tenant", "appwrappers", "webhook"]
-"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers; by others, wherever
-a webhook runs.
+Cluster = Literal["infra", "tenant", "appwrappers", "rmd", "webhook"]
+"""Where kinds are defined: in the infra cluster, in tenants' clusters, where there are AppWrappers, or daemons of RMD;
+by others, wherever a webhook runs.
 """
-Scope = Literal["cluster", "release", "system", "tenants"]
-"""Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant."""
+Scope = Literal["cluster", "release", "system", "tenants", "rmd"]
+"""Where: everywhere; in the namespace of the release; in the namespace `universe`; in the namespace of each tenant; in
+the one of RMD's daemons.
+"""
 READ = ("get", "list", "watch")
 SYSTEM_NAMESPACE = "universe"
 """Where the objects of the cloud admin are, in the infra cluster and in those of tenants."""
@@ -147,8 +149,9 @@ class Wing:
     checks of the doctor.
 
     `paths` are those of a peer under which reviews are answered too, each with "mutate" or "validate". `arguments` are
-    what the chart writes on the command lines of roles for it. `metrics` are modules with metrics, each
-    with the roles that set them. `roles` are those that exist for this wing alone.
+    what the chart writes on the command lines of roles for it; `egress` what roles call for it, as in `Chart`.
+    `metrics` are modules with metrics, each with the roles that set them. `roles` are those that exist for this wing
+    alone.
     """
 
     name: str
@@ -163,6 +166,7 @@ class Wing:
     settings: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    egress: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()
 
@@ -198,7 +202,8 @@ class Chart:
 
     `tls` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
     templates of further volumes, by directory below /etc/berth. `grace` are the seconds from SIGTERM to the end, or
-    fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server.
+    fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server;
+    a source without a port is off.
 
     After an installation the chart shows `notes` and the commands that come next: `first`, the one that waits for the
     Pods, and `next`. These texts are Go templates, as those of the chart.

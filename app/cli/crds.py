@@ -13,8 +13,9 @@ _EPILOG = epilog(
     "berth crds infra | kubectl apply --server-side -f -",
     "berth crds tenant | kubectl apply --server-side -f -",
     "berth crds appwrappers | kubectl apply --server-side -f -",
+    "berth crds rmd | kubectl apply --server-side -f -",
     text="""infra: what the gateway and the controller need; tenant: what the agent needs; appwrappers:
-what a cluster with AppWrappers needs. The definition of
+what a cluster with AppWrappers needs; rmd: what one with daemons of RMD needs. The definition of
 NetworkAttachmentDefinitions comes with Multus and is not printed.""",
 )
 
@@ -25,8 +26,8 @@ crds_app = alone()
 @crds_app.command(epilog=_EPILOG)
 def crds(
     cluster: Annotated[
-        Literal["infra", "tenant", "appwrappers", "all"],
-        typer.Argument(help="What the cluster is: infra, tenant, appwrappers, or all of these"),
+        Literal["infra", "tenant", "appwrappers", "rmd", "all"],
+        typer.Argument(help="What the cluster is: infra, tenant, appwrappers, rmd, or all of these"),
     ] = "all",
 ) -> None:
     """Print the CustomResourceDefinitions of Berth's kinds as YAML."""

@@ -7,7 +7,7 @@ that would make a stolen token of it the cluster's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +15,10 @@ from app.doctor.cluster import Cluster
 from app.doctor.objects import COMPONENT, PART_OF, labels
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
+from app.permissions import places as scope_places
 from app.registry import BY_NAME
 from app.tenancy.permissions import tenants_role
-from app.wiring import SYSTEM_NAMESPACE, Permission
+from app.wiring import Permission, Scope
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
@@ -57,13 +58,17 @@ EVERYTHING = Question("*", "*", "*")
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """The ServiceAccount of a role, and what it needs; `by_chart` is whether the chart keeps its rights."""
+    """The ServiceAccount of a role, and what it needs; `by_chart` is whether the chart keeps its rights.
+
+    `places` are the namespaces of scopes.
+    """
 
     role: str
     namespace: str
     name: str
     by_chart: bool = False
     permissions: tuple[Permission, ...] = ()
+    places: Mapping[Scope, str] = field(default_factory=dict, compare=False)
 
     @property
     def user(self) -> str:
@@ -84,14 +89,12 @@ class Account:
 
     def needed(self, *, tenant: str = "") -> Iterator[Question]:
         """What it has to be allowed: in a namespace of a tenant, or everywhere else."""
-        places = {"cluster": "", "release": self.namespace, "system": SYSTEM_NAMESPACE}
-        if tenant:
-            places = {"tenants": tenant}
+        where: Mapping[Scope, str] = {"tenants": tenant} if tenant else self.places
         for one in self.permissions:
-            for resource in one.resources if one.scope in places else ():
+            for resource in one.resources if one.scope in where else ():
                 for verb in one.verbs:
                     for name in one.names or ("",):
-                        yield Question(verb, one.group, resource, places[one.scope], name)
+                        yield Question(verb, one.group, resource, where[one.scope], name)
 
     def excessive(self) -> list[Question]:
         asked = [
@@ -145,7 +148,8 @@ async def accounts_of(cluster: Cluster) -> list[Account]:
         deployment = running.get(role)
         by_chart, deployed = (deployment.by_chart, deployment.deployed) if deployment else (False, {})
         permissions = needed_by(role, deployed, release=cluster.release, gateway_here="gateway" in places)
-        accounts.append(Account(role, *places[role], by_chart, permissions))
+        scopes = scope_places(release=places[role][0], settings=deployed)
+        accounts.append(Account(role, *places[role], by_chart, permissions, scopes))
     return accounts
 
 

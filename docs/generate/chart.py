@@ -13,7 +13,7 @@ from app.definitions import GROUPS
 from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
 from app.registration.objects import rules_of
-from app.registry import ROLES, arguments_of, asked_of_pods, needs_of, settings_of, webhooks_of
+from app.registry import ROLES, arguments_of, asked_of_pods, egress_of, needs_of, settings_of, webhooks_of
 from app.settings.source import Flag, flag_names, flags_of, parsed_type
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
@@ -97,7 +97,7 @@ def _role(role: Role) -> JSON:
             "tls": chart.tls,
             "volumes": chart.volumes,
             "grace": [str(one) if isinstance(one, int) else _source(role, one) for one in chart.grace],
-            "egress": chart.egress,
+            "egress": egress_of(role),
             "notes": chart.notes,
             "first": chart.first,
             "next": chart.next,

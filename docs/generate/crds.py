@@ -24,7 +24,12 @@ _LIMITS = {
     "maxProperties": "members at most",
     "default": "default",
 }
-TITLES: dict[Cluster, str] = {"infra": "Infra cluster", "tenant": "Tenant cluster", "appwrappers": "AppWrappers"}
+TITLES: dict[Cluster, str] = {
+    "infra": "Infra cluster",
+    "tenant": "Tenant cluster",
+    "appwrappers": "AppWrappers",
+    "rmd": "RMD",
+}
 
 
 def crds_page() -> Page:

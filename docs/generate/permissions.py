@@ -13,6 +13,7 @@ _WHERE = {
     "release": "namespace of the release",
     "system": "namespace `universe`",
     "tenants": "each tenant's namespace",
+    "rmd": "namespace of RMD's daemons",
 }
 _INTRO = """\
 What the chart grants to each role's ServiceAccount, and what `berth doctor` asks the API server for. No role has `*`,

@@ -21,8 +21,9 @@ WRAPPERS: dict[str, Any] = {
         "args": {"controllers": ["appwrappers", "appwrapper-workloads"], "wrappedKinds": ["pods", "jobs.batch"]},
     },
 }
+RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
 EVERY_CONTROLLER: dict[str, Any] = {
-    "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers"]}}
+    "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers", "rmd"]}}
 }
 
 ARGS: dict[str, Any] = {
@@ -84,6 +85,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "tenant": NOTHING | AGENT,
     "tenant with webhook": AGENT,
     "all": ALL,
+    "rmd": NOTHING | RMD,
     "args": ARGS,
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},

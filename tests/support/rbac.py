@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, get_args
 
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, ROLE_BINDINGS, Resource
 from app.kube.retry import get_or_none
+from app.rmd.model import DAEMON_NAMESPACE
 from app.tenancy.permissions import tenants_role
-from app.wiring import Permission
+from app.wiring import Permission, Scope
 from app.workloads.model import SYSTEM_NAMESPACE
 
 GROUP, VERSION = ROLE_BINDINGS.group, ROLE_BINDINGS.version
@@ -36,12 +37,14 @@ async def allow(client: KubeClient, user: str, permissions: Sequence[Permission]
     subject: dict[str, Any] = {"apiGroup": GROUP, "kind": "User", "name": user}
     if user.startswith("system:serviceaccount:"):
         subject = {"kind": "ServiceAccount", "namespace": account[2], "name": account[3]}
-    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in ("cluster", "release", "system")}
-    tenants = rules([permission for permission in permissions if permission.scope == "tenants"])
+    scopes = {scope: rules([p for p in permissions if p.scope == scope]) for scope in get_args(Scope)}
+    tenants = scopes["tenants"]
     await _bound(client, None, CLUSTER_ROLES, role, scopes["cluster"], subject)
     await _bound(client, release, ROLES, role, scopes["release"], subject)
     if scopes["system"]:
         await _bound(client, SYSTEM_NAMESPACE, ROLES, f"{role}-system", scopes["system"], subject)
+    if scopes["rmd"]:
+        await _bound(client, DAEMON_NAMESPACE, ROLES, f"{role}-rmd", scopes["rmd"], subject)
     if tenants:
         await _bound(client, SYSTEM_NAMESPACE, CLUSTER_ROLES, tenants_role(role), tenants, subject)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,13 +15,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.processes import Berth
-from tests.support.staging import staged
+from tests.support.rmd_cluster import RmdCluster, StandIn
+from tests.support.staging import Stage, staged
 from tests.support.waiting import eventually
 
 JOBS = {"webhook --workers": "webhook"}
 """Roles by what was started, where that is not the same."""
 OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
-OURS += ("reconcile_", "watch_", "worker_", "appwrapper")
+OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +54,14 @@ class Exposed:
 
 
 async def _scrape(folder: Path) -> dict[str, str]:
-    async with staged(folder) as stage:
+    async with staged(folder) as stage, _daemon(stage):
         gateway, address = await stage.gateway()
         tls = (f"--tls-cert-file={folder}/gateway/tls.crt", f"--tls-private-key-file={folder}/gateway/tls.key")
         webhook = ("--port=0", "--insecure", "--confine-tenants", *tls)
         started: dict[str, Berth] = {
             "webhook": await stage.berth("webhook", *webhook),
             "webhook --workers": await stage.berth("webhook", "--workers=2", *webhook),
-            "controller": await stage.berth("controller", "--controllers=workloads,tenants,appwrappers"),
+            "controller": await stage.berth("controller", "--controllers=workloads,tenants,appwrappers,rmd"),
             "gateway": gateway,
             "agent": await stage.berth(
                 "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
@@ -70,7 +73,17 @@ async def _scrape(folder: Path) -> dict[str, str]:
             if name in ("controller", "agent"):
                 await eventually(lambda process=process: process.event("leading"))
         await eventually(lambda: _has(started["certificates"], "cert_managed_not_after_seconds{"))
+        await eventually(lambda: _has(started["controller"], "rmd_cache_ways_free{"))
         return {name: (await process.get("/metrics"))[1] for name, process in started.items()}
+
+
+@contextlib.asynccontextmanager
+async def _daemon(stage: Stage) -> AsyncIterator[None]:
+    """A node with a daemon of RMD."""
+    cluster = RmdCluster(stage.cluster, stage.folder / "kubeconfig", stage.client)
+    async with cluster.node("n1", StandIn()):
+        await cluster.show("n1")
+        yield
 
 
 async def _has(process: Berth, text: str) -> bool:

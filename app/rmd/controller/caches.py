@@ -40,8 +40,8 @@ Wake = Callable[[Any], object]
 class Caches:
     """`wake_workload`, `wake_node` and `wake_config` are called with what to look at.
 
-    Daemons and the RmdConfig are in `namespace`. The Secret `secret` with the client certificate, and the ConfigMap
-    `templates` with the DaemonSets, are in `own`.
+    Daemons, the RmdConfig and the Secret `secret` with the client certificate are in `namespace`. The ConfigMap
+    `templates` with the DaemonSets is in `own`, where users of the daemons cannot write it.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Caches:
         self.daemon_sets: Store[DaemonSet] = Store(stored_daemon_set)
         self._templates: Store[Mapping[str, str]] = Store(lambda obj: dict(obj.get("data") or {}))
         secrets: Store[Mapping[str, bytes]] = Store(stored_files)
-        self.certificates = Certificates(lambda: secrets.get(own, secret), place=f"Secret {own}/{secret}")
+        self.certificates = Certificates(lambda: secrets.get(namespace, secret), place=f"Secret {namespace}/{secret}")
         self.stores: tuple[Store[Any], ...] = (
             *(self.workloads, self.daemons, self.nodes, self.node_states),
             *(self._configs, self.daemon_sets, self._templates, secrets),
@@ -87,7 +87,7 @@ class Caches:
             Reflector(client, RMD_CONFIGS, self._configs, namespace=namespace, name=CONFIG_NAME),
             Reflector(client, DAEMON_SETS, self.daemon_sets, namespace=namespace),
             Reflector(client, CONFIG_MAPS, self._templates, namespace=own, name=templates),
-            Reflector(client, SECRETS, secrets, namespace=own, name=secret),
+            Reflector(client, SECRETS, secrets, namespace=namespace, name=secret),
         )
         self.workloads.subscribe(lambda _event, key, old, new: self._workload_changed(key, old, new))
         self.daemons.subscribe(lambda _event, _key, old, new: self._daemon_changed(old, new))

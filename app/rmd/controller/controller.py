@@ -16,6 +16,7 @@ from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.queue import WorkQueue
 from app.kube.store import Key
+from app.rmd import metrics
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.configuring import ConfigSync
 from app.rmd.controller.nodes import NodeSync
@@ -30,9 +31,10 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """Times are in seconds. `namespace` has the daemons and the RmdConfig.
+    """Times are in seconds.
 
-    In `own` the Secret `secret` has the client certificate for daemons, the ConfigMap `templates` the DaemonSets.
+    `namespace` has the daemons, the RmdConfig, and the Secret `secret` with the client certificate for daemons.
+    In `own` the ConfigMap `templates` has the DaemonSets.
 
     `workers` are the daemons that are asked at a time: each one that hangs takes one for `timeout`.
     """
@@ -103,11 +105,14 @@ class RmdController:
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""
-        async with self._daemons, asyncio.TaskGroup() as group:
-            for reflector in self._caches.reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-            for controller in (self._nodes, self._workloads, self._configs):
-                group.create_task(controller.run(), name=controller.name)
+        try:
+            async with self._daemons, asyncio.TaskGroup() as group:
+                for reflector in self._caches.reflectors:
+                    group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+                for controller in (self._nodes, self._workloads, self._configs):
+                    group.create_task(controller.run(), name=controller.name)
+        finally:
+            metrics.forget_all()
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""

@@ -16,7 +16,7 @@ import aiohttp
 
 from app.errors import Transient
 from app.kube.fencing import FencedRequest
-from app.rmd.cores import parse_cores
+from app.rmd.daemon.caches import Cache, read_caches
 from app.rmd.daemon.wire import Malformed, Reservation, read_reservation, read_reservations
 from app.text import one_line
 from app.wire import JSON, decode_json, encode_json
@@ -104,9 +104,9 @@ class Daemon:
         """All that the daemon holds, also those of others."""
         return await self._read("/v1/workloads", read_reservations)
 
-    async def cores(self) -> frozenset[int]:
-        """All cores of the machine: those of its level 3 caches."""
-        return await self._read("/v1/cache/l3", _cores_of)
+    async def caches(self) -> tuple[Cache, ...]:
+        """The level 3 caches of the machine. A daemon refuses where no class of service is left."""
+        return await self._read("/v1/cache/l3", read_caches)
 
     async def reserve(self, body: JSON) -> Reservation:
         async with self._client.changing():
@@ -145,14 +145,6 @@ class Daemon:
     def _refused(self, method: str, path: str, status: int, answer: bytes) -> Refused:
         text = one_line(answer.decode(errors="replace"), _SHOWN) or f"HTTP {status}"
         return Refused(f"{method} {self.url}{path}: HTTP {status}: {text}", status=status, text=text)
-
-
-def _cores_of(document: Any) -> frozenset[int]:
-    caches = document.get("Caches") or document.get("caches") or {}
-    found: frozenset[int] = frozenset().union(*(parse_cores(one["share_cpu_list"]) for one in caches.values()))
-    if not found:
-        raise Malformed("no level 3 cache has a core")
-    return found
 
 
 async def _bounded(response: aiohttp.ClientResponse, what: str) -> bytes:

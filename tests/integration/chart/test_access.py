@@ -58,7 +58,7 @@ def _rights(permission: Permission) -> set[Right]:
 
 def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
     """What the rendered bindings give to each role, and what the controller will bind in tenants' namespaces."""
-    scopes = {None: "cluster", namespace: "release", "universe": "system"}
+    scopes = {None: "cluster", namespace: "release", "universe": "system", "default": "rmd"}
     granted: dict[str, set[Right]] = {}
     for binding in (*rendered.of("ClusterRoleBinding"), *rendered.of("RoleBinding")):
         (subject,) = binding["subjects"]
@@ -108,7 +108,7 @@ def test_nobody_has_every_verb_or_the_secrets_of_the_cluster(render: Render, val
         for scope, group, resource, verb, name in rights:
             assert "*" not in (group, resource, verb, name)
             if resource == "secrets":
-                assert (role, scope) in {("certificates", "release"), ("gateway", "tenants")}
+                assert (role, scope) in {("certificates", "release"), ("gateway", "tenants"), ("controller", "rmd")}
                 assert role == "gateway" or name or verb == "create"
             assert verb not in ("escalate", "impersonate", "deletecollection")
 

@@ -13,13 +13,13 @@ from tests.support.chart_combinations import AGENT, ALL, EVERY_CONTROLLER, INFRA
 from tests.support.command_line import berth
 
 
-def _printed(cluster: Literal["infra", "tenant", "appwrappers", "all"]) -> str:
+def _printed(cluster: Literal["infra", "tenant", "appwrappers", "rmd", "all"]) -> str:
     done = berth("crds", cluster)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.parametrize("cluster", ["infra", "tenant", "appwrappers"])
+@pytest.mark.parametrize("cluster", ["infra", "tenant", "appwrappers", "rmd"])
 def test_the_files_are_what_berth_crds_prints(cluster: Literal["infra", "tenant", "appwrappers"]) -> None:
     text = (CHART / "files" / "crds" / f"{cluster}.yaml").read_text()
     assert list(yaml.safe_load_all(text)) == list(yaml.safe_load_all(_printed(cluster)))
@@ -35,7 +35,7 @@ def test_the_files_are_what_berth_crds_prints(cluster: Literal["infra", "tenant"
     ],
 )
 def test_the_definitions_of_the_enabled_roles_are_rendered_as_they_are(
-    render: Render, values: JSON, cluster: Literal["infra", "tenant", "appwrappers", "all"]
+    render: Render, values: JSON, cluster: Literal["infra", "tenant", "appwrappers", "rmd", "all"]
 ) -> None:
     found = render(values).of(CUSTOM_RESOURCE_DEFINITIONS.kind)
     for obj in found:

@@ -150,7 +150,18 @@ def test_the_dashboard_is_one_that_grafana_10_reads() -> None:
     assert len(ids) == len(set(ids))
     rows = [panel["title"] for panel in DASHBOARD["panels"] if panel["type"] == "row"]
     assert [row.split()[0] for row in rows] == [
-        *("Admission", "Injection", "Caches", "Reconcile", "Certificates", "Gateway", "Agent", "AppWrappers", "Process")
+        *(
+            "Admission",
+            "Injection",
+            "Caches",
+            "Reconcile",
+            "Certificates",
+            "Gateway",
+            "Agent",
+            "AppWrappers",
+            "RMD",
+            "Process",
+        )
     ]
     for panel in DASHBOARD["panels"]:
         if panel["type"] != "row":

@@ -15,6 +15,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from app.kube.transport import connect
 
 INFRA = {"workloads", "tenantworkloadrules", "adminworkloadrules", "tenants"}
+RMD = {"rmdworkloads", "rmdnodestates", "rmdconfigs"}
 APP_WRAPPERS = {"appwrappers"}
 TENANT = {"workloadrules", "uvspods", "uvsdaemonsets", "uvssecrets", "uvsconfigmaps"}
 
@@ -30,8 +31,9 @@ def printed(capsys, *arguments: str) -> list[dict]:
         (("infra",), INFRA),
         (("tenant",), TENANT),
         (("appwrappers",), APP_WRAPPERS),
-        (("all",), INFRA | TENANT | APP_WRAPPERS),
-        ((), INFRA | TENANT | APP_WRAPPERS),
+        (("rmd",), RMD),
+        (("all",), INFRA | TENANT | APP_WRAPPERS | RMD),
+        ((), INFRA | TENANT | APP_WRAPPERS | RMD),
     ],
 )
 def test_the_definitions_of_a_cluster(capsys, arguments, kinds) -> None:
@@ -43,9 +45,8 @@ def test_the_definitions_of_a_cluster(capsys, arguments, kinds) -> None:
 
 def test_no_definition_of_the_package_is_left_out() -> None:
     wings = Path(app.__file__ or "").parent
-    files = {
-        path.stem for wing in ("workloads", "tenancy", "appwrappers") for path in (wings / wing / "crds").iterdir()
-    }
+    owning = ("workloads", "tenancy", "appwrappers", "rmd")
+    files = {path.stem for wing in owning for path in (wings / wing / "crds").iterdir()}
     assert files == {resource.plural for resource in definitions.ALL}
 
 

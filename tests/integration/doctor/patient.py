@@ -126,7 +126,7 @@ class Patient:
         name = f"berth-{role}"
         labels = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": role}
         await self.create(SERVICE_ACCOUNTS, name, namespace=HOME, metadata={"labels": labels})
-        places = {"cluster": None, "release": HOME, "system": "universe"}
+        places = {"cluster": None, "release": HOME, "system": "universe", "rmd": "default"}
         for scope, namespace in places.items():
             rules = [rule_of(one) for one in granted if one.scope == scope]
             if rules:

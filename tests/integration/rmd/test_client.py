@@ -21,7 +21,7 @@ from app.rmd.daemon.client import MOST_BYTES, DaemonClient, Refused, Unanswered
 from app.rmd.daemon.wire import body_of
 from app.rmd.model import SERVER_NAME
 from app.rmd.requests import Settings
-from tests.support.rmd_cluster import CERTIFICATE, SYSTEM, RmdCluster, StandIn, held, sent
+from tests.support.rmd_cluster import CERTIFICATE, NAMESPACE, RmdCluster, StandIn, held, sent
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
@@ -54,7 +54,7 @@ async def test_the_verbs(client: DaemonClient) -> None:
         made = await daemon.reserve(BODY)
         assert (made.id, made.uuid, made.cores, made.cos) == ("1", "ns/a", {0, 1}, "COS2")
         assert await daemon.reservations() == (made,)
-        assert await daemon.cores() == frozenset(range(8))
+        assert [(one.id, one.cores) for one in await daemon.caches()] == [("0", frozenset(range(8)))]
         with pytest.raises(Refused, match="UUID ns/a already exists in workload 1"):
             await daemon.reserve(BODY)
         await daemon.release(made)
@@ -148,7 +148,7 @@ async def test_https_never_goes_without_certificates(client: DaemonClient) -> No
 
 def secret(found: Mapping[str, bytes]) -> dict[str, Any]:
     data = {name: base64.b64encode(content).decode() for name, content in found.items()}
-    return {**SECRETS.body({"name": CERTIFICATE, "namespace": SYSTEM}), "data": data}
+    return {**SECRETS.body({"name": CERTIFICATE, "namespace": NAMESPACE}), "data": data}
 
 
 async def test_what_is_kept_of_a_secret() -> None:
@@ -162,12 +162,14 @@ async def test_the_certificate_of_the_controller_is_followed(cluster: RmdCluster
     stand_in = StandIn()
     async with cluster.node("n1", stand_in, tls=daemon_tls(authority, berth)), cluster.controller():
         await cluster.reserve("a", "n1")
-        await eventually(lambda: f"Secret {SYSTEM}/{CERTIFICATE}" in cluster.ready("a").get("message", ""))
+        await eventually(lambda: f"Secret {NAMESPACE}/{CERTIFICATE}" in cluster.ready("a").get("message", ""))
         wrong = secret(files(later, later.client("berth", [])))
-        await cluster.admin.create(SECRETS, wrong, namespace=SYSTEM)
+        await cluster.admin.create(SECRETS, wrong, namespace=NAMESPACE)
         await eventually(lambda: "certificate" in cluster.states("a")["n1"]["response"])
         assert not sent(stand_in, "GET", "POST")
         right = secret(files(authority, berth))
-        await cluster.admin.patch(SECRETS, CERTIFICATE, {"data": right["data"]}, patch_type="merge", namespace=SYSTEM)
+        await cluster.admin.patch(
+            SECRETS, CERTIFICATE, {"data": right["data"]}, patch_type="merge", namespace=NAMESPACE
+        )
         await cluster.says("a", "Reserved")
         assert held(stand_in) == {"default/a": ("0-1",)}

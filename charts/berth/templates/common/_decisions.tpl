@@ -11,6 +11,13 @@
 {{- end -}}
 {{- end -}}
 
+{{- /* Whether the controller of RMD runs, and the ports of its daemons. */ -}}
+{{- define "berth.runsRmd" -}}{{- include "berth.isOn" (dict "root" . "when" "controller.enabled,controller.args.controllers=rmd") -}}{{- end -}}
+
+{{- define "berth.rmdPlainPort" -}}{{- if include "berth.runsRmd" . -}}8081{{- end -}}{{- end -}}
+
+{{- define "berth.rmdTlsPort" -}}{{- if include "berth.runsRmd" . -}}8443{{- end -}}{{- end -}}
+
 {{- define "berth.webhookSecret" -}}
 {{- if eq .Values.certificates.mode "self-managed" -}}
 {{- /* Of the release's own: two that keep one Secret would undo each other's work without end. */ -}}

@@ -65,6 +65,8 @@ labels:
 
 {{- define "berth.namespace" -}}{{ .Release.Namespace }}{{- end -}}
 
+{{- define "berth.rmdDaemonSets" -}}{{ include "berth.fullname" . }}-rmd-daemon-sets{{- end -}}
+
 {{- define "berth.webhookService" -}}{{- if .Values.webhook.enabled -}}{{ include "berth.fullname" . }}-webhook{{- end -}}{{- end -}}
 
 {{- define "berth.gatewayService" -}}{{ include "berth.fullname" . }}-gateway{{- end -}}

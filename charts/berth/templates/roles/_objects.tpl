@@ -75,7 +75,7 @@ nodes.
 {{- $others := list -}}
 {{- range $entry.egress -}}
 {{- $address := (include "berth.read" (dict "root" $root "source" .) | fromJson).value -}}
-{{- $others = append $others (regexFind "[0-9]+$" $address | int) -}}
+{{- with regexFind "[0-9]+$" $address -}}{{- $others = append $others (int .) -}}{{- end -}}
 {{- end -}}
 {{- with $root.Values.tracing.endpoint -}}{{- $others = append $others (include "berth.tracingPort" $root | int) -}}{{- end -}}
 apiVersion: networking.k8s.io/v1
@@ -116,7 +116,7 @@ spec:
         {{- end }}
       {{- end }}
     {{- if and $blocks $others }}
-    # The gateway and the collector have addresses of their own.
+    # The gateway, the daemons of RMD and the collector have addresses of their own.
     - ports:
         {{- range $others | uniq }}
         - {port: {{ . }}, protocol: TCP}

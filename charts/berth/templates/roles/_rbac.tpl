@@ -1,5 +1,5 @@
 {{- /*
-Rights: (dict "root" $ "role" "webhook" "scope" "cluster" | "release" | "system" | "tenants" "rules" (list …)
+Rights: (dict "root" $ "role" "webhook" "scope" "cluster" | "release" | "system" | "tenants" | "rmd" "rules" (list …)
 ["annotations" TEXT]).
 */ -}}
 {{- define "berth.role" -}}
@@ -57,12 +57,12 @@ subjects:
 {{- $rules | toJson -}}
 {{- end -}}
 
-{{- /* Of a role's two Roles the one in `universe` says so in its name; what is for tenants has the name that the code knows. */ -}}
+{{- /* Of a role's Roles those in `universe` and where the daemons of RMD are say so in their names; what is for tenants has the name that the code knows. */ -}}
 {{- define "berth.accessName" -}}
 {{- if eq .scope "tenants" -}}
 {{ .tenantsRole }}
 {{- else -}}
-{{ include "berth.fullname" .root }}-{{ .role }}{{ eq .scope "system" | ternary "-system" "" }}
+{{ include "berth.fullname" .root }}-{{ .role }}{{ has .scope (list "system" "rmd") | ternary (printf "-%s" .scope) "" }}
 {{- end -}}
 {{- end -}}
 
@@ -72,6 +72,8 @@ name: {{ include "berth.accessName" . }}
 namespace: {{ .root.Release.Namespace | quote }}
 {{- else if eq .scope "system" }}
 namespace: {{ include "berth.systemNamespace" .root }}
+{{- else if eq .scope "rmd" }}
+namespace: {{ .root.Values.rmd.namespace | quote }}
 {{- end }}
 labels:
   {{- include "berth.labels" . | nindent 2 }}

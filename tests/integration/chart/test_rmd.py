@@ -1,0 +1,80 @@
+"""What the chart has for RMD: the DaemonSet that an RmdConfig installs, and who may reach what."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from app.rmd.controller.installing import DAEMON, daemon_set
+from app.rmd.stored import stored_config, stored_daemon
+from tests.support.chart import Render
+from tests.support.chart_combinations import NOTHING, RMD
+
+CONFIG: dict[str, Any] = {
+    "metadata": {"name": "rmdconfig", "namespace": "default", "uid": "u"},
+    "spec": {"rmdNodeSelector": {"rdt": "true"}},
+}
+NOT_DEFAULT = {"image": "registry.example/rmd:1", "args": ["--address", "0.0.0.0"], "port": 8443} | {
+    "volumes": [{"name": "certs", "secret": {"secretName": "rmd-server"}}],
+    "volumeMounts": [{"name": "certs", "mountPath": "/etc/rmd/cert/server"}],
+    "tolerations": [{"operator": "Exists"}],
+}
+
+
+def installed(render: Render, daemon: dict[str, Any], config: dict[str, Any] = CONFIG) -> dict[str, Any]:
+    """The DaemonSet that the controller makes of the chart's ConfigMap."""
+    (found,) = (
+        one
+        for one in render(NOTHING | RMD | {"rmd": {"daemon": daemon}}, name="other").of("ConfigMap")
+        if one["metadata"]["name"] == "other-berth-rmd-daemon-sets"
+    )
+    stored = stored_config(config)
+    assert stored is not None
+    made = daemon_set(DAEMON, found["data"], stored)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize(
+    ("daemon", "url"), [({}, "http://10.0.0.7:8081"), ({"port": 8443}, "https://10.0.0.7:8443"), (NOT_DEFAULT, "")]
+)
+def test_the_controller_makes_a_daemon_set_of_it_whose_pods_it_finds(
+    render: Render, daemon: dict[str, Any], url: str
+) -> None:
+    made = installed(render, daemon)
+    template = made["spec"]["template"]
+    assert made["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    assert template["spec"]["nodeSelector"] == {"rdt": "true"}
+    pod = {**template, "status": {"podIP": "10.0.0.7", "phase": "Running"}}
+    pod["metadata"] = {**template["metadata"], "name": "rmd-x", "namespace": "default"}
+    found = stored_daemon({**pod, "spec": {**template["spec"], "nodeName": "n1"}})
+    assert found is not None
+    assert found.url == (url or "https://10.0.0.7:8443")
+
+
+def test_every_value_of_the_daemon_arrives(render: Render) -> None:
+    made = installed(render, NOT_DEFAULT)
+    spec = made["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    assert (container["image"], container["args"]) == ("registry.example/rmd:1", ["--address", "0.0.0.0"])
+    assert {one["name"] for one in spec["volumes"]} == {one["name"] for one in container["volumeMounts"]}
+    assert spec["tolerations"] == [{"operator": "Exists"}]
+    assert spec["automountServiceAccountToken"] is False
+    other = installed(render, NOT_DEFAULT, CONFIG | {"spec": {"rmdImage": "mine:2"}})
+    assert other["spec"]["template"]["spec"]["containers"][0]["image"] == "mine:2"
+
+
+def test_the_controller_may_call_daemons_where_it_drives_them(render: Render) -> None:
+    def ports(values: dict[str, Any]) -> set[int]:
+        policy = render(NOTHING | values).one("NetworkPolicy", "berth-controller")["spec"]
+        return {one["port"] for rule in policy["egress"] for one in rule["ports"]}
+
+    assert ports(RMD) - ports({"controller": {"enabled": True}}) == {8081, 8443}
+
+
+def test_what_is_in_another_namespace_follows_the_value(render: Render) -> None:
+    rendered = render(NOTHING | RMD | {"rmd": {"namespace": "rdt"}})
+    assert "--rmd-namespace=rdt" in rendered.container("controller")["args"]
+    (role,) = (one for one in rendered.of("Role") if one["metadata"]["name"] == "berth-controller-rmd")
+    assert role["metadata"]["namespace"] == "rdt"
