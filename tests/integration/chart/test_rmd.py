@@ -16,7 +16,7 @@ CONFIG: dict[str, Any] = {
     "spec": {"rmdNodeSelector": {"rdt": "true"}},
 }
 NOT_DEFAULT = {"image": "registry.example/rmd:1", "args": ["--address", "0.0.0.0"], "port": 8443} | {
-    "volumes": [{"name": "certs", "secret": {"secretName": "rmd-server"}}],
+    "volumes": [{"name": "certs", "emptyDir": {}}],
     "volumeMounts": [{"name": "certs", "mountPath": "/etc/rmd/cert/server"}],
     "tolerations": [{"operator": "Exists"}],
 }
