@@ -6,11 +6,11 @@ matched whole; the operator took any key that begins and ends as it should.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.kinds.requests import quality_of_service
+from app.kube.names import shorten
 from app.kube.quantity import QuantityError, parse, parse_integer
 from app.rmd.cores import ranges_of
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
@@ -21,7 +21,7 @@ from app.wire import JSON
 SETTINGS = ("policy", "cache_min", "mba_percentage", "mba_mbps", "pstate_ratio", "pstate_monitoring")
 _NUMBERS = ("cache_min", "mba_percentage", "mba_mbps")
 _LONGEST_NAME = 253
-_DIGEST = 8
+_MOST_DIGITS = 12
 _INFIX = "-rmd-workload-"
 
 
@@ -68,11 +68,7 @@ def read_pod(pod: JSON) -> PodAsks:
 
 def workload_name(pod: str, container: str) -> str:
     """The name that the operator gives; one that is too long for an object ends with a digest of it."""
-    name = f"{pod}{_INFIX}{container}"
-    if len(name) <= _LONGEST_NAME:
-        return name
-    digest = hashlib.sha256(name.encode()).hexdigest()[:_DIGEST]
-    return f"{name[: _LONGEST_NAME - _DIGEST - 1].rstrip('-.')}-{digest}"
+    return shorten(f"{pod}{_INFIX}{container}", _LONGEST_NAME)
 
 
 def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
@@ -137,7 +133,7 @@ def _spec(name: str, ways: int, annotations: Mapping[str, str], problems: list[s
     for setting in _NUMBERS:
         text = said.get(setting)
         if text is not None and text.isascii() and text.isdigit():
-            numbers[setting] = int(text[: _DIGEST + 4])
+            numbers[setting] = int(text[:_MOST_DIGITS])
         elif text is not None:
             problems.append(f"metadata.annotations[{name}_{setting}]: want a whole number, got {quoted(text)}")
     mba = {unit: numbers[f"mba_{unit}"] for unit in ("percentage", "mbps") if f"mba_{unit}" in numbers}

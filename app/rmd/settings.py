@@ -10,12 +10,17 @@ from app.settings.source import DnsLabel, DnsSubdomain, Flag, RoleSettings
 PANEL = "RMD"
 
 
-class RmdSettings(RoleSettings):
-    """Where daemons are, how the controller shows itself to them, and how it installs them."""
+class DaemonSettings(RoleSettings):
+    """Where daemons are."""
 
     rmd_namespace: Annotated[DnsLabel, Flag("Namespace of the daemons, the RmdConfig and the RmdNodeStates", PANEL)] = (
         DAEMON_NAMESPACE
     )
+
+
+class RmdSettings(DaemonSettings):
+    """How the controller shows itself to daemons, and how it installs them."""
+
     rmd_client_certificate: Annotated[
         DnsSubdomain,
         Flag("Secret there with tls.crt, tls.key and ca.crt: the client certificate for daemons with TLS", PANEL),

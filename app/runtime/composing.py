@@ -40,9 +40,7 @@ def context_of(role: Role, settings: RoleSettings) -> RoleContext:
         return Connected(opened())
 
     def elected(build: Callable[[KubeClient, EventRecorder], Runnable]) -> Runnable:
-        if not isinstance(settings, ElectedSettings):
-            raise TypeError(f"{type(settings).__name__} does not say where the Lease {role.lease} is")
-        lease, namespace = role.lease if settings.leader_elect else "", settings.namespace
+        lease, namespace = _lease(role, settings)
         create_controller_series((), lease=lease)
         connect = _connecting(settings)
 
@@ -66,6 +64,15 @@ def context_of(role: Role, settings: RoleSettings) -> RoleContext:
         return Connected(opened())
 
     return RoleContext(settings, connected, elected)
+
+
+def _lease(role: Role, settings: RoleSettings) -> tuple[str, str]:
+    """Name and namespace of the Lease; "" where the role has none, or does not use it."""
+    if not role.lease:
+        return "", ""
+    if not isinstance(settings, ElectedSettings):
+        raise TypeError(f"{type(settings).__name__} does not say where the Lease {role.lease} is")
+    return role.lease if settings.leader_elect else "", settings.namespace
 
 
 def _connecting(settings: RoleSettings) -> Callable[[], Awaitable[KubeClient]]:

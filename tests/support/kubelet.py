@@ -85,9 +85,9 @@ async def listed(folder: Path) -> dict[tuple[str, str, str], tuple[tuple[int, ..
     }
 
 
-def asking(name: str = "p", *, cpu: str = "2", uid: str = "", **amounts: str) -> dict[str, Any]:
-    """A Pod with one container `c` that asks for CPUs and for RESOURCE, or the other names given."""
-    found = {"cpu": cpu, "memory": "64Mi"} | {key.replace("__", "/").replace("_", "."): n for key, n in amounts.items()}
+def asking(name: str = "p", *, cpu: str = "2", count: int = 0, resource: str = RESOURCE) -> dict[str, Any]:
+    """A Pod with one container `c` that asks for CPUs, and for so many of a resource."""
+    found = {"cpu": cpu, "memory": "64Mi"} | ({resource: str(count)} if count else {})
     container = {"name": "c", "image": "i", "resources": {"requests": found, "limits": found}}
-    metadata = {"name": name, "namespace": "ns", "uid": uid or f"uid-{name}"}
+    metadata = {"name": name, "namespace": "ns", "uid": f"uid-{name}"}
     return {"metadata": metadata, "spec": {"containers": [container]}}

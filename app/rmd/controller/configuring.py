@@ -13,9 +13,9 @@ from app.kube.resources import DAEMON_SETS
 from app.kube.retry import if_there
 from app.rmd.controller.caches import Caches
 from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES, BadTemplate, daemon_set, plan_node_states
-from app.rmd.controller.writing import write_status
 from app.rmd.model import READY, RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH
 from app.rmd.stored import Config
+from app.rmd.writing import write_status
 from app.text import MESSAGE, one_line
 from app.wire import JSON, copied
 

@@ -12,12 +12,12 @@ from app.rmd.controller.daemons import Daemons, cores_of
 from app.rmd.controller.showing import Showing
 from app.rmd.controller.states import CREATED, failed, present, state_of, succeeded
 from app.rmd.controller.steps import carry_out, faults_of
-from app.rmd.controller.writing import write_status
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.model import RMD_WORKLOADS
 from app.rmd.planning import Leaving, Wanted, plan_node
 from app.rmd.stored import Workload
+from app.rmd.writing import write_status
 from app.wire import JSON
 
 

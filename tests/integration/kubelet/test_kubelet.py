@@ -23,12 +23,12 @@ async def test_devices_and_cpus_of_pods(tmp_path: Path) -> None:
     async with Kubelet(tmp_path, MACHINE, changed=lambda: changes.append(1)) as kubelet, serving(plugin, tmp_path):
         await register(tmp_path)
         await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        await kubelet.admit(asking("one", example_com__things="1"))
+        await kubelet.admit(asking("one", count=1))
         with pytest.raises(NotAdmitted, match=r"requested number of devices unavailable .* Requested: 2, Available: 1"):
-            await kubelet.admit(asking("two", example_com__things="2"))
+            await kubelet.admit(asking("two", count=2))
         assert await listed(tmp_path) == {("ns", "one", "c"): ((1, 2), ("a",))}
         assert kubelet.cpus.given.keys() == {"uid-one"}
-        await kubelet.admit(asking("three", cpu="500m", example_com__things="1"))
+        await kubelet.admit(asking("three", cpu="500m", count=1))
         assert (await listed(tmp_path))["ns", "three", "c"] == ((), ("b",))
         plugin.devices = [("a", "Healthy", 0), ("b", "Unhealthy", 1)]
         plugin.tell()
@@ -43,7 +43,7 @@ async def test_what_a_plugin_prefers_is_given(tmp_path: Path) -> None:
     async with Kubelet(tmp_path, MACHINE) as kubelet, serving(plugin, tmp_path):
         await register(tmp_path)
         await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        await kubelet.admit(asking(example_com__things="1"))
+        await kubelet.admit(asking(count=1))
         assert plugin.allocated == [["b"]]
 
 
@@ -51,17 +51,17 @@ async def test_a_refusal_of_the_plugin_is_that_of_kubelet(tmp_path: Path) -> Non
     plugin = Things(*THREE)
     async with Kubelet(tmp_path, MACHINE) as kubelet:
         with pytest.raises(NotAdmitted, match="cannot allocate unregistered device"):
-            await kubelet.admit(asking(example_com__things="1"))
+            await kubelet.admit(asking(count=1))
         async with serving(plugin, tmp_path):
             await register(tmp_path)
             await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
             plugin.refuse = "not today"
             with pytest.raises(NotAdmitted, match="desc = not today, which is unexpected"):
-                await kubelet.admit(asking(example_com__things="1"))
+                await kubelet.admit(asking(count=1))
             assert kubelet.cpus.given == {}
         await eventually(lambda: kubelet.resources == {RESOURCE: (3, 0)})
         with pytest.raises(NotAdmitted, match="no healthy devices present"):
-            await kubelet.admit(asking(example_com__things="1"))
+            await kubelet.admit(asking(count=1))
 
 
 async def test_after_a_restart_plugins_have_to_register_again(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ async def test_after_a_restart_plugins_have_to_register_again(tmp_path: Path) ->
         async with serving(Things(*THREE), tmp_path):
             await register(tmp_path)
             await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-            await kubelet.admit(asking(example_com__things="1"))
+            await kubelet.admit(asking(count=1))
             await kubelet.restart()
             assert [path.name for path in (tmp_path / "device-plugins").iterdir()] == ["kubelet.sock"]
             assert kubelet.resources == {RESOURCE: (3, 0)}

@@ -1,0 +1,96 @@
+"""What kubelet has given to the containers of its node, asked over its socket.
+
+Source: KEP-606, and https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+import grpc
+import grpc.aio
+
+from app.errors import Transient
+from app.kube.store import Key
+from app.rmd.agent import metrics
+from app.rmd.cores import MOST_CORES
+from app.rmd.proto import resources_grpc, resources_pb
+from app.text import one_line
+
+SOCKET = Path("pod-resources", "kubelet.sock")
+_MOST_BYTES = 16 * 2**20
+"""Of an answer: a node has some hundred Pods, of some hundred bytes each."""
+_SHOWN = 200
+
+Cores = Mapping[Key, Mapping[str, frozenset[int]]]
+"""The exclusive cores by Pod (namespace and name) and container; those of containers without any are empty."""
+
+
+class NoAnswer(Transient):
+    """kubelet does not answer, or says what cannot be; the text says why."""
+
+    expected = True
+
+
+class PodResources:
+    """`problem` is why the last list failed, "" where it did not. All that wait at a time share one list."""
+
+    def __init__(self, folder: Path, *, timeout: float = 10.0) -> None:
+        self._path, self._timeout = folder / SOCKET, timeout
+        self._turn = asyncio.Lock()
+        self._next: asyncio.Task[Cores] | None = None
+        self.problem = ""
+
+    async def cores(self) -> Cores:
+        """What kubelet says after this call. Raises NoAnswer."""
+        if self._next is None:
+            self._next = asyncio.create_task(self._listed())
+        return await asyncio.shield(self._next)
+
+    async def _listed(self) -> Cores:
+        async with self._turn:
+            # Who asks from now on may know of a Pod that this list does not have.
+            self._next = None
+            try:
+                found = read_cores(await self._list())
+            except NoAnswer as error:
+                self.problem = str(error)
+                metrics.LISTS.labels("failed").inc()
+                raise
+            self.problem = ""
+            metrics.LISTS.labels("answered").inc()
+            return found
+
+    async def _list(self) -> resources_pb.ListPodResourcesResponse:
+        """On a connection of its own: the socket is another one after a restart of kubelet."""
+        options = (("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.enable_http_proxy", 0))
+        try:
+            async with grpc.aio.insecure_channel(f"unix:{self._path}", options=options) as channel:
+                stub = resources_grpc.PodResourcesListerStub(channel)
+                answer: resources_pb.ListPodResourcesResponse = await stub.List(
+                    resources_pb.ListPodResourcesRequest(), timeout=self._timeout
+                )
+                return answer
+        except grpc.aio.AioRpcError as error:
+            said = one_line(error.details() or error.code().name, _SHOWN)
+            raise NoAnswer(f"kubelet at {self._path}: {error.code().name}: {said}") from error
+
+
+def read_cores(answer: resources_pb.ListPodResourcesResponse) -> Cores:
+    """Raises NoAnswer. Pods that are listed twice are left out: one of them has ended, and it is not said which."""
+    times = Counter((pod.namespace, pod.name) for pod in answer.pod_resources)
+    found: dict[Key, dict[str, frozenset[int]]] = {}
+    for pod in answer.pod_resources:
+        if times[pod.namespace, pod.name] == 1:
+            found[pod.namespace, pod.name] = {one.name: _checked(one) for one in pod.containers}
+    return found
+
+
+def _checked(container: resources_pb.ContainerResources) -> frozenset[int]:
+    cores = frozenset(container.cpu_ids)
+    if any(not 0 <= core < MOST_CORES for core in cores):
+        raise NoAnswer(f"kubelet lists cores of container {container.name} that no machine has")
+    return cores
