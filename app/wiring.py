@@ -200,6 +200,10 @@ class Argument:
 class Chart:
     """How the chart runs a role: `kind` is the kind of its workload, `enabled` the source that turns it on.
 
+    `namespace` is the source of its namespace, that of the release without one. With `template` the workload is no
+    object but a text, under this key of the ConfigMap `berth.rmdDaemonSets`: an RmdConfig installs it. `host` are
+    folders of the node below that of a source, by name: they are mounted where they are, and the role runs as root.
+
     `tls` is the source of the name of the Secret that is mounted at /etc/berth/tls, `volumes` are the names of
     templates of further volumes, by directory below /etc/berth. `grace` are the seconds from SIGTERM to the end, or
     fields that hold them. The ports at the end of `egress` (sources) may be reached beside DNS and the API server;
@@ -215,6 +219,9 @@ class Chart:
     arguments: tuple[Argument, ...] = ()
     tls: str = ""
     volumes: Mapping[str, str] = field(default_factory=dict, compare=False)
+    host: Mapping[str, str] = field(default_factory=dict, compare=False)
+    namespace: str = ""
+    template: str = ""
     grace: tuple[int | str, ...] = (10,)
     egress: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

@@ -8,6 +8,12 @@ from app.wiring import READ, Permission, Permissions
 KINDS = (RMD_WORKLOADS, RMD_NODE_STATES, RMD_CONFIGS)
 _GROUP = RMD_WORKLOADS.group
 PERMISSIONS: Permissions = {
+    # RBAC cannot bind this to a node. A ValidatingAdmissionPolicy of the chart does it for what is written.
+    "rmd-node": (
+        Permission("cluster", "", ("pods",), ("list", "watch")),
+        Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), (*READ, "create", "patch", "delete")),
+        Permission("cluster", "", ("events",), ("create", "patch")),
+    ),
     "rmd": (
         Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), (*READ, "patch")),
         Permission("cluster", _GROUP, (f"{RMD_WORKLOADS.plural}/status",), ("patch",)),

@@ -2,9 +2,40 @@
 
 from __future__ import annotations
 
-from app.wiring import Argument, Controller, Wing
+from app.wiring import Argument, Chart, Controller, Role, Wing
 
 _RUNS = "controller.args.controllers=rmd"
+_EGRESS = ("berth.rmdPlainPort", "berth.rmdTlsPort")
+_FOLDER = "rmd-node.args.kubeletFolder"
+
+NODE = Role(
+    name="rmd-node",
+    settings="app.rmd.agent.settings:NodeSettings",
+    build="app.rmd.agent.role:build",
+    summary="Make RmdWorkloads of the Pods of this node, and announce its cache ways to kubelet.",
+    examples=("berth rmd-node --node-name worker-1 --kubeconfig worker-1.kubeconfig",),
+    needs="rmd",
+    chart=Chart(
+        kind="DaemonSet",
+        enabled="berth.runsRmd",
+        namespace="rmd.namespace",
+        template="rmd-node-agent-ds.yaml",
+        arguments=(
+            Argument("kubelet_folder"),
+            Argument("announce_cache_ways"),
+            Argument("resync_seconds"),
+            Argument("rmd_namespace", source="rmd.namespace"),
+        ),
+        volumes={"rmd-client": "berth.rmdClientVolume"},
+        host={"pod-resources": _FOLDER, "device-plugins": _FOLDER},
+        egress=_EGRESS,
+    ),
+    when_down="Pods of its node get no cache ways that they do not have already",
+    when_refused={
+        "pods": "the Pods of the node are not seen: none of them gets cache ways",
+        "": "cache ways that Pods ask for are not reserved",
+    },
+)
 
 WING = Wing(
     "rmd",
@@ -21,7 +52,7 @@ WING = Wing(
     ),
     permissions="app.rmd.permissions:PERMISSIONS",
     settings={"controller": "app.rmd.settings:RmdSettings"},
-    metrics={"app.rmd.metrics": ("controller",)},
+    metrics={"app.rmd.metrics": ("controller",), "app.rmd.agent.metrics": ("rmd-node",)},
     arguments={
         "controller": (
             Argument("rmd_namespace", source="rmd.namespace", when=_RUNS),
@@ -29,5 +60,6 @@ WING = Wing(
             Argument("rmd_daemon_sets", source="berth.rmdDaemonSets", when=_RUNS),
         ),
     },
-    egress={"controller": ("berth.rmdPlainPort", "berth.rmdTlsPort")},
+    egress={"controller": _EGRESS},
+    roles=(NODE,),
 )

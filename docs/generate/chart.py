@@ -35,7 +35,7 @@ _OF_PODS = {
     "extraArgs": "flags",
     "extraEnv": "environment",
 }
-"""The values that every role has, and their definitions in the schema."""
+"""The values that every role has, and their definitions in the schema; replicas are those of a Deployment."""
 
 
 def chart_pages(root: Path) -> list[Page]:
@@ -61,7 +61,8 @@ def with_roles(schema: JSON, roles: Iterable[Role]) -> JSON:
     for role in roles:
         written = schema["properties"].setdefault(role.name, {"type": "object", "additionalProperties": False})
         properties = written.setdefault("properties", {} if role.chart.enabled else {"enabled": {"type": "boolean"}})
-        properties |= {name: {"$ref": f"#/definitions/{definition}"} for name, definition in _OF_PODS.items()}
+        of_pods = {name: one for name, one in _OF_PODS.items() if name != "replicas" or role.chart.kind == "Deployment"}
+        properties |= {name: {"$ref": f"#/definitions/{definition}"} for name, definition in of_pods.items()}
         types = settings_of(role.name).model_json_schema()["properties"]
         args = {camel(one.field): types[one.field] for one in arguments_of(role) if not (one.source or one.text)}
         if args:
@@ -96,6 +97,10 @@ def _role(role: Role) -> JSON:
             "ports": [{"name": port.name, "port": port.number, "service": port.service} for port in chart.ports],
             "tls": chart.tls,
             "volumes": chart.volumes,
+            "host": chart.host,
+            "namespace": chart.namespace,
+            "template": chart.template,
+            "nodeVariable": "node_name" in flags,
             "grace": [str(one) if isinstance(one, int) else _source(role, one) for one in chart.grace],
             "egress": egress_of(role),
             "notes": chart.notes,

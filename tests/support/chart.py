@@ -49,12 +49,18 @@ class Rendered(list[JSON]):
         assert len(found) == 1, (kind, name, [obj["metadata"]["name"] for obj in found])
         return found[0]
 
+    def workloads(self) -> list[JSON]:
+        """What runs roles: Deployments, and the DaemonSet that an RmdConfig installs out of a ConfigMap."""
+        texts = [one["data"]["rmd-node-agent-ds.yaml"] for one in self.of("ConfigMap") if "rmd-ds.yaml" in one["data"]]
+        return self.of("Deployment") + [yaml.load(text, Loader=_LOADER) for text in texts]
+
     def pods(self) -> list[JSON]:
         """The Pod templates."""
-        return [obj["spec"]["template"] for obj in self if obj["kind"] in ("Deployment", "Job")]
+        return [obj["spec"]["template"] for obj in (*self.workloads(), *self.of("Job"))]
 
     def container(self, role: str, name: str = "berth") -> JSON:
-        (found,) = self.one("Deployment", f"{name}-{role}")["spec"]["template"]["spec"]["containers"]
+        (workload,) = (one for one in self.workloads() if one["metadata"]["name"] == f"{name}-{role}")
+        (found,) = workload["spec"]["template"]["spec"]["containers"]
         return found
 
 

@@ -29,4 +29,6 @@ def parsed(arguments: list[str]) -> dict[str, object]:
 
 
 def settings_of(role: str, container: JSON) -> RoleSettings:
-    return settings_class(role).load(given(_ROLES[role], parsed(container["args"])), environment=False)
+    variables = {one["name"] for one in container.get("env") or ()}
+    node: dict[str, object] = {"node_name": "worker-1"} if "NODE_NAME" in variables else {}
+    return settings_class(role).load(node | given(_ROLES[role], parsed(container["args"])), environment=False)

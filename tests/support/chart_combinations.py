@@ -45,7 +45,7 @@ ARGS: dict[str, Any] = {
     "controller": {
         "enabled": True,
         "args": {
-            "controllers": ["tenants"],
+            "controllers": ["tenants", "rmd"],
             "maxConcurrentReconciles": 32,
             "resyncSeconds": 90.5,
             "tenantQuota": {"secrets": 20000000, "count/daemonsets.apps": "2k", "configmaps": ""},
@@ -69,6 +69,7 @@ ARGS: dict[str, Any] = {
         "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
     },
     "certificates": {"days": 30, "authorityDays": 90},
+    "rmd-node": {"args": {"kubeletFolder": "/var/snap/kubelet", "announceCacheWays": False, "resyncSeconds": 300}},
     "placement": {
         "hostLabel": "h/host",
         "tenantNodeLabel": "t/tenant",

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.devtools.kubelet.server import Kubelet
+from tests.support.kubelet import MACHINE
 from tests.support.processes import Berth
 from tests.support.rmd_cluster import RmdCluster, StandIn
 from tests.support.staging import Stage, staged
@@ -67,6 +69,7 @@ async def _scrape(folder: Path) -> dict[str, str]:
                 "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
             ),
             "certificates": await stage.berth("certificates", "--namespace=universe", "--gateway"),
+            "rmd-node": await stage.berth("rmd-node", "--node-name=n1", f"--kubelet-folder={folder / 'kubelet'}"),
         }
         for name, process in started.items():
             await process.until_ready()
@@ -79,9 +82,9 @@ async def _scrape(folder: Path) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def _daemon(stage: Stage) -> AsyncIterator[None]:
-    """A node with a daemon of RMD."""
+    """A node with a daemon of RMD, and a kubelet."""
     cluster = RmdCluster(stage.cluster, stage.folder / "kubeconfig", stage.client)
-    async with cluster.node("n1", StandIn()):
+    async with cluster.node("n1", StandIn()), Kubelet(stage.folder / "kubelet", MACHINE):
         await cluster.show("n1")
         yield
 

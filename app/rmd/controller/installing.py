@@ -35,7 +35,10 @@ def owner_of(config: Config) -> JSON:
 
 
 def daemon_set(name: str, templates: Mapping[str, str], config: Config) -> JSON | None:
-    """The DaemonSet as it should be; None where there is no template. Raises BadTemplate."""
+    """The DaemonSet as it should be; None where there is no template. Raises BadTemplate.
+
+    Name, namespace, owner and node selector of the template do not count.
+    """
     entry = TEMPLATES[name]
     text = templates.get(entry)
     if not text:
@@ -47,11 +50,11 @@ def daemon_set(name: str, templates: Mapping[str, str], config: Config) -> JSON 
         if name == DAEMON and config.image:
             pod["containers"][0]["image"] = config.image
     except Exception as error:  # the wall: whatever an admin writes there, the other controllers go on
-        raise BadTemplate(f"{entry}: want one DaemonSet with the name {name}: {error}") from error
-    if (made.get("kind"), made["metadata"].get("name")) != ("DaemonSet", name):
-        raise BadTemplate(f"{entry}: want a DaemonSet with the name {name}")
+        raise BadTemplate(f"{entry}: want one DaemonSet: {error}") from error
+    if made.get("kind") != "DaemonSet":
+        raise BadTemplate(f"{entry}: want a DaemonSet, got {made.get('kind')}")
     pod["nodeSelector"] = dict(config.selector)
-    made["metadata"] |= {"namespace": config.key[0], "ownerReferences": [owner_of(config)]}
+    made["metadata"] |= {"name": name, "namespace": config.key[0], "ownerReferences": [owner_of(config)]}
     digest = hashlib.sha256(encode_json(made)).hexdigest()
     made["metadata"].setdefault("annotations", {})[TEMPLATE_HASH] = digest
     return made

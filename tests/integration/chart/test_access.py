@@ -37,7 +37,7 @@ each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=
 def _wanted(rendered: Rendered) -> dict[str, set[Right]]:
     """What the code says that the roles need, each with the settings of its container; and the job before an end."""
     table = {}
-    for deployment in rendered.of("Deployment"):
+    for deployment in rendered.workloads():
         role = deployment["metadata"]["labels"]["app.kubernetes.io/component"]
         (container,) = deployment["spec"]["template"]["spec"]["containers"]
         table[role] = permissions_of(role, **dict(settings_of(role, container)))
@@ -63,14 +63,17 @@ def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
     for binding in (*rendered.of("ClusterRoleBinding"), *rendered.of("RoleBinding")):
         (subject,) = binding["subjects"]
         assert subject["kind"] == "ServiceAccount"
-        assert subject["namespace"] == namespace
+        of_node = subject["name"].endswith("-rmd-node")
+        assert subject["namespace"] == ("default" if of_node else namespace)
         place = binding["metadata"].get("namespace")
         (role,) = (
             obj
             for obj in rendered.of(binding["roleRef"]["kind"])
             if obj["metadata"]["name"] == binding["roleRef"]["name"] and obj["metadata"].get("namespace") == place
         )
-        granted.setdefault(subject["name"].rpartition("-")[2], set()).update(_ruled(role, scopes[place]))
+        granted.setdefault("rmd-node" if of_node else subject["name"].rpartition("-")[2], set()).update(
+            _ruled(role, scopes[place])
+        )
     for role in TENANT_GRANTS:
         for cluster_role in rendered.of("ClusterRole"):
             if cluster_role["metadata"]["name"] == tenants_role(role):

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from app.rmd.controller.installing import DAEMON, daemon_set
+from app.rmd.controller.installing import AGENT, DAEMON, daemon_set
 from app.rmd.stored import stored_config, stored_daemon
 from tests.support.chart import Render
 from tests.support.chart_combinations import NOTHING, RMD
@@ -22,16 +22,18 @@ NOT_DEFAULT = {"image": "registry.example/rmd:1", "args": ["--address", "0.0.0.0
 }
 
 
-def installed(render: Render, daemon: dict[str, Any], config: dict[str, Any] = CONFIG) -> dict[str, Any]:
+def installed(
+    render: Render, daemon: dict[str, Any], config: dict[str, Any] = CONFIG, *, name: str = DAEMON, **values: Any
+) -> dict[str, Any]:
     """The DaemonSet that the controller makes of the chart's ConfigMap."""
     (found,) = (
         one
-        for one in render(NOTHING | RMD | {"rmd": {"daemon": daemon}}, name="other").of("ConfigMap")
+        for one in render(NOTHING | RMD | {"rmd": {"daemon": daemon}} | values, name="other").of("ConfigMap")
         if one["metadata"]["name"] == "other-berth-rmd-daemon-sets"
     )
     stored = stored_config(config)
     assert stored is not None
-    made = daemon_set(DAEMON, found["data"], stored)
+    made = daemon_set(name, found["data"], stored)
     assert made is not None
     return made
 
@@ -78,3 +80,36 @@ def test_what_is_in_another_namespace_follows_the_value(render: Render) -> None:
     assert "--rmd-namespace=rdt" in rendered.container("controller")["args"]
     (role,) = (one for one in rendered.of("Role") if one["metadata"]["name"] == "berth-controller-rmd")
     assert role["metadata"]["namespace"] == "rdt"
+
+
+def test_the_node_agent_is_a_daemon_set_of_the_rmd_config(render: Render) -> None:
+    made = installed(render, {}, name=AGENT, **{"rmd-node": {"args": {"kubeletFolder": "/var/snap/kubelet"}}})
+    assert (made["metadata"]["name"], made["metadata"]["namespace"]) == ("rmd-node-agent", "default")
+    template = made["spec"]["template"]
+    assert made["spec"]["selector"]["matchLabels"].items() <= template["metadata"]["labels"].items()
+    spec = template["spec"]
+    (berth,) = spec["containers"]
+    assert berth["args"][0] == "rmd-node"
+    assert "--kubelet-folder=/var/snap/kubelet" in berth["args"]
+    assert {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}} in berth["env"]
+    mounts = {one["name"]: one["mountPath"] for one in berth["volumeMounts"]}
+    for name in ("pod-resources", "device-plugins"):
+        (volume,) = (one for one in spec["volumes"] if one["name"] == name)
+        assert volume["hostPath"]["path"] == mounts[name] == f"/var/snap/kubelet/{name}"
+    assert spec["securityContext"]["runAsUser"] == 0
+    assert berth["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert spec["nodeSelector"] == {"rdt": "true"}
+
+
+def test_its_account_is_where_it_runs_and_is_held_to_its_node(render: Render) -> None:
+    rendered = render(NOTHING | RMD | {"rmd": {"namespace": "rdt"}})
+    account = rendered.one("ServiceAccount", "berth-rmd-node")
+    assert account["metadata"]["namespace"] == "rdt"
+    (binding,) = (one for one in rendered.of("ClusterRoleBinding") if one["metadata"]["name"] == "berth-rmd-node")
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "berth-rmd-node", "namespace": "rdt"}]
+    policy = rendered.one("ValidatingAdmissionPolicy", "berth-rmd-node")["spec"]
+    (condition,) = policy["matchConditions"]
+    assert condition["expression"] == "request.userInfo.username == 'system:serviceaccount:rdt:berth-rmd-node'"
+    assert policy["failurePolicy"] == "Fail"
+    assert rendered.one("ValidatingAdmissionPolicyBinding", "berth-rmd-node")["spec"]["validationActions"] == ["Deny"]
+    assert not rendered.of("DaemonSet")

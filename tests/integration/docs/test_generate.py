@@ -34,6 +34,7 @@ WORDS = {
     "all": ("workloads", "tenants"),
     "$NAMESPACE or universe": "universe",
     "$NAMESPACE or kube-system": "kube-system",
+    "$NODE_NAME": "",
     "on": True,
     "off": False,
     "any": None,
@@ -42,6 +43,8 @@ WORDS = {
     f"pods and {len(WRAPPED_KINDS) - 1} others": WRAPPED_KINDS,
 }
 """Defaults that the help tells in words, and what they are."""
+NEEDED = {"berth agent": {"gateway": "gateway.example:443"}, "berth rmd-node": {"node_name": "worker-1"}}
+"""Settings without which a role does not start."""
 
 
 @pytest.fixture(scope="module")
@@ -182,9 +185,9 @@ def test_each_variable_that_is_told_is_read(name, monkeypatch):
     command = COMMANDS[name]
     settings = settings_of(command.role.name) if isinstance(command, RoleCommand) else WebhookSettings
     load = settings.load
-    for known in [v for v in os.environ if v.startswith("BERTH_") or v == "NAMESPACE"]:
+    for known in [v for v in os.environ if v.startswith("BERTH_") or v in ("NAMESPACE", "NODE_NAME")]:
         monkeypatch.delenv(known)
-    needed = {"gateway": "gateway.example:443"} if name == "berth agent" else {}
+    needed = NEEDED.get(name, {})
     before = load(dict(needed)).model_dump()
     for parameter, field in settings_fields(command).items():
         field_name = next(known for known, there in settings.model_fields.items() if there is field)

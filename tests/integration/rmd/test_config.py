@@ -106,11 +106,14 @@ async def test_what_another_changes_is_put_back_and_nothing_is_written_without_n
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("a: [", "rmd-ds.yaml: want one DaemonSet with the name rmd"),
+        ("a: [", "rmd-ds.yaml: want one DaemonSet: "),
         ("", "DaemonSet rmd: there is neither one nor a template rmd-ds.yaml"),
-        (template("other"), "rmd-ds.yaml: want a DaemonSet with the name rmd"),
-        (template("rmd") + "---\n" + template("rmd"), "rmd-ds.yaml: want one DaemonSet with the name rmd"),
-        ("kind: DaemonSet\nmetadata: {name: rmd}\nspec: 5\n", "rmd-ds.yaml: want one DaemonSet with the name rmd"),
+        (
+            template("rmd").replace("kind: DaemonSet", "kind: Deployment"),
+            "rmd-ds.yaml: want a DaemonSet, got Deployment",
+        ),
+        (template("rmd") + "---\n" + template("rmd"), "rmd-ds.yaml: want one DaemonSet: "),
+        ("kind: DaemonSet\nmetadata: {name: rmd}\nspec: 5\n", "rmd-ds.yaml: want one DaemonSet: "),
     ],
 )
 async def test_a_template_that_is_none_is_said(cluster: RmdCluster, text: str, problem: str) -> None:

@@ -22,7 +22,7 @@ each_combination = pytest.mark.parametrize("values", COMBINATIONS.values(), ids=
 
 def _roles(render: Render, values: JSON) -> dict[str, RoleSettings]:
     rendered = render(values)
-    roles = [obj["metadata"]["labels"]["app.kubernetes.io/component"] for obj in rendered.of("Deployment")]
+    roles = [obj["metadata"]["labels"]["app.kubernetes.io/component"] for obj in rendered.workloads()]
     return {role: settings_of(role, rendered.container(role)) for role in roles}
 
 

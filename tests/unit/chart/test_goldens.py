@@ -24,7 +24,7 @@ GOLDENS = Path(__file__).parent / "goldens"
 MONITORED: JSON = {part: {"enabled": True, "labels": {"of": part}} for part in ("serviceMonitor", "prometheusRule")}
 GIVEN_PODS: JSON = {
     role: {
-        "replicas": 3,
+        **({"replicas": 3} if BY_NAME[role].chart.kind == "Deployment" else {}),
         "resources": {"requests": {"cpu": "1"}, "limits": {"memory": "1Gi"}},
         "nodeSelector": {"a": "b"},
         "tolerations": [{"operator": "Exists"}],

@@ -16,6 +16,11 @@
 
 {{- define "berth.rmdPlainPort" -}}{{- if include "berth.runsRmd" . -}}8081{{- end -}}{{- end -}}
 
+{{- /* The client certificate for daemons, where there is one: as JSON. */ -}}
+{{- define "berth.rmdClientVolume" -}}
+{{- dict "secret" (dict "secretName" .Values.rmd.clientCertificate "optional" true "defaultMode" 256) | toJson -}}
+{{- end -}}
+
 {{- define "berth.rmdTlsPort" -}}{{- if include "berth.runsRmd" . -}}8443{{- end -}}{{- end -}}
 
 {{- define "berth.webhookSecret" -}}

@@ -44,12 +44,18 @@ app.kubernetes.io/part-of: berth
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
-{{- /* metadata of an object of a role: (dict "root" $ "role" "webhook" ["suffix" "metrics"]); namespaced. */ -}}
+{{- /* metadata of an object of a role: (dict "root" $ "role" "webhook" ["suffix" "metrics"] ["entry" …]); namespaced. */ -}}
 {{- define "berth.metadata" -}}
 name: {{ include "berth.fullname" .root }}-{{ .role }}{{ with .suffix }}-{{ . }}{{ end }}
-namespace: {{ .root.Release.Namespace | quote }}
+namespace: {{ include "berth.namespaceOf" . | quote }}
 labels:
   {{- include "berth.labels" . | nindent 2 }}
+{{- end -}}
+
+{{- /* The namespace of a role: (dict "root" $ ["entry" ENTRY-OF-roles.json]). */ -}}
+{{- define "berth.namespaceOf" -}}
+{{- $source := (.entry | default dict).namespace -}}
+{{- if $source -}}{{ (include "berth.read" (dict "root" .root "source" $source) | fromJson).value }}{{- else -}}{{ .root.Release.Namespace }}{{- end -}}
 {{- end -}}
 
 {{- define "berth.image" -}}

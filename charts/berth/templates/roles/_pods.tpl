@@ -1,3 +1,17 @@
+{{- /* The DaemonSet of a role: (dict "root" $ "role" "rmd-node" "entry" ENTRY-OF-roles.json ["name" NAME]). */ -}}
+{{- define "berth.daemonSet" -}}
+apiVersion: apps/v1
+kind: DaemonSet
+metadata:
+  {{- include "berth.metadata" . | nindent 2 }}
+spec:
+  revisionHistoryLimit: 5
+  updateStrategy:
+    type: RollingUpdate
+    rollingUpdate: {maxUnavailable: 1, maxSurge: 0}
+  {{- include "berth.pods" . | nindent 2 }}
+{{- end -}}
+
 {{- /* Selector and template of the Pods of a role: (dict "root" $ "role" "webhook" "entry" ENTRY-OF-roles.json). */ -}}
 {{- define "berth.pods" -}}
 {{- $root := .root -}}
@@ -36,7 +50,7 @@ template:
     # preStop, then what the role takes to drain, and ten seconds for connections, the last Events and spans.
     terminationGracePeriodSeconds: {{ add $root.Values.preStopSeconds (include "berth.grace" (dict "root" $root "grace" $entry.grace)) 10 }}
     securityContext:
-      {{- include "berth.podSecurityContext" $root | nindent 6 }}
+      {{- include (ternary "berth.podSecurityContext" "berth.rootSecurityContext" (empty $entry.host)) $root | nindent 6 }}
     containers:
       - name: berth
         image: {{ include "berth.image" $root | quote }}
@@ -85,11 +99,21 @@ template:
           {{- range $volumes }}
           - {name: {{ .name }}, mountPath: /etc/berth/{{ .name }}, readOnly: true}
           {{- end }}
+          {{- range $name, $source := $entry.host }}
+          {{- $folder := (include "berth.read" (dict "root" $root "source" $source) | fromJson).value }}
+          - {name: {{ $name }}, mountPath: {{ printf "%s/%s" $folder $name | quote }}}
+          {{- end }}
     volumes:
       - name: tmp
         emptyDir: {sizeLimit: 64Mi}
       {{- range $volumes }}
       - {{ toJson . }}
+      {{- end }}
+      {{- range $name, $source := $entry.host }}
+      {{- $folder := (include "berth.read" (dict "root" $root "source" $source) | fromJson).value }}
+      # The folder and not the socket in it, which is another one after each start of kubelet.
+      - name: {{ $name }}
+        hostPath: {path: {{ printf "%s/%s" $folder $name | quote }}, type: Directory}
       {{- end }}
     {{- include "berth.scheduling" . | nindent 4 }}
 {{- end -}}
@@ -114,6 +138,9 @@ template:
 {{- if .entry.namespaceVariable -}}
 {{- $env = append $env (dict "name" "NAMESPACE" "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.namespace"))) -}}
 {{- end -}}
+{{- if .entry.nodeVariable -}}
+{{- $env = append $env (dict "name" "NODE_NAME" "valueFrom" (dict "fieldRef" (dict "fieldPath" "spec.nodeName"))) -}}
+{{- end -}}
 {{- with $root.Values.tracing.endpoint -}}
 {{- $env = append $env (dict "name" "OTEL_EXPORTER_OTLP_ENDPOINT" "value" .) -}}
 {{- end -}}
@@ -131,6 +158,13 @@ fsGroup: 10000
 seccompProfile: {type: RuntimeDefault}
 {{- end -}}
 
+{{- /* Of a role that uses folders of the node: they belong to root. Its container has no capability. */ -}}
+{{- define "berth.rootSecurityContext" -}}
+runAsUser: 0
+runAsGroup: 0
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
 {{- define "berth.containerSecurityContext" -}}
 allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
@@ -139,6 +173,12 @@ capabilities: {drop: [ALL]}
 
 {{- define "berth.scheduling" -}}
 {{- $values := index .root.Values .role | default dict -}}
+{{- if eq .entry.kind "DaemonSet" }}
+{{- with $values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- else }}
 affinity:
   {{- with $values.affinity }}
   {{- toYaml . | nindent 2 }}
@@ -159,6 +199,7 @@ topologySpreadConstraints:
     labelSelector:
       matchLabels:
         {{- include "berth.selectorLabels" . | nindent 8 }}
+{{- end }}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}

@@ -24,7 +24,7 @@ roleRef:
 subjects:
   - kind: ServiceAccount
     name: {{ include "berth.fullname" $root }}-{{ .role }}
-    namespace: {{ $root.Release.Namespace | quote }}
+    namespace: {{ include "berth.namespaceOf" . | quote }}
 {{- end -}}
 
 {{- /* (dict "root" $ "rules" (list …)): those of the rules, and of their names, whose sources are on; as JSON. */ -}}
