@@ -56,6 +56,7 @@ class Check(Protocol):
     def check(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
 
 
+_LISTED = 50
 _Part = Callable[[Request, Plan], Awaitable[None] | None]
 
 
@@ -142,6 +143,14 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
         warnings=plan.warnings,
         audit_annotations={"decision": denial.reason, "message": audit_text([str(denial)])},
     )
+
+
+def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
+    """Raise Denied with `what` and the first fifty problems, and how many more there are; nothing without any."""
+    if problems:
+        rest = len(problems) - _LISTED
+        more = [f"and {rest} more problems"] if rest > 0 else []
+        raise Denied(what + "; ".join([*problems[:_LISTED], *more]), reason=reason)
 
 
 def audit_text(parts: Iterable[str]) -> str:

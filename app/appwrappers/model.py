@@ -53,6 +53,9 @@ PREEMPTED, REQUEUED, RESETTING, DELETION_PAUSED = "Preempted", "Requeued", "Rese
 DELETED = "CompononetDeleted"
 """The reason of a component that is gone, as AppWrapper v1.2 spells it."""
 
+MOST_POD_SETS = 18
+"""How many podSets a Workload of Kueue may have, where its definition does not say it."""
+
 
 def pod_set_name(app_wrapper: str, number: int) -> str:
     """How Kueue calls a podSet; the number counts over all components."""

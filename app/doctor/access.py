@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.doctor.cluster import Cluster
 from app.doctor.objects import COMPONENT, PART_OF, labels
+from app.kube.names import service_account_user
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.permissions import places as scope_places
@@ -72,7 +73,7 @@ class Account:
 
     @property
     def user(self) -> str:
-        return f"system:serviceaccount:{self.namespace}:{self.name}"
+        return service_account_user(self.namespace, self.name)
 
     @property
     def subject(self) -> str:

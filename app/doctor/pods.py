@@ -14,6 +14,7 @@ from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, all_well, error, guarded, or_default, several, warning
 from app.doctor.planning import Lack, Planner, Want
+from app.kube.owners import controller_of
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
@@ -143,13 +144,9 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
 
 def _owner(pod: JSON) -> Owner:
     metadata = pod["metadata"]
-    found = _controller(metadata)
+    found = controller_of(metadata)
     kind, name = (found["kind"], found["name"]) if found else ("Pod", metadata["name"])
     return Owner(kind, metadata["namespace"], name)
-
-
-def _controller(metadata: JSON) -> JSON | None:
-    return next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), None)
 
 
 async def _finding(
@@ -158,8 +155,8 @@ async def _finding(
     if owner.kind == "ReplicaSet":
         # One that may not be read stands for itself.
         found = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
-        above = _controller((found or {}).get("metadata") or {})
-        if above and above["kind"] == "Deployment":
+        above = controller_of((found or {}).get("metadata") or {})
+        if above.get("kind") == "Deployment":
             owner = Owner("Deployment", owner.namespace, above["name"])
     lacking, lacks, follows = _LACKING[lack.want]
     text = lacks.format(s="" if group.pods > 1 else "s", text=lack.text)

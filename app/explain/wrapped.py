@@ -11,7 +11,7 @@ from app.appwrappers.admission.names import annotation_warnings, label_problems,
 from app.appwrappers.admission.rights import kind_of, of_creator
 from app.appwrappers.admission.templates import uncounted, unknown_fields
 from app.appwrappers.config import FaultTolerance
-from app.appwrappers.model import QUEUE_NAME, pod_set_name
+from app.appwrappers.model import MOST_POD_SETS, QUEUE_NAME, pod_set_name
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
 from app.explain.manifests import PodManifest
@@ -19,9 +19,6 @@ from app.explain.rendering import Line
 from app.kinds.requests import Amounts, added, pod_requests
 from app.kube.resources import PODS
 from app.wire import JSON
-
-MOST_POD_SETS = 18
-"""Of a Workload of Kueue, as the definition that comes with it has it."""
 
 
 @dataclass(frozen=True, slots=True)

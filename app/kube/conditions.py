@@ -34,20 +34,18 @@ def set_condition(
     owner: JSON, kind: str, truth: Truth, reason: str, message: str = "", *, now: datetime, generation: int = 0
 ) -> None:
     """Put a condition into the `conditions` of a status, in place. `generation` 0 leaves observedGeneration out."""
-    before = condition(owner, kind)
-    flipped = before.get("status") != truth
     after: JSON = {
         "type": kind,
         "status": truth,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": stamp(now) if flipped else before["lastTransitionTime"],
+        "lastTransitionTime": since(owner, kind, truth, now=stamp(now)),
     }
     if generation:
         after["observedGeneration"] = generation
-    others = [one for one in owner.get("conditions") or () if one is not before]
-    position = next((i for i, one in enumerate(owner.get("conditions") or ()) if one is before), len(others))
-    owner["conditions"] = [*others[:position], after, *others[position:]]
+    before, others = condition(owner, kind), list(owner.get("conditions") or ())
+    position = next((i for i, one in enumerate(others) if one is before), len(others))
+    owner["conditions"] = [*others[:position], after, *others[position + 1 :]]
 
 
 def is_true(owner: JSON, kind: str) -> bool:

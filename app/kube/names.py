@@ -86,6 +86,16 @@ def check_label_value(text: str) -> str:
     return text
 
 
+def service_account_user(namespace: str, name: str) -> str:
+    """The username of a ServiceAccount, as authentication gives it."""
+    return f"system:serviceaccount:{namespace}:{name}"
+
+
+def service_account_groups(namespace: str) -> tuple[str, str]:
+    """The groups that only ServiceAccounts of this namespace have; `system:authenticated` is not among them."""
+    return ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+
+
 def shorten(text: str, limit: int = DNS_LABEL_LIMIT) -> str:
     """A DNS-safe name of at most `limit` characters: `text` itself where it fits, else cut and marked by its hash.
 

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 from app.kinds.requests import quality_of_service
 from app.kube.names import shorten
+from app.kube.owners import controller_reference
 from app.kube.quantity import QuantityError, parse, parse_integer
+from app.kube.resources import PODS
 from app.rmd.cores import ranges_of
 from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.rmd.requests import read_spec
@@ -74,12 +76,11 @@ def workload_name(pod: str, container: str) -> str:
 def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
     """The RmdWorkload of a container on the cores that it got. The Pod owns it, so that it goes with the Pod."""
     metadata = pod["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"], "controller": True}
     return RMD_WORKLOADS.body(
         {
             "name": workload_name(metadata["name"], asked.container),
             "namespace": metadata["namespace"],
-            "ownerReferences": [owner],
+            "ownerReferences": [controller_reference(PODS, metadata["name"], metadata["uid"])],
         },
         spec={**asked.spec, "coreIds": list(ranges_of(cores)), "nodes": [pod["spec"]["nodeName"]]},
     )

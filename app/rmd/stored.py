@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.rmd.model import CONFIG_NAME, DEFAULT_NODES, FINALIZER, PLAIN_PORT, TEMPLATE_HASH, TLS_PORT
 from app.rmd.requests import Read, read_spec
@@ -37,7 +38,7 @@ class Workload:
 
 def stored_workload(obj: JSON) -> Workload:
     metadata = obj["metadata"]
-    owner = _controller_of(metadata)
+    owner = controller_of(metadata)
     return Workload(
         key=key_of(obj),
         uid=metadata["uid"],
@@ -131,14 +132,10 @@ def stored_daemon_set(obj: JSON) -> DaemonSet:
     return DaemonSet(
         key=key_of(obj),
         uid=metadata["uid"],
-        owner=_controller_of(metadata).get("uid", ""),
+        owner=controller_of(metadata).get("uid", ""),
         applied=(metadata.get("annotations") or {}).get(TEMPLATE_HASH, ""),
         selector=dict(obj["spec"]["template"]["spec"].get("nodeSelector") or {}),
     )
-
-
-def _controller_of(metadata: JSON) -> JSON:
-    return next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +155,7 @@ def stored_node_state(obj: JSON) -> NodeState:
         key=key_of(obj),
         uid=metadata["uid"],
         generation=metadata.get("generation", 0),
-        owner=_controller_of(metadata).get("uid", ""),
+        owner=controller_of(metadata).get("uid", ""),
         node=str((obj.get("spec") or {}).get("node") or ""),
         node_uid=str((obj.get("spec") or {}).get("nodeUid") or ""),
         status=obj.get("status") or {},

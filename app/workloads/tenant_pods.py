@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Iterator, Mapping
 from typing import Any, Final
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, refuse
 from app.admission.namespaces import Namespaces
 from app.admission.review import Request, check_namespace, decode_object, old_object
 from app.placement.policy import TenantPolicy
 from app.workloads.templates.guards import CLAIM, PRIORITY, findings, forbidden_fields
-from app.workloads.templates.marks import at, refuse
+from app.workloads.templates.marks import at
 
 TEMPLATES: Final[Mapping[tuple[str, str], str]] = {
     ("", "Pod"): "spec",

@@ -7,12 +7,12 @@ found by `validation`. Runs in the tenant cluster (WorkloadRule, UVS*) and in th
 
 from __future__ import annotations
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, refuse
 from app.admission.review import Request, old_object, written_object
 from app.placement.policy import TenantPolicy
 from app.wire import JSON
 from app.workloads.model import MIRROR, RULE_NAME, UVS_PODS
-from app.workloads.templates.marks import at, member, refuse
+from app.workloads.templates.marks import at, member
 from app.workloads.validation import OBJECTS, RULES, problems, warnings
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from app.admission.chain import Plan
+from app.admission.chain import Plan, refuse
 from app.admission.review import Request, UserInfo, old_object, written_object
 from app.appwrappers.admission import creators
 from app.appwrappers.admission.components import component_problems
@@ -19,11 +19,9 @@ from app.appwrappers.admission.updates import same, update_problems
 from app.appwrappers.configuration import Configuration
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
 from app.appwrappers.podsets.inference import pod_sets_of
-from app.errors import Denied
 from app.wire import JSON
 
 _REASON = "InvalidAppWrapper"
-_LISTED = 50
 
 
 class AppWrapperCheck:
@@ -67,7 +65,7 @@ class AppWrapperCheck:
         wanted = self._strict and request.namespace not in self._without_defaults
         if (wanted or creator is not None) and creator != creators.text_of(request.user_info):
             problems.append(f"metadata.annotations[{CREATOR}]: Berth alone writes it")
-        _refuse(problems)
+        refuse(problems, reason=_REASON)
         plan.warnings += annotation_warnings(
             mapping(metadata, "annotations"), self._configuration.current.fault_tolerance
         )
@@ -87,7 +85,7 @@ class AppWrapperCheck:
             problems += await self._unentitled_creator(obj, request.namespace)
             if CREATOR not in mapping(metadata, "annotations"):
                 plan.warnings.append("spec.suspend: who created this is not known, so nobody is asked for rights")
-        _refuse(problems)
+        refuse(problems, reason=_REASON)
         if not same(mapping(metadata, "annotations"), mapping(mapping(old, "metadata"), "annotations")):
             plan.warnings += annotation_warnings(
                 mapping(metadata, "annotations"), self._configuration.current.fault_tolerance
@@ -160,10 +158,3 @@ def _pod_sets(spec: Any) -> int:
         except (ValueError, TypeError, KeyError, AttributeError):
             continue  # the component's own problem says what is wrong
     return total
-
-
-def _refuse(problems: list[str]) -> None:
-    if problems:
-        rest = len(problems) - _LISTED
-        more = [f"and {rest} more problems"] if rest > 0 else []
-        raise Denied("; ".join([*problems[:_LISTED], *more]), reason=_REASON)

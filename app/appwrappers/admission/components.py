@@ -12,6 +12,7 @@ from typing import Any
 from app.appwrappers.admission.templates import template_problems
 from app.appwrappers.model import APP_WRAPPERS
 from app.appwrappers.podsets.inference import PodSet, inferred, read_pod_set
+from app.kube.owners import controller_of
 from app.text import quoted
 from app.wire import JSON
 
@@ -61,8 +62,7 @@ def _object_problems(template: Any, path: str, namespace: str) -> Iterator[str]:
             f"{path}.metadata.namespace: AppWrappers cannot create objects in other namespaces: want {namespace} "
             f"or nothing, got {quoted(str(metadata['namespace']))}"
         )
-    owners = metadata.get("ownerReferences")
-    if isinstance(owners, list) and any(isinstance(one, dict) and one.get("controller") is True for one in owners):
+    if controller_of(metadata):
         yield f"{path}.metadata.ownerReferences: the AppWrapper is the controller of its objects: leave out any other"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from app.admission.review import UserInfo
+from app.kube.names import service_account_groups, service_account_user
 from app.wire import decode_json, encode_sorted
 
 _decode = msgspec.json.Decoder(UserInfo).decode
@@ -27,5 +28,5 @@ def read(text: str) -> UserInfo:
 def service_account(place: str) -> UserInfo:
     """The service account NAMESPACE/NAME as a user."""
     namespace, _, name = place.partition("/")
-    groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated"]
-    return UserInfo(f"system:serviceaccount:{namespace}:{name}", groups)
+    groups = [*service_account_groups(namespace), "system:authenticated"]
+    return UserInfo(service_account_user(namespace, name), groups)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from app.appwrappers.admission.names import mapping
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
+from app.kube.owners import controller_of
 from app.wire import JSON
 
 _LABEL_BYTES = 63
@@ -64,12 +65,8 @@ def defaults(obj: JSON, *, user: str, uid: str, creator: str, queue: str) -> Ite
 
 def has_kueue_owner(obj: JSON) -> bool:
     """Whether the object belongs to one that Kueue manages."""
-    owners = mapping(obj, "metadata").get("ownerReferences")
-    for one in owners if isinstance(owners, list) else ():
-        if isinstance(one, dict) and one.get("controller") is True:
-            group = str(one.get("apiVersion")).rpartition("/")[0]
-            return (group, one.get("kind")) in KUEUE_KINDS
-    return False
+    owner = controller_of(mapping(obj, "metadata"))
+    return (str(owner.get("apiVersion")).rpartition("/")[0], owner.get("kind")) in KUEUE_KINDS
 
 
 def label_value(text: str) -> str:

@@ -8,14 +8,13 @@ from app.appwrappers.admission.checking import AppWrapperCheck
 from app.appwrappers.admission.defaulting import Defaulting
 from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.configuration import Configuration, data_of
+from app.appwrappers.model import MOST_POD_SETS
 from app.appwrappers.settings import AdmissionSettings
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from app.settings.source import settings_as
 from app.wire import JSON
 
 WORKLOADS = "workloads.kueue.x-k8s.io"
-MOST_POD_SETS = 18
-"""Of a Workload in Kueue, where the definition is not there to say it."""
 
 
 def review(context: Context) -> Parts:

@@ -15,6 +15,7 @@ from app.appwrappers.controller.autopilot import avoid_unhealthy_nodes
 from app.appwrappers.controller.stored import AppWrapper
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPER_UID, APP_WRAPPERS, POD_SET
 from app.appwrappers.podsets.paths import pod_template_at
+from app.kube.owners import controller_of, controller_reference
 from app.wire import JSON, copied
 
 _SUFFIX = 5
@@ -40,7 +41,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
     metadata = found["metadata"] = found.get("metadata") or {}
     if metadata.get("namespace") not in (None, "", namespace):
         raise ConflictError(f"metadata.namespace: want {namespace}, got {metadata['namespace']}")
-    if any(one.get("controller") for one in metadata.get("ownerReferences") or ()):
+    if controller_of(metadata):
         raise ConflictError("metadata.ownerReferences: the template names another controller")
     metadata["namespace"], metadata["name"] = namespace, status[index]["name"]
     metadata.pop("generateName", None)
@@ -61,14 +62,7 @@ def object_of(wrapper: AppWrapper, index: int, config: OperatorConfig) -> JSON:
 
 def owner_reference(name: str, uid: str) -> JSON:
     """An AppWrapper as the controller of an object."""
-    return {
-        "apiVersion": APP_WRAPPERS.api_version,
-        "kind": APP_WRAPPERS.kind,
-        "name": name,
-        "uid": uid,
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
+    return controller_reference(APP_WRAPPERS, name, uid) | {"blockOwnerDeletion": True}
 
 
 def _inject(template: JSON, info: JSON, marks: Mapping[str, str], path: str) -> None:

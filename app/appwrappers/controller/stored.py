@@ -18,6 +18,7 @@ from app.appwrappers.model import (
     RESOURCES_DEPLOYED,
 )
 from app.kube.conditions import condition
+from app.kube.owners import controller_of
 from app.kube.quantity import parse
 from app.kube.store import Key, key_of
 from app.wire import JSON, decode_json, encode_json
@@ -99,7 +100,7 @@ class Component:
 
 def stored_component(obj: JSON) -> Component:
     metadata = obj["metadata"]
-    owner = _controller_of(metadata)
+    owner = controller_of(metadata)
     return Component(
         key=key_of(obj),
         uid=metadata["uid"],
@@ -111,10 +112,6 @@ def stored_component(obj: JSON) -> Component:
         finalizers=tuple(metadata.get("finalizers") or ()),
         outcome=outcome_of(obj),
     )
-
-
-def _controller_of(metadata: JSON) -> JSON:
-    return next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
 
 
 @dataclass(frozen=True, slots=True)

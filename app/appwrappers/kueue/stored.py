@@ -21,6 +21,7 @@ from app.appwrappers.kueue.model import (
 from app.appwrappers.kueue.model import QUOTA_RESERVED as WORKLOAD_QUOTA_RESERVED
 from app.appwrappers.model import PODS_READY, QUEUE_NAME, QUOTA_RESERVED, RESOURCES_DEPLOYED
 from app.kube.conditions import condition, is_true
+from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.wire import JSON, decode_json, encode_json
 
@@ -157,7 +158,7 @@ def stored_workload(obj: JSON) -> Workload:
         deleting="deletionTimestamp" in metadata,
         held=RESOURCE_IN_USE in finalizers,
         finalizers=finalizers,
-        owner=next((one["uid"] for one in metadata.get("ownerReferences") or () if one.get("controller")), ""),
+        owner=controller_of(metadata).get("uid", ""),
         job_uid=(metadata.get("labels") or {}).get(JOB_UID, ""),
         queue=spec.get("queueName") or "",
         priority=spec.get("priority"),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from app.kube.names import shorten
+from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.rmd.model import NODE_LABEL
 from app.rmd.pods import PodAsks, read_pod
@@ -78,13 +79,12 @@ class Made:
 
 def stored_made(obj: JSON) -> Made:
     metadata = obj["metadata"]
-    owners = (one for one in metadata.get("ownerReferences") or () if one.get("controller"))
-    owner: JSON = next((one for one in owners if one.get("kind") == "Pod"), {})
+    owner = controller_of(metadata)
     return Made(
         key=key_of(obj),
         uid=metadata["uid"],
         deleting="deletionTimestamp" in metadata,
-        pod=(str(owner.get("name", "")), str(owner.get("uid", ""))),
+        pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else ("", ""),
         labels=dict(metadata.get("labels") or {}),
         spec=dict(obj.get("spec") or {}),
     )

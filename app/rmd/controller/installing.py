@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from app.kube.documents import parse_documents
+from app.kube.owners import controller_reference
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, TEMPLATE_HASH, node_state_name
 from app.rmd.stored import Config, Node, NodeState
 from app.wire import JSON, copied, encode_json
@@ -25,13 +26,7 @@ class BadTemplate(ValueError):
 
 
 def owner_of(config: Config) -> JSON:
-    return {
-        "apiVersion": RMD_CONFIGS.api_version,
-        "kind": RMD_CONFIGS.kind,
-        "name": config.key[1],
-        "uid": config.uid,
-        "controller": True,
-    }
+    return controller_reference(RMD_CONFIGS, config.key[1], config.uid)
 
 
 def daemon_set(name: str, templates: Mapping[str, str], config: Config) -> JSON | None:

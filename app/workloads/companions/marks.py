@@ -15,6 +15,7 @@ from sys import intern
 import msgspec
 
 from app.kube.names import DNS_LABEL_LIMIT, shorten
+from app.kube.owners import controller_of
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
@@ -141,7 +142,7 @@ def companion_of(pod: JSON) -> Companion:
     kind = (metadata.get("labels") or {}).get(COMPANION)
     namespace, name = metadata["namespace"], metadata["name"]
     rule, workload = _pair(annotations, RULE), _pair(annotations, WORKLOAD)
-    if any(owner.get("controller") for owner in metadata.get("ownerReferences") or ()):
+    if controller_of(metadata):
         raise ValueError("another controller owns it")
     if kind not in ("tenant", "admin"):
         raise ValueError(f"label {COMPANION} is neither tenant nor admin")

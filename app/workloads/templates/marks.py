@@ -7,16 +7,14 @@ is in `guards`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-from app.errors import Denied
 from app.kube.names import domain_above
 from app.text import cut
 from app.wire import JSON, encode_json
 from app.workloads.model import RESERVED_DOMAINS, USER_MARKS
 
-_LISTED = 50
 _STATIC_POD = re.compile(r"kubernetes\.io/config\.(?:mirror|source|hash|seen)", re.ASCII | re.IGNORECASE)
 # The forms in which profiles were written before they became fields, with the values that leave a profile.
 _PROFILES = {
@@ -93,14 +91,6 @@ def each(holder: Any, field: str, path: str) -> Iterator[tuple[str, JSON]]:
 def shown(value: object) -> str:
     """A value of a manifest as JSON, cut where it is long."""
     return cut(encode_json(value).decode())
-
-
-def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
-    """Raise Denied with `what` and the first fifty problems, and how many more there are; nothing without any."""
-    if problems:
-        rest = len(problems) - _LISTED
-        more = [f"and {rest} more problems"] if rest > 0 else []
-        raise Denied(what + "; ".join([*problems[:_LISTED], *more]), reason=reason)
 
 
 def _keys(value: Any) -> list[str]:

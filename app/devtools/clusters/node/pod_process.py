@@ -12,6 +12,7 @@ from app.devtools.clusters.node.containers import Container
 from app.devtools.clusters.node.status import Seen, report
 from app.devtools.clusters.node.volumes import Volumes
 from app.kube.client import KubeClient
+from app.kube.names import service_account_user
 from app.wire import JSON
 
 
@@ -42,8 +43,8 @@ class PodProcess:
         self._volumes = Volumes(client, pod, self._folder / "volumes")
         self._claim = claim()
         own = self._folder / "kubeconfig"
-        account = f"{metadata['namespace']}:{spec.get('serviceAccountName') or 'default'}"
-        write_private(own, acting_as(kubeconfig, f"system:serviceaccount:{account}"))
+        user = service_account_user(metadata["namespace"], spec.get("serviceAccountName") or "default")
+        write_private(own, acting_as(kubeconfig, user))
         self._container = Container(
             pod,
             address=self.address,

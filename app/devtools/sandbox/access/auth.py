@@ -15,6 +15,7 @@ from cryptography import x509
 from cryptography.x509.oid import NameOID
 
 from app.devtools.sandbox.api.failures import bad_request, failure, forbidden, unauthorized
+from app.kube.names import service_account_groups
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -163,7 +164,7 @@ def _with_implied_groups(target: User) -> User:
     groups = target.groups
     parts = target.username.split(":")
     if target.username.startswith("system:serviceaccount:") and len(parts) == 4 and not groups:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")
+        groups = service_account_groups(parts[2])
     if target.username == ANONYMOUS.username:
         return replace(target, groups=groups or ANONYMOUS.groups)
     return replace(target, groups=groups if AUTHENTICATED in groups else (*groups, AUTHENTICATED))

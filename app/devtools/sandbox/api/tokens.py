@@ -11,6 +11,7 @@ from app.devtools.sandbox.api.call import Call, Reply, decode_object, json_reply
 from app.devtools.sandbox.api.failures import bad_request, invalid
 from app.devtools.sandbox.api.reading import stored
 from app.kinds.fielderrors import FieldError
+from app.kube.names import service_account_groups, service_account_user
 from app.text import stamp
 
 if TYPE_CHECKING:
@@ -37,11 +38,11 @@ async def token(state: ClusterState, call: Call) -> Reply:
         raise invalid("authentication.k8s.io", "TokenRequest", "", [fault])
     metadata = account["metadata"]
     name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
+    groups = (*service_account_groups(namespace), AUTHENTICATED)
     value = secrets.token_urlsafe(32)
     ends = datetime.now(UTC) + timedelta(seconds=seconds)
     if not call.dry_run:
-        user = User(f"system:serviceaccount:{namespace}:{name}", uid, groups, expires=ends)
+        user = User(service_account_user(namespace, name), uid, groups, expires=ends)
         state.authenticator.tokens[value] = user
     answer: JSON = {
         "kind": "TokenRequest",

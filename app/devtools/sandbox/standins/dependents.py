@@ -9,6 +9,7 @@ import copy
 import hashlib
 
 from app.kube.client import KubeClient
+from app.kube.owners import controller_of, controller_reference
 from app.kube.resources import PODS, Resource
 from app.wire import JSON, encode_json
 
@@ -16,7 +17,7 @@ from app.wire import JSON, encode_json
 async def owned(client: KubeClient, resource: Resource, owner: JSON) -> list[JSON]:
     """The objects of a kind that this object controls."""
     page = await client.list_page(resource, namespace=owner["metadata"]["namespace"])
-    return [one for one in page.items if controller_of(one) == owner["metadata"]["uid"]]
+    return [one for one in page.items if controller_of(one["metadata"]).get("uid") == owner["metadata"]["uid"]]
 
 
 async def pods_of(client: KubeClient, owner: JSON) -> list[JSON]:
@@ -44,20 +45,8 @@ async def create_pod(client: KubeClient, owner: JSON, pod: JSON) -> None:
 
 def reference(resource: Resource, owner: JSON) -> JSON:
     """The owner reference that makes `owner` the controller of what carries it."""
-    return {
-        "apiVersion": resource.api_version,
-        "kind": resource.kind,
-        "name": owner["metadata"]["name"],
-        "uid": owner["metadata"]["uid"],
-        "controller": True,
-        "blockOwnerDeletion": True,
-    }
-
-
-def controller_of(obj: JSON) -> str:
-    """The UID of the object's controller, "" where it has none."""
-    owners = obj["metadata"].get("ownerReferences") or []
-    return next((str(one.get("uid")) for one in owners if one.get("controller")), "")
+    metadata = owner["metadata"]
+    return controller_reference(resource, metadata["name"], metadata["uid"]) | {"blockOwnerDeletion": True}
 
 
 def is_ready(pod: JSON) -> bool:

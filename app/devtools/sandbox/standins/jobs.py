@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from app.devtools.sandbox.standins.dependents import controller_of, create_pod, owned, pod_of
+from app.devtools.sandbox.standins.dependents import create_pod, owned, pod_of
 from app.devtools.sandbox.standins.jobindexes import put_index
 from app.devtools.sandbox.standins.jobplan import Step, is_ours, next_step
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.kube.client import KubeClient
+from app.kube.owners import controller_of
 from app.kube.resources import JOBS, PODS
 from app.kube.store import EventType, Key
 from app.wire import JSON
@@ -34,7 +35,7 @@ class JobRunner:
 
     def _on_pod(self, event: EventType, _key: Key, old: JSON | None, new: JSON | None) -> None:
         last = new or old
-        if event != "DELETED" or last is None or not controller_of(last):
+        if event != "DELETED" or last is None or not (owner := controller_of(last["metadata"])):
             return
         uid = last["metadata"]["uid"]
         if uid in self._dismissed:
@@ -42,8 +43,8 @@ class JobRunner:
             return
         status: JSON = last.get("status") or {}
         ended = {**last, "status": {**status, "phase": "Succeeded" if status.get("phase") == "Succeeded" else "Failed"}}
-        if any(one.get("kind") == JOBS.kind for one in last["metadata"].get("ownerReferences") or []):
-            self._gone.setdefault(controller_of(last), {})[uid] = ended
+        if owner.get("kind") == JOBS.kind:
+            self._gone.setdefault(owner["uid"], {})[uid] = ended
 
     def _on_job(self, event: EventType, _key: Key, old: JSON | None, new: JSON | None) -> None:
         last = new or old

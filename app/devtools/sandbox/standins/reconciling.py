@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
+from app.kube.owners import controller_of
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
 from app.kube.store import EventType, Key, Store
@@ -77,9 +78,9 @@ def reconciling(
 
     def owned_changed(_event: EventType, _key: Key, old: JSON | None, new: JSON | None) -> None:
         metadata: JSON = (new or old or {}).get("metadata") or {}
-        for owner in metadata.get("ownerReferences") or []:
-            if owner.get("controller") and owner.get("kind") == kind:
-                controller.enqueue((metadata["namespace"], owner["name"]))
+        owner = controller_of(metadata)
+        if owner.get("kind") == kind:
+            controller.enqueue((metadata["namespace"], owner["name"]))
 
     stores[0].subscribe(changed)
     if owned is not None:
