@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import NODES, PODS, SERVICE_ACCOUNTS
+from app.kube.transport import connect
 from app.rmd.controller.installing import AGENT, DAEMON, daemon_set
+from app.rmd.model import RMD_WORKLOADS
 from app.rmd.stored import stored_config, stored_daemon
-from tests.support.chart import Render
+from tests.support.chart import Render, Server
 from tests.support.chart_combinations import NOTHING, RMD
+from tests.support.waiting import eventually
 
 CONFIG: dict[str, Any] = {
     "metadata": {"name": "rmdconfig", "namespace": "default", "uid": "u"},
@@ -113,3 +121,74 @@ def test_its_account_is_where_it_runs_and_is_held_to_its_node(render: Render) ->
     assert policy["failurePolicy"] == "Fail"
     assert rendered.one("ValidatingAdmissionPolicyBinding", "berth-rmd-node")["spec"]["validationActions"] == ["Deny"]
     assert not rendered.of("DaemonSet")
+
+
+POD_OF_NODE: dict[str, Any] = {
+    "serviceAccountName": "berth-rmd-node",
+    "nodeName": "n1",
+    "containers": [{"name": "c", "image": "i"}],
+}
+OWNER = {"apiVersion": "v1", "kind": "Pod", "name": "agent", "uid": "u", "controller": True}
+
+
+async def _token(server: Server, pod: str) -> str:
+    """A token of the agent's account, bound to a Pod."""
+    path = f"{SERVICE_ACCOUNTS.path(namespace='default')}/berth-rmd-node/token"
+    bound = {"kind": "Pod", "apiVersion": "v1", "name": pod} if pod else None
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest"}
+    spec = {"audiences": [], "expirationSeconds": 3600} | ({"boundObjectRef": bound} if bound else {})
+    answer = await server.client.post(path, body | {"spec": spec})
+    return str(answer["status"]["token"])
+
+
+async def _acting(server: Server, token: str, folder: Path) -> KubeClient:
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    path = folder / f"{token[-12:]}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return await connect(kubeconfig=str(path))
+
+
+async def _written(client: KubeClient, name: str, spec: dict[str, Any], *owners: dict[str, Any]) -> str:
+    """ "" where the API server takes it, else why not."""
+    body = RMD_WORKLOADS.body({"name": name, "ownerReferences": list(owners)}, spec=spec)
+    try:
+        await client.create(RMD_WORKLOADS, body, namespace="default")
+    except ApiError as error:
+        return str(error)
+    return ""
+
+
+async def test_a_node_agent_writes_of_its_own_node_alone(server: Server, tmp_path: Path) -> None:
+    """A real API server has the policy; the sandbox lacks the kind, and the release goes without it."""
+    await server.install(NOTHING | RMD)
+    await server.served(RMD_WORKLOADS)
+    await server.client.create(NODES, NODES.body({"name": "n1"}))
+    await server.client.create(PODS, PODS.body({"name": "agent"}, spec=POD_OF_NODE), namespace="default")
+    others = {"coreIds": ["1"], "nodes": ["n2"], "rdt": {"cache": {"max": 1, "min": 1}}}
+    foreign = await server.client.create(
+        RMD_WORKLOADS, RMD_WORKLOADS.body({"name": "n2"}, spec=others), namespace="default"
+    )
+    async with await _acting(server, await _token(server, "agent"), tmp_path) as agent:
+        if server.cluster is None:
+            await eventually(lambda: _written(agent, "other", others, OWNER), lambda said: "of its node alone" in said)
+        own = others | {"nodes": ["n1"]}
+        assert await _written(agent, "mine", own, OWNER) == ""
+        if server.cluster is not None:
+            return
+        assert "want an ownerReference" in await _written(agent, "free", own)
+        assert "and no spec.node" in await _written(agent, "chosen", own | {"nodeSelector": {"a": "b"}}, OWNER)
+        assert "of its node alone" in await _written(agent, "all", own | {"nodes": ["n1", "n2"]}, OWNER)
+        for change in ({"spec": {"coreIds": ["2"]}}, {"spec": {"nodes": ["n1"]}}):
+            with pytest.raises(ApiError, match="of its node alone"):
+                await agent.patch(RMD_WORKLOADS, "n2", change, patch_type="merge", namespace="default")
+        with pytest.raises(ApiError, match="of its node alone"):
+            await agent.patch(
+                RMD_WORKLOADS, "mine", {"spec": {"nodes": ["n2"]}}, patch_type="merge", namespace="default"
+            )
+        with pytest.raises(ApiError, match="of its node alone"):
+            await agent.delete(RMD_WORKLOADS, "n2", namespace="default", uid=foreign["metadata"]["uid"])
+        await agent.patch(RMD_WORKLOADS, "mine", {"spec": {"coreIds": ["2"]}}, patch_type="merge", namespace="default")
+        await agent.delete(RMD_WORKLOADS, "mine", namespace="default")
+    async with await _acting(server, await _token(server, ""), tmp_path) as unbound:
+        assert "has to be that of its Pod" in await _written(unbound, "unbound", own, OWNER)
