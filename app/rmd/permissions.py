@@ -42,20 +42,21 @@ WEBHOOKS = (
     Webhook("rmdworkloads", "rmdworkloads", values="rmd", when=SERVED),
 )
 _DAEMONS, _CLASSES = ("daemon", "auto"), ("runtime", "auto")
+ADMISSION = (
+    *(Permission("cluster", "", ("nodes",), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
+    *(Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
+    *(
+        Permission("release", "", ("configmaps",), READ, names=("{rmd_classes}",), when=f"rmd_backend={one}")
+        for one in _CLASSES
+    ),
+)
+"""What the webhook needs: nodes and RmdWorkloads for daemons, the ConfigMap for classes."""
 PERMISSIONS: Permissions = {
     # RBAC cannot bind this to a node. A ValidatingAdmissionPolicy of the chart does it for what is written.
     "rmd-node": (
         Permission("cluster", "", ("pods",), ("list", "watch")),
         Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), (*READ, "create", "patch", "delete")),
         Permission("cluster", "", ("events",), ("create", "patch")),
-    ),
-    "webhook": (
-        *(Permission("cluster", "", ("nodes",), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
-        *(Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
-        *(
-            Permission("release", "", ("configmaps",), READ, names=("{rmd_classes}",), when=f"rmd_backend={one}")
-            for one in _CLASSES
-        ),
     ),
     "rmd": (
         Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), (*READ, "patch")),

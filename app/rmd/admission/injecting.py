@@ -58,9 +58,9 @@ def _inject(pod: Pod, given: Given, plan: Plan) -> None:
     if plan.reason != "Injected":
         plan.reason, plan.message = "Injected", ""
     plan.audit["decision"] = plan.reason
-    chosen = [f"{found.name} for container {one.container} ({one.wish})" for found, one in given.classes.values()]
-    if chosen:
-        plan.audit["rdt-classes"] = audit_text(chosen)
+    said = [f"{found.name} for container {one.container} ({one.wish})" for found, one in given.classes.values()]
+    if said:
+        plan.audit["rdt-classes"] = audit_text(said)
 
 
 def _may_ask(pod: Pod) -> bool:
