@@ -32,7 +32,7 @@ REQUEST = Attributes(
         ({"metadata": {}, "spec": {"containers": [{"name": "c1"}]}}, False),
     ],
 )
-def test_pods_that_ask(given: dict[str, Any], asks: bool) -> None:
+def test_pods_that_ask(given: dict[str, Any], *, asks: bool) -> None:
     expression = " || ".join(f"({one.expression})" for one in WITH_SETTINGS)
     assert holds([{"name": "asks", "expression": expression}], REQUEST, given) == asks
     assert [one.expression for one in ASKS] == [one.expression for one in WITH_SETTINGS]
