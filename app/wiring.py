@@ -43,7 +43,9 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 """What a wing needs, by role, and by controller of the controller role."""
 
 
-ReviewKind = Literal["pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults"]
+ReviewKind = Literal[
+    "pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults", "rmd-pods", "rmdworkloads"
+]
 """What is reviewed. `tenants` are Pods, and what they are made from."""
 MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults")
 """Reviews of these mutate, all others validate."""

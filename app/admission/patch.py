@@ -9,11 +9,11 @@ import msgspec
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One operation as it travels. No injector takes away what a Pod has, and an "add" replaces a member."""
+    """One operation as it travels. An "add" replaces a member; a "remove" has no value."""
 
-    op: Literal["add"]
+    op: Literal["add", "remove"]
     path: str
-    value: object
+    value: object = msgspec.UNSET
 
 
 def pointer(*segments: str | int) -> str:
@@ -53,6 +53,11 @@ class Patch:
     def add(self, path: str, value: object, *, reason: str) -> None:
         """Set the member at `path`, or append where it ends in `/-`."""
         self.operations.append(Operation("add", path, value))
+        self.reasons.append(reason)
+
+    def remove(self, path: str, *, reason: str) -> None:
+        """Take the member at `path` away; it has to be there."""
+        self.operations.append(Operation("remove", path))
         self.reasons.append(reason)
 
     def ensure(self, path: str, empty: object, *, present: bool, reason: str) -> None:

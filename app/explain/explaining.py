@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 
 import jsonpatch
+from msgspec.structs import replace
 
 from app.admission.parts import Cached
-from app.explain.manifests import Manifests
+from app.explain.manifests import Manifests, PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.kube.resources import NAMESPACES
@@ -24,7 +25,7 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Expl
 
     Raises Transient where a cluster is given and cannot be asked.
     """
-    caches, results = rehearsal.caches, list[Explained]()
+    caches = rehearsal.caches
     await caches.fill(lambda cached: _given(cached, manifests, rehearsal))
     notes = [*manifests.notes, *_left_out(manifests, caches.all)]
     notes += [problem for part in rehearsal.parts for problem in part.problems()]
@@ -33,13 +34,21 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Expl
         decision, _ = await review(rehearsal.chains["validate"], obj, namespace=str(namespace or ""))
         if not decision.allowed:
             notes.append(f"{obj['kind']} {namespace}/{name} would be refused: {decision.message}")
-    for manifest in manifests.pods:
-        decision, plan = await review(rehearsal.chains["mutate"], manifest.pod, namespace=manifest.namespace)
-        pod = manifest.pod
-        if decision.allowed and decision.operations:
-            pod = jsonpatch.apply_patch(pod, decode_json(encode_json(decision.operations)), in_place=False)
-        results.append(Explained(manifest, decision, tuple(plan.patch.reasons), pod))
+    results = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
     return results, notes
+
+
+async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
+    """As an API server creates a Pod: what is injected first, then the checks of what came out."""
+    decision, plan = await review(rehearsal.chains["mutate"], manifest.pod, namespace=manifest.namespace)
+    pod, reasons = manifest.pod, tuple(plan.patch.reasons)
+    if not decision.allowed:
+        return Explained(manifest, decision, reasons, pod)
+    if decision.operations:
+        pod = jsonpatch.apply_patch(pod, decode_json(encode_json(decision.operations)), in_place=False)
+    checked, _ = await review(rehearsal.chains["validate"], pod, namespace=manifest.namespace)
+    warnings = list(dict.fromkeys([*decision.warnings, *checked.warnings]))
+    return Explained(manifest, replace(decision if checked.allowed else checked, warnings=warnings), reasons, pod)
 
 
 async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> AsyncIterator[JSON]:

@@ -23,11 +23,12 @@ TEMPLATES = {kind: tuple(path.split(".")[:-1]) for (_, kind), path in tenant_pod
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
-    **dict.fromkeys(("ConfigMap", "Namespace"), ("",)),
+    **dict.fromkeys(("ConfigMap", "Namespace", "Node"), ("",)),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io",),
     APP_WRAPPERS.kind: (APP_WRAPPERS.group,),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
+_UNPLACED = ("Namespace", "Node")
 _READ = frozenset(resource.kind for resource in kinds_of("webhook"))
 
 
@@ -117,10 +118,10 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         found.pods.append(PodManifest(place, kind, name, home, _pod(obj, place=place, name=name, namespace=home)))
     elif kind == APP_WRAPPERS.kind:
         found.wrappers.append(PodManifest(place, kind, name, home, _present(obj)))
-    elif kind in _READ or kind in ("ConfigMap", "Namespace"):
+    elif kind in _READ or kind in ("ConfigMap", *_UNPLACED):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
-        found.others.append({**obj, "metadata": metadata if kind == "Namespace" else {**metadata, "namespace": home}})
+        found.others.append({**obj, "metadata": metadata if kind in _UNPLACED else {**metadata, "namespace": home}})
     else:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} makes no Pod; left out")
 

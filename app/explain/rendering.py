@@ -99,7 +99,7 @@ def _text(result: Explained) -> Iterator[Line]:
                 continue
             if reason != last:
                 yield Line(f"  {reason}")
-            value = json.dumps(operation.value, ensure_ascii=False)
+            value = "removed" if operation.op == "remove" else json.dumps(operation.value, ensure_ascii=False)
             yield Line(f"    {field_of(operation, result.pod)}: {value}", "cyan")
             last = reason
     for warning in result.decision.warnings:

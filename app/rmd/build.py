@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from app.admission.parts import Context, Parts
 from app.rmd import metrics
+from app.rmd.admission.review import parts_of
 from app.rmd.controller.controller import Options, RmdController
-from app.rmd.settings import RmdSettings
+from app.rmd.settings import AdmissionSettings, RmdSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
 
@@ -21,3 +23,7 @@ def controller(context: ControllerContext) -> RmdController:
         resync=context.settings.resync_seconds,
     )
     return RmdController(context.client, options=options, events=context.events)
+
+
+def review(context: Context) -> Parts:
+    return parts_of(context, settings_as(context.settings, AdmissionSettings))

@@ -24,7 +24,7 @@ SETTINGS = ("policy", "cache_min", "mba_percentage", "mba_mbps", "pstate_ratio",
 _NUMBERS = ("cache_min", "mba_percentage", "mba_mbps")
 _LONGEST_NAME = 253
 _MOST_DIGITS = 12
-_INFIX = "-rmd-workload-"
+INFIX = "-rmd-workload-"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +60,17 @@ def read_pod(pod: JSON) -> PodAsks:
     found: list[Asked] = []
     for kind in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(kind) or ()):
-            ways = _ways(container)
+            ways = ways_of(container)
             if ways is not None:
                 field = f"spec.{kind}[{index}]"
                 ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
                 found.append(_asked(container, ways, field, annotations, guaranteed=guaranteed, ends=ends))
-    return PodAsks(tuple(found), tuple(_astray(spec, annotations, {one.container for one in found})))
+    return PodAsks(tuple(found), tuple(astray(spec, annotations, {one.container for one in found})))
 
 
 def workload_name(pod: str, container: str) -> str:
     """The name that the operator gives; one that is too long for an object ends with a digest of it."""
-    return shorten(f"{pod}{_INFIX}{container}", _LONGEST_NAME)
+    return shorten(f"{pod}{INFIX}{container}", _LONGEST_NAME)
 
 
 def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
@@ -86,8 +86,8 @@ def workload_of(pod: JSON, asked: Asked, cores: frozenset[int]) -> JSON:
     )
 
 
-def _ways(container: JSON) -> object | None:
-    """An API server takes a limit of an extended resource for the request as well."""
+def ways_of(container: JSON) -> object | None:
+    """The limit of cache ways, None without one. An API server takes it for the request as well."""
     resources: JSON = container.get("resources") or {}
     limits: JSON = resources.get("limits") or {}
     return limits.get(L3_CACHE_WAYS)
@@ -106,7 +106,7 @@ def _asked(
     if not problems and most == 0:
         problems.append(f"{field}.resources.limits[{L3_CACHE_WAYS}]: want 1 or more ways, got 0")
     problems += _without_cores(container, field, guaranteed=guaranteed, ends=ends)
-    spec = _spec(name, most, annotations, problems)
+    spec = settings_of(name, most, annotations, problems)
     read = read_spec({**spec, "coreIds": ["0"], "nodes": ["node"]})
     problems += [_in_annotations(one, name) for one in read.problems if most]
     return Asked(name, spec, tuple(problems), tuple(_in_annotations(one, name) for one in read.warnings))
@@ -128,7 +128,8 @@ def _without_cores(container: JSON, field: str, *, guaranteed: bool, ends: bool)
     return []
 
 
-def _spec(name: str, ways: int, annotations: Mapping[str, str], problems: list[str]) -> JSON:
+def settings_of(name: str, ways: int, annotations: Mapping[str, str], problems: list[str]) -> JSON:
+    """What the annotations of a container say, as the spec of an RmdWorkload; numbers that are none are `problems`."""
     said = {setting: annotations[key] for setting in SETTINGS if (key := f"{name}_{setting}") in annotations}
     numbers: dict[str, int] = {}
     for setting in _NUMBERS:
@@ -165,8 +166,8 @@ def _in_annotations(line: str, container: str) -> str:
     return f"container {container}: {text}"
 
 
-def _astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list[str]:
-    """Annotations that look like ours and have no effect."""
+def astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list[str]:
+    """Annotations that look like ours and have no effect, where the containers `asking` ask for something."""
     names = {one["name"] for kind in ("initContainers", "containers") for one in spec.get(kind) or ()}
     found = []
     for key in sorted(annotations):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from app.rmd.model import DAEMON_NAMESPACE
 from app.settings.source import DnsLabel, DnsSubdomain, Flag, RoleSettings
@@ -29,3 +29,23 @@ class RmdSettings(DaemonSettings):
         DnsSubdomain,
         Flag("ConfigMap with the DaemonSets of an RmdConfig, in the role's namespace", PANEL),
     ] = "berth-rmd-daemon-sets"
+
+
+class AdmissionSettings(RoleSettings):
+    """Whether the webhook looks at what RMD is asked for, and what serves it."""
+
+    rmd_backend: Annotated[
+        Literal["off", "daemon", "runtime", "auto"],
+        Flag(
+            "What serves the cache ways and the bandwidth that Pods ask for: daemons of RMD, RDT classes of the "
+            "container runtime, or daemons where a node announces intel.com/l3_cache_ways and classes elsewhere",
+            PANEL,
+        ),
+    ] = "off"
+    rmd_unreserved: Annotated[
+        Literal["deny", "warn"],
+        Flag("What becomes of a Pod that asks for cache ways and can never have them reserved by a daemon", PANEL),
+    ] = "deny"
+    rmd_classes: Annotated[
+        DnsSubdomain, Flag("ConfigMap with the RDT classes of the container runtime, in the role's namespace", PANEL)
+    ] = "berth-rmd-classes"

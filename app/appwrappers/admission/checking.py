@@ -16,9 +16,10 @@ from app.appwrappers.admission.entitlement import Entitlement
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.templates import uncounted, unknown_fields
 from app.appwrappers.admission.updates import same, update_problems
-from app.appwrappers.configuration import Configuration
+from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME
 from app.appwrappers.podsets.inference import pod_sets_of
+from app.kube.configuration import Configuration
 from app.wire import JSON
 
 _REASON = "InvalidAppWrapper"
@@ -32,7 +33,7 @@ class AppWrapperCheck:
 
     def __init__(
         self,
-        configuration: Configuration,
+        configuration: Configuration[OperatorConfig],
         entitlement: Entitlement,
         *,
         strict: bool,

@@ -8,8 +8,9 @@ from app.admission.review import Request, written_object
 from app.appwrappers.admission.creators import text_of
 from app.appwrappers.admission.defaults import defaults
 from app.appwrappers.admission.names import mapping
-from app.appwrappers.configuration import Configuration
+from app.appwrappers.config import OperatorConfig
 from app.appwrappers.model import APP_WRAPPERS, CREATOR
+from app.kube.configuration import Configuration
 from app.wire import JSON
 
 
@@ -18,7 +19,7 @@ class Defaulting:
 
     name = "appwrapper-defaults"
 
-    def __init__(self, configuration: Configuration, *, strict: bool) -> None:
+    def __init__(self, configuration: Configuration[OperatorConfig], *, strict: bool) -> None:
         self._configuration, self._strict = configuration, strict
 
     def inject(self, request: Request, plan: Plan) -> None:

@@ -7,9 +7,10 @@ from app.appwrappers.admission.access import Access
 from app.appwrappers.admission.checking import AppWrapperCheck
 from app.appwrappers.admission.defaulting import Defaulting
 from app.appwrappers.admission.entitlement import Entitlement
-from app.appwrappers.configuration import Configuration, data_of
+from app.appwrappers.config import OperatorConfig, parse_config
 from app.appwrappers.model import MOST_POD_SETS
 from app.appwrappers.settings import AdmissionSettings
+from app.kube.configuration import Configuration, data_of
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from app.settings.source import settings_as
 from app.wire import JSON
@@ -23,7 +24,8 @@ def review(context: Context) -> Parts:
     if not settings.appwrappers:
         return Parts()
     caches, name, strict = context.caches, settings.appwrapper_config, settings.appwrapper_strict
-    configuration = Configuration(caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name)), name=name)
+    config_maps = caches.cache(CONFIG_MAPS, data_of, only=(context.namespace, name))
+    configuration = Configuration(config_maps, name=name, parse=parse_config, usual=OperatorConfig())
     definitions = caches.cache(CUSTOM_RESOURCE_DEFINITIONS, most_pod_sets, only=("", WORKLOADS))
     entitlement = Entitlement(Access(lambda: caches.client), strict=strict, controller=settings.appwrapper_controller)
     check = AppWrapperCheck(

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from app.appwrappers.config import OperatorConfig
-from app.appwrappers.configuration import Configuration, data_of
+from app.appwrappers.config import OperatorConfig, parse_config
 from app.appwrappers.controller.autopilot import resources_to_leave
 from app.appwrappers.controller.kinds import LAG, Kinds
 from app.appwrappers.controller.stored import AppWrapper, Pod, stored_app_wrapper, stored_pod
 from app.appwrappers.model import APP_WRAPPER, APP_WRAPPERS
 from app.kube.client import KubeClient
+from app.kube.configuration import Configuration, data_of
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NODES, PODS
@@ -30,7 +30,13 @@ class Caches:
             indices={"app wrapper": lambda one: ((one.key[0], one.app_wrapper),), "node": lambda one: (one.node,)},
         )
         self._configs: Store[JSON] = Store(data_of)
-        self._configuration = Configuration(self._configs, name=config_name, changed=self._config_changed)
+        self._configuration = Configuration(
+            self._configs,
+            name=config_name,
+            parse=parse_config,
+            usual=OperatorConfig(),
+            changed=self._config_changed,
+        )
         self._nodes: Store[dict[str, str]] = Store(lambda obj: dict(obj["metadata"].get("labels") or {}))
         self.unhealthy: dict[str, frozenset[str]] = {}
         self.kinds = Kinds(client, changed=self._component_changed, synced=self.wake_all)

@@ -40,9 +40,11 @@ def test_operations_keep_their_order_and_apply() -> None:
     patch.add("/spec/volumes/-", {"name": "a"}, reason="volume a")
     patch.add("/metadata/name", "new", reason="rename")
     patch.add("/metadata/nothing", None, reason="a null is a value")
-    assert patch.reasons == ["volumes", "volume a", "rename", "a null is a value"]
+    patch.remove("/spec/nodeName", reason="gone")
+    assert patch.reasons == ["volumes", "volume a", "rename", "a null is a value", "gone"]
     document = json.loads(encode_json(patch.operations))
-    before = {"metadata": {"name": "old"}, "spec": {}}
+    assert document[-1] == {"op": "remove", "path": "/spec/nodeName"}
+    before = {"metadata": {"name": "old"}, "spec": {"nodeName": "n"}}
     assert jsonpatch.apply_patch(before, document) == {
         "metadata": {"name": "new", "nothing": None},
         "spec": {"volumes": [{"name": "a"}]},

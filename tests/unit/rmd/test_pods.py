@@ -8,17 +8,7 @@ import pytest
 
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.pods import read_pod, workload_name, workload_of
-
-
-def container(name: str = "c1", *, cpu: Any = "2", ways: Any = "2", **more: Any) -> dict[str, Any]:
-    amounts = {"cpu": cpu, "memory": "64Mi", **({L3_CACHE_WAYS: ways} if ways is not None else {})}
-    return {"name": name, "image": "i", "resources": {"requests": dict(amounts), "limits": amounts}, **more}
-
-
-def pod(*containers: dict[str, Any], init: tuple[dict[str, Any], ...] = (), **annotations: str) -> dict[str, Any]:
-    metadata = {"name": "p", "namespace": "ns", "uid": "u", "annotations": annotations}
-    spec = {"nodeName": "n1", "containers": list(containers), "initContainers": list(init)}
-    return {"metadata": metadata, "spec": spec}
+from tests.support.rmd_reviews import container, pod
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,48 @@
+"""The nodes as reviews see them: their labels, and the cache ways that they announce."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from app.kube.quantity import parse_integer
+from app.kube.store import Store
+from app.rmd.model import L3_CACHE_WAYS
+from app.wire import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """`ways` are all that Pods on the node can have together."""
+
+    labels: Mapping[str, str]
+    ways: int
+
+
+def stored_host(node: JSON) -> Host:
+    allocatable: JSON = (node.get("status") or {}).get("allocatable") or {}
+    return Host(dict(node["metadata"].get("labels") or {}), parse_integer(allocatable.get(L3_CACHE_WAYS, "0")))
+
+
+class Hosts:
+    def __init__(self, store: Store[Host]) -> None:
+        self._store = store
+
+    @property
+    def most_ways(self) -> int | None:
+        """The cache ways of the node with the most; None where no node is known."""
+        return max((host.ways for host in self._store.values()), default=None)
+
+    def __contains__(self, name: str) -> bool:
+        return ("", name) in self._store
+
+    def __bool__(self) -> bool:
+        return len(self._store) > 0
+
+    def matches(self, name: str, selector: Mapping[str, str]) -> bool:
+        """Whether there is a node of that name with these labels."""
+        host = self._store.get("", name)
+        return host is not None and selector.items() <= host.labels.items()
+
+    def selected(self, selector: Mapping[str, str]) -> set[str]:
+        return {name for _, name in self._store.keys() if self.matches(name, selector)}  # noqa: SIM118  no mapping

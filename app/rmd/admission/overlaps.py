@@ -1,0 +1,69 @@
+"""RmdWorkloads that ask for the same cores of the same node, of which a daemon takes the first alone. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+
+from app.kube.store import Key, key_of
+from app.rmd.admission.hosts import Hosts
+from app.rmd.cores import ranges_of
+from app.rmd.requests import Request, read_spec
+from app.wire import JSON
+
+_NAMED = 5
+"""Others that are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    key: Key
+    request: Request
+
+
+def stored_held(obj: JSON) -> Held | None:
+    """None of one that is being deleted, and of one that no daemon is asked for."""
+    read = read_spec(obj.get("spec") or {})
+    return None if read.problems or "deletionTimestamp" in obj["metadata"] else Held(key_of(obj), read.request)
+
+
+def overlaps(one: Held, others: Iterable[Held], hosts: Hosts) -> Iterator[str]:
+    """Warnings: the others may go away, or their daemons may have refused them."""
+    mine = hosts.selected(one.request.node_selector) if one.request.node_selector else set(one.request.nodes)
+    found = []
+    for other in sorted(others, key=lambda held: held.key):
+        if other.key == one.key or not _share(one.request, other.request):
+            continue
+        if nodes := sorted(node for node in mine if _is_on(node, other.request, hosts)):
+            found.append(f"{_cores(one.request, other.request)} of {_list(nodes)} for {'/'.join(other.key)}")
+    if found:
+        field = "spec.allCores" if one.request.all_cores else "spec.coreIds"
+        yield f"{field}: a daemon gives a core to one RmdWorkload, and others ask for {_list(found, '; ')}"
+
+
+def _is_on(node: str, request: Request, hosts: Hosts) -> bool:
+    return hosts.matches(node, request.node_selector) if request.node_selector else node in request.nodes
+
+
+def _share(one: Request, other: Request) -> bool:
+    if one.all_cores and other.all_cores:
+        return True
+    return bool(_shared(one, other))
+
+
+def _shared(one: Request, other: Request) -> frozenset[int]:
+    """The cores that both name; one of them may have all but those that it leaves to others."""
+    if one.all_cores:
+        return other.cores - one.reserved
+    return one.cores - other.reserved if other.all_cores else one.cores & other.cores
+
+
+def _cores(one: Request, other: Request) -> str:
+    if one.all_cores and other.all_cores:
+        return "all cores"
+    return f"cores {','.join(ranges_of(_shared(one, other)))}"
+
+
+def _list(names: Collection[str], separator: str = ", ") -> str:
+    shown = list(names)[:_NAMED]
+    return separator.join([*shown, f"{len(names) - _NAMED} more"] if len(names) > _NAMED else shown)

@@ -1,0 +1,65 @@
+"""What is wrong with the specs of RmdWorkloads and of the RmdConfig, beside what a daemon says. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
+from app.rmd.admission.hosts import Hosts
+from app.rmd.pods import INFIX
+from app.rmd.requests import Request
+from app.wire import JSON
+
+
+def workload_problems(request: Request) -> Iterator[str]:
+    """Names of nodes, and labels, that no node can have."""
+    for index, node in enumerate(request.nodes):
+        yield from _fault(f"spec.nodes[{index}]", check_dns_subdomain, node)
+    yield from _selector_problems("spec.nodeSelector", request.node_selector)
+
+
+def config_problems(spec: JSON) -> Iterator[str]:
+    yield from _selector_problems("spec.rmdNodeSelector", spec.get("rmdNodeSelector") or {})
+    image = str(spec.get("rmdImage") or "")
+    if image != image.strip() or " " in image:
+        yield f"spec.rmdImage: want the name of an image without spaces, got {image!r}"
+
+
+def unknown_nodes(request: Request, hosts: Hosts) -> Iterator[str]:
+    """They may come yet."""
+    if not hosts:
+        return
+    if request.node_selector:
+        if not hosts.selected(request.node_selector):
+            yield "spec.nodeSelector: no node has these labels"
+        return
+    for index, node in enumerate(request.nodes):
+        if node not in hosts:
+            yield f"spec.nodes[{index}]: there is no node {node}"
+
+
+def managed(obj: JSON) -> Iterator[str]:
+    """Whether it is one of the node agent's, or has the name of one."""
+    metadata: JSON = obj["metadata"]
+    for owner in metadata.get("ownerReferences") or ():
+        if owner.get("controller") and owner.get("kind") == "Pod":
+            yield (
+                f"metadata.ownerReferences: the node agent writes it for Pod {owner['name']}, and undoes changes: "
+                "change the annotations of the Pod"
+            )
+            return
+    if INFIX in str(metadata.get("name") or ""):
+        yield f"metadata.name: the node agent gives names with {INFIX}: want another, so that it can make its own"
+
+
+def _selector_problems(field: str, selector: Mapping[str, str]) -> Iterator[str]:
+    for key, value in selector.items():
+        yield from _fault(f"{field}[{key}]", check_label_key, key)
+        yield from _fault(f"{field}[{key}]", check_label_value, value)
+
+
+def _fault(field: str, check: Callable[[str], str], text: str) -> Iterator[str]:
+    try:
+        check(text)
+    except ValueError as error:
+        yield f"{field}: {error}"

@@ -1,0 +1,128 @@
+"""The RDT classes that the container runtime has, and which of them serves what a container asks for. Pure.
+
+Facts: goresctrl reads class and annotation in containerd and CRI-O (pkg/rdt/kubernetes.go); the resource policies of
+NRI plugins have an annotation of their own. A class is a part of the cache that is set up before, and several
+containers may share it; so none has to have exclusive cores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
+from pydantic.alias_generators import to_camel
+
+from app.rmd.requests import MOST_MBPS
+from app.text import quoted
+
+KEYS = {
+    "containerd": "rdt.resources.beta.kubernetes.io/container.",
+    "nri": "rdtclass.resource-policy.nri.io/container.",
+}
+"""How the annotations begin that end with the name of a container."""
+_ROOT = "system/default"
+"""The one class of goresctrl with a name that is no name of a file."""
+_LONGEST_FILE = 255
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What a container asks for. None and "" are not asked for; `least` is enough where no class has so many `ways`."""
+
+    policy: str = ""
+    ways: int | None = None
+    least: int | None = None
+    percentage: int | None = None
+    mbps: int | None = None
+
+    def __str__(self) -> str:
+        return f"policy {quoted(self.policy)}" if self.policy else described(self.ways, self.percentage, self.mbps)
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, frozen=True, extra="forbid")
+
+
+def _class_name(name: str) -> str:
+    plain = name not in ("", ".", "..") and name.isprintable() and len(name.encode()) <= _LONGEST_FILE
+    if name == _ROOT or (plain and "/" not in name):
+        return name
+    raise ValueError(f"want a name that a folder can have, or {_ROOT}, got {quoted(name)}")
+
+
+def _policy_name(name: str) -> str:
+    if not name.strip():
+        raise ValueError("want the name of a policy, such as gold")
+    return name
+
+
+class RdtClass(_Part):
+    """One class. It serves the `policy` of that name, and requests of at most its ways and bandwidth."""
+
+    name: Annotated[StrictStr, AfterValidator(_class_name)]
+    policy: Annotated[StrictStr, AfterValidator(_policy_name)] | None = None
+    cache_ways: StrictInt | None = Field(None, ge=1)
+    mba_percentage: StrictInt | None = Field(None, ge=1, le=100)
+    mba_mbps: StrictInt | None = Field(None, ge=1, le=MOST_MBPS)
+
+    @property
+    def values(self) -> tuple[int | None, ...]:
+        return self.cache_ways, self.mba_percentage, self.mba_mbps
+
+    def __str__(self) -> str:
+        parts = [f"policy {self.policy}"] if self.policy else []
+        parts += [described(*self.values)] if any(self.values) else []
+        return f"{self.name} ({', '.join(parts)})"
+
+
+class Classes(_Part):
+    """`annotations` says whose annotations name the class. `no_class` is what becomes of a Pod that no class serves."""
+
+    annotations: Literal["containerd", "nri"] = "containerd"
+    no_class: Literal["Deny", "Warn"] = "Deny"
+    classes: tuple[RdtClass, ...] = ()
+
+    @property
+    def key(self) -> str:
+        return KEYS[self.annotations]
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.classes)) or "none"
+
+
+def choose(wish: Wish, classes: Sequence[RdtClass]) -> RdtClass | None:
+    """A policy by its name. Else the class with the fewest ways, then the least bandwidth, that has what is asked for.
+
+    A class without ways, or without a bound of bandwidth in this unit, serves no request with one, and the other way
+    round. Where no class has all the ways, the one with the most of them that has the least number will do.
+    """
+    if wish.policy:
+        return next((one for one in classes if one.policy == wish.policy), None)
+    wanted = (wish.ways, wish.percentage, wish.mbps)
+    alike = [one for one in classes if any(one.values) and _same_kinds(one.values, wanted)]
+    enough = [one for one in alike if _has(one, wanted)]
+    if not enough and wish.least:
+        fewer = [one for one in alike if _has(one, (wish.least, *wanted[1:]))]
+        most = max((one.cache_ways or 0 for one in fewer), default=0)
+        enough = [one for one in fewer if one.cache_ways == most]
+    return min(enough, key=lambda one: tuple(value or 0 for value in one.values), default=None)
+
+
+def _same_kinds(values: Sequence[int | None], wanted: Sequence[int | None]) -> bool:
+    return [value is None for value in values] == [value is None for value in wanted]
+
+
+def _has(one: RdtClass, wanted: Sequence[int | None]) -> bool:
+    return all((value or 0) >= (asked or 0) for value, asked in zip(one.values, wanted, strict=True))
+
+
+def described(ways: int | None, percentage: int | None, mbps: int | None) -> str:
+    """Ways and bandwidth, as messages say them."""
+    shown = (
+        (ways, "cache way", "s"),
+        (percentage, "% of memory bandwidth", ""),
+        (mbps, "MB/s of memory bandwidth", ""),
+    )
+    return " and ".join(f"{value} {unit}{end if value != 1 else ''}" for value, unit, end in shown if value is not None)

@@ -1,0 +1,66 @@
+"""The ConfigMap with the RDT classes of the container runtime. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pydantic import ValidationError
+from pydantic.alias_generators import to_camel
+from pydantic_core import ErrorDetails
+
+from app.rmd.classes import Classes, RdtClass, described
+from app.text import quoted
+from app.wire import JSON, load_yaml
+
+KEY = "classes.yaml"
+_WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
+
+
+def parse_classes(config_map: JSON) -> Classes:
+    """The classes in a ConfigMap. Raises ValueError with the path of all that is wrong, or can never be chosen."""
+    text = (config_map.get("data") or {}).get(KEY)
+    if text is None:
+        raise ValueError(f"data[{KEY}]: required: the classes of the container runtime, as YAML")
+    try:
+        said = load_yaml(text)
+    except Exception as error:
+        raise ValueError(f"data[{KEY}]: this is not YAML: {' '.join(str(error).split())}") from error
+    try:
+        found = Classes.model_validate({} if said is None else said)
+    except ValidationError as error:
+        problems = [_problem(item) for item in error.errors(include_url=False)]
+        raise ValueError("; ".join(f"data[{KEY}]: {one}" for one in problems)) from error
+    if unused := list(_never_chosen(found.classes)):
+        raise ValueError("; ".join(f"data[{KEY}]: {one}" for one in unused))
+    return found
+
+
+def _never_chosen(classes: Sequence[RdtClass]) -> Iterator[str]:
+    for index, one in enumerate(classes):
+        before, place = classes[:index], f"classes[{index}]"
+        if any(other.name == one.name for other in before):
+            yield f"{place}.name: {quoted(one.name)} is there already: want each class once"
+        if one.mba_percentage is not None and one.mba_mbps is not None:
+            yield f"{place}.mbaMbps: excludes mbaPercentage: want the one of the machines"
+        if one.policy is None and not any(one.values):
+            yield f"{place}: serves nothing: want policy, cacheWays, mbaPercentage or mbaMbps"
+        if one.policy is not None and (first := next((other for other in before if other.policy == one.policy), None)):
+            yield f"{place}.policy: class {first.name} serves it already: want another policy"
+        if any(one.values) and (first := next((other for other in before if other.values == one.values), None)):
+            yield f"{place}: class {first.name} has the same {described(*one.values)} already: want other values"
+
+
+def _problem(item: ErrorDetails) -> str:
+    path = ""
+    for part in item["loc"]:
+        path += f"[{part}]" if isinstance(part, int) else f".{part}"
+    field, value = path.removeprefix(".") or "the document", item["input"]
+    if item["type"] == "missing":
+        return f"{field}: required"
+    if item["type"] == "extra_forbidden":
+        model = RdtClass if field.startswith("classes[") else Classes
+        return f"{field}: unknown key: want one of {', '.join(map(to_camel, model.model_fields))}"
+    if item["type"] == "value_error":
+        return f"{field}: {item['msg'].removeprefix('Value error, ')}"
+    wanted = _WANTS.get(item["type"]) or item["msg"].replace("Input should be", "want")
+    return f"{field}: {wanted}, got {quoted(str(value))}"

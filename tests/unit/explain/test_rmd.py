@@ -1,0 +1,71 @@
+"""Explaining says which RDT classes a Pod would get, and why a daemon would never serve it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.admission.parts import Context, chains
+from app.explain.explaining import explain
+from app.explain.manifests import sort_documents
+from app.explain.rehearsal import Rehearsal
+from app.explain.rendering import render
+from app.kube.documents import Document
+from app.registry import settings_of
+from app.rmd.build import review
+from app.rmd.model import L3_CACHE_WAYS
+from app.rmd.settings import AdmissionSettings
+from tests.support.rmd_reviews import SYSTEM, config_map, container, node, pod
+
+FOUR = config_map("classes: [{name: four, cacheWays: 4}]")
+
+
+class WithRmd(Rehearsal):
+    """A webhook that has the parts of RMD with these settings besides its own."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(settings_of("webhook").load({}, environment=False), SYSTEM)
+        chosen = AdmissionSettings.load(settings, environment=False)
+        self.parts.append(review(Context(chosen, SYSTEM, self.caches)))
+        self.chains = chains(self.parts, namespace=SYSTEM)
+
+
+async def shown(*objects: dict[str, Any], **settings: Any) -> tuple[str, list[str]]:
+    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
+    results, notes = await explain(sort_documents(documents), WithRmd(**settings))
+    return "\n".join(line.text for line in render(results, "text")), notes
+
+
+async def test_the_class_and_what_it_is_chosen_for() -> None:
+    text, notes = await shown(pod(container(cpu="500m")), FOUR, rmd_backend="runtime")
+    assert notes == []
+    assert "would be injected" in text
+    assert "  container c1: RDT class four serves 2 cache ways" in text
+    assert '    metadata.annotations[rdt.resources.beta.kubernetes.io/container.c1]: "four"' in text
+    assert f"    spec.containers[c1].resources.limits[{L3_CACHE_WAYS}]: removed" in text
+    assert f"  warning: spec.containers[0].resources: {L3_CACHE_WAYS} is taken out" in text
+
+
+async def test_no_class_and_no_config_map() -> None:
+    text, _ = await shown(pod(container()), rmd_backend="runtime")
+    assert "would be denied: spec.containers[0]: no RDT class serves 2 cache ways: there are none" in text
+
+
+async def test_a_mapping_that_cannot_be_read_is_noted() -> None:
+    _, notes = await shown(pod(container()), config_map("[]"), rmd_backend="runtime")
+    assert notes == [
+        "configmaps/berth-rmd-classes: data[classes.yaml]: the document: want a mapping, got '[]'",
+    ]
+
+
+async def test_nodes_among_the_manifests_decide_what_serves() -> None:
+    nodes = {"apiVersion": "v1", **node("n1", "7")}, {"apiVersion": "v1", **node("n2")}
+    assert "class four" in (await shown(pod(container()), nodes[1], FOUR, rmd_backend="auto"))[0]
+    text, notes = await shown(pod(container(ways="8")), *nodes, FOUR, rmd_backend="auto")
+    assert ("class four" in text, notes) == (False, [])
+    assert f"ask for 8 {L3_CACHE_WAYS} together, and no node has more than 7" in text
+
+
+async def test_what_a_daemon_would_never_serve_is_denied_with_its_warnings() -> None:
+    text, _ = await shown(pod(container(cpu="500m"), c1_polcy="x"), rmd_backend="daemon")
+    assert "would be denied: spec.containers[0].resources.limits[cpu]: want whole CPUs" in text
+    assert "  warning: metadata.annotations[c1_polcy]: unknown setting" in text
