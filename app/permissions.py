@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from app.registry import CONTROLLER, SHARED, WINGS, settings_of
 from app.rmd.model import DAEMON_NAMESPACE
-from app.wiring import SYSTEM_NAMESPACE, Permission, Permissions, Scope, resolve
+from app.wiring import OFF, SYSTEM_NAMESPACE, Permission, Permissions, Scope, resolve
 
 
 @cache
@@ -44,7 +44,10 @@ def permissions_of(role: str, **settings: Any) -> tuple[Permission, ...]:
 
 def _is_on(when: str, settings: dict[str, Any]) -> bool:
     name, equals, item = when.partition("=")
-    return item in settings[name] if equals else bool(settings[name])
+    value = settings[name]
+    if not equals:
+        return value not in (OFF, "") and bool(value)
+    return value == item if isinstance(value, str) else item in value
 
 
 def _resources(one: Permission, settings: dict[str, Any]) -> dict[str, tuple[str, ...]]:

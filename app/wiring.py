@@ -19,6 +19,8 @@ Scope = Literal["cluster", "release", "system", "tenants", "rmd"]
 the one of RMD's daemons.
 """
 READ = ("get", "list", "watch")
+OFF = "off"
+"""The value of a setting that turns off what it names; as False, where a setting has to be on."""
 SYSTEM_NAMESPACE = "universe"
 """Where the objects of the cloud admin are, in the infra cluster and in those of tenants."""
 
@@ -27,8 +29,9 @@ SYSTEM_NAMESPACE = "universe"
 class Permission:
     """These verbs on these resources of a group; with `names`, on those objects alone.
 
-    `when` are the settings of the role that have to be on, joined by commas; `field=item` is on where the list has the
-    item. A name `{field}` stands for the values of that setting, and so does a resource, whose values are PLURAL.GROUP.
+    `when` are the settings of the role that have to be on, joined by commas; `field=item` is on where the value is the
+    item, or the list has it. A name `{field}` stands for the values of that setting, and so does a resource, whose
+    values are PLURAL.GROUP.
     """
 
     scope: Scope
@@ -67,8 +70,8 @@ class Term:
     """A CEL expression. `{values}` in it is the list of texts of the source `values`; without any it is left out.
 
     Here and below, a source is a path in the chart's values, or a template of the chart. `when` are the sources that
-    have to be on, joined by commas; with `!` before it, one has to be off, with `=item` behind it, it has to be a list
-    with that item.
+    have to be on, joined by commas; with `!` before it, one has to be off, with `=item` behind it, it has to be the
+    item, or a list with it.
     """
 
     expression: str

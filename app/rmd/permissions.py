@@ -42,7 +42,7 @@ WEBHOOKS = (
     Webhook("rmdworkloads", "rmdworkloads", values="rmd", when=SERVED),
 )
 _DAEMONS, _CLASSES = ("daemon", "auto"), ("runtime", "auto")
-ADMISSION = (
+_ADMISSION = (
     *(Permission("cluster", "", ("nodes",), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
     *(Permission("cluster", _GROUP, (RMD_WORKLOADS.plural,), READ, when=f"rmd_backend={one}") for one in _DAEMONS),
     *(
@@ -52,6 +52,7 @@ ADMISSION = (
 )
 """What the webhook needs: nodes and RmdWorkloads for daemons, the ConfigMap for classes."""
 PERMISSIONS: Permissions = {
+    "webhook": _ADMISSION,
     # RBAC cannot bind this to a node. A ValidatingAdmissionPolicy of the chart does it for what is written.
     "rmd-node": (
         Permission("cluster", "", ("pods",), ("list", "watch")),

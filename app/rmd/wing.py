@@ -40,6 +40,10 @@ NODE = Role(
 WING = Wing(
     "rmd",
     kinds={"rmd": "app.rmd.permissions:KINDS"},
+    reviews="app.rmd.permissions:REVIEWS",
+    webhooks="app.rmd.permissions:WEBHOOKS",
+    asks="app.rmd.permissions:ASKS",
+    parts="app.rmd.build:review",
     controllers=(
         Controller(
             "rmd",
@@ -51,9 +55,14 @@ WING = Wing(
         ),
     ),
     permissions="app.rmd.permissions:PERMISSIONS",
-    settings={"controller": "app.rmd.settings:RmdSettings"},
+    settings={"webhook": "app.rmd.settings:AdmissionSettings", "controller": "app.rmd.settings:RmdSettings"},
     metrics={"app.rmd.metrics": ("controller",), "app.rmd.agent.metrics": ("rmd-node",)},
     arguments={
+        "webhook": (
+            Argument("rmd_backend"),
+            Argument("rmd_unreserved", when="webhook.args.rmdBackend"),
+            Argument("rmd_classes", when="webhook.args.rmdBackend"),
+        ),
         "controller": (
             Argument("rmd_namespace", source="rmd.namespace", when=_RUNS),
             Argument("rmd_client_certificate", source="rmd.clientCertificate", when=_RUNS),

@@ -22,6 +22,7 @@ WRAPPERS: dict[str, Any] = {
     },
 }
 RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
+REVIEWED: dict[str, Any] = {"webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}}}
 EVERY_CONTROLLER: dict[str, Any] = {
     "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers", "rmd"]}}
 }
@@ -39,6 +40,9 @@ ARGS: dict[str, Any] = {
             "drainSeconds": 7.5,
             "deadlineSeconds": 2.5,
             "clientCA": {"secret": "ca", "key": "api.crt"},
+            "rmdBackend": "runtime",
+            "rmdUnreserved": "warn",
+            "rmdClasses": "classes",
             "events": False,
         },
     },
@@ -87,6 +91,8 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "tenant with webhook": AGENT,
     "all": ALL,
     "rmd": NOTHING | RMD,
+    "rmd reviewed": REVIEWED,
+    "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},
     "args": ARGS,
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},

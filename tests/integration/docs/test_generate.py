@@ -171,7 +171,7 @@ def test_a_default_that_the_help_of_a_role_tells_is_that_of_its_settings(name):
         if field is None:
             continue
         default = ",".join(field.default) if isinstance(field.default, tuple) else field.default
-        if said in WORDS:
+        if said in WORDS and said != field.default:
             assert WORDS[said] == field.default, parameter.name
         elif said:
             assert said == (f"{default:g}" if isinstance(default, float) else str(default)), parameter.name

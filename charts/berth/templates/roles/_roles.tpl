@@ -34,7 +34,7 @@ A source is a path in the values (`webhook.args.workers`), or the name of a temp
 
 {{- /*
 (dict "root" $ "when" "gateway.enabled,!webhook.enabled,controller.args.controllers=tenants"): "true" if every source is on;
-one after `!` must be off, one before `=` a list with that item.
+one after `!` must be off, one before `=` that item, or a list with it. The text "off" is off.
 */ -}}
 {{- define "berth.isOn" -}}
 {{- $root := .root -}}
@@ -42,7 +42,9 @@ one after `!` must be off, one before `=` a list with that item.
 {{- range splitList "," (.when | default "") | compact -}}
 {{- $parts := splitn "=" 2 (trimPrefix "!" .) -}}
 {{- $value := (include "berth.read" (dict "root" $root "source" $parts._0) | fromJson).value -}}
-{{- if $parts._1 -}}{{- $value = has $parts._1 ($value | default list) -}}{{- end -}}
+{{- if and $parts._1 (kindIs "string" $value) -}}{{- $value = eq $parts._1 $value -}}
+{{- else if $parts._1 -}}{{- $value = has $parts._1 ($value | default list) -}}
+{{- else if kindIs "string" $value -}}{{- $value = ne $value "off" | ternary $value "" -}}{{- end -}}
 {{- if eq (empty $value) (not (hasPrefix "!" .)) -}}{{- $on = false -}}{{- end -}}
 {{- end -}}
 {{- if $on -}}true{{- end -}}
