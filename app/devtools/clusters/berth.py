@@ -31,10 +31,10 @@ class Berth:
         self._log_level = log_level
         self._bundle = write_webhook_certificate(directory / "webhook")
 
-    async def start_webhook(self, client: KubeClient, cluster: str, *, wrappers: bool = False) -> tuple[int, int]:
+    async def start_webhook(self, client: KubeClient, cluster: str, *, every: bool = False) -> tuple[int, int]:
         """Start the webhook of a cluster, and have its API server call it; returns its port and its health port.
 
-        With `wrappers` for AppWrappers as well.
+        With `every` for AppWrappers and RMD as well.
         """
         folder, infra = self._directory / "webhook", cluster == INFRA
         settings: dict[str, object] = {
@@ -43,16 +43,22 @@ class Berth:
             "tls_private_key_file": str(folder / "tls.key"),
             "drain_seconds": 0.0,
             "confine_tenants": infra,
-            "appwrappers": wrappers,
+            "appwrappers": every,
+            "rmd_backend": "daemon" if every else "off",
         }
         ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)
-        await register(client, port=ports[0], bundle=self._bundle, infra=infra, wrappers=wrappers)
+        await register(client, port=ports[0], bundle=self._bundle, infra=infra, every=every)
         return ports
 
-    async def start_app_wrappers(self, cluster: str) -> None:
-        """Start all controllers of AppWrappers that there are."""
-        names = tuple(one.name for one in CONTROLLERS.values() if one.needs == "appwrappers")
+    async def start_further_controllers(self, cluster: str) -> None:
+        """Start all controllers that run only where they are asked for."""
+        names = tuple(one.name for one in CONTROLLERS.values() if not one.usual)
         await self._start("controller", cluster, {"leader_elect": False, "controllers": names})
+
+    async def start_node_agents(self, cluster: str, folders: Mapping[str, Path]) -> None:
+        """One for each node, with the folder of its kubelet."""
+        for node, folder in folders.items():
+            await self._start("rmd-node", cluster, {"node_name": node, "kubelet_folder": str(folder)})
 
     async def start_workload_api(self, clients: Mapping[str, KubeClient]) -> str:
         """Start everything in the order in which it depends on each other; returns the gateway's address."""

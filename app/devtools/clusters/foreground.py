@@ -12,7 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from app import logs
-from app.devtools.clusters.plans import WRAPPERS
+from app.devtools.clusters.plans import EVERY_WING
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
 from app.devtools.clusters.sandbox import Running, Sandbox, Whole
 from app.errors import UsageError
@@ -99,8 +99,9 @@ def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -
         "\nSome of the API servers are given." if given else "\nThese API servers are stand-ins for development."
     )
     if stand_ins:
-        where = f"LocalQueue {QUEUE} of namespace {NAMESPACE} in {WRAPPERS}"
+        where = f"LocalQueue {QUEUE} of namespace {NAMESPACE} in {EVERY_WING}"
         console.print(f"A stand-in for Kueue gives {CPUS} CPUs to {where}.", soft_wrap=True)
+        console.print(f"A stand-in for RMD on each host of {EVERY_WING} gives cache ways.", soft_wrap=True)
     console.print("Ready. Type in another terminal:\n", style="bold green")
     for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)

@@ -9,8 +9,8 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.placement.model import HOST_LABEL
 
 INFRA = "icp"
-WRAPPERS = "tenant1"
-"""Where AppWrappers are run, with quota from a stand-in for Kueue."""
+EVERY_WING = "tenant1"
+"""Where AppWrappers are run, with quota from a stand-in for Kueue, and hosts have cache ways to give."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 

@@ -8,10 +8,10 @@ from app.registration.objects import Terms, further_webhooks, objects_to, pods_t
 from app.wire import JSON
 
 
-async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, wrappers: bool = False) -> None:
+async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False) -> None:
     """For what is written from now on; in the infra cluster for what tenants run there, too.
 
-    With `wrappers` for AppWrappers as well. `bundle` is the base64 value of caBundle.
+    With `every` for AppWrappers and RMD as well. `bundle` is the base64 value of caBundle.
     """
 
     def calling(path: str) -> JSON:
@@ -21,9 +21,10 @@ async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, w
     validating = objects_to(calling("/validate"), name="berth", webhook="validate.berth.dev", terms=Terms())
     if infra:
         validating["webhooks"] += further_webhooks("tenants", validating["webhooks"][0], exempt=Terms().exempt)
-    if wrappers:
+    if every:
         exempt = Terms().exempt
         mutating["webhooks"] += further_webhooks("appwrapper-defaults", mutating["webhooks"][0], exempt=exempt)
-        validating["webhooks"] += further_webhooks("appwrappers", validating["webhooks"][0], exempt=exempt)
+        for kind in ("appwrappers", "rmd-pods", "rmdworkloads"):
+            validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], exempt=exempt)
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)

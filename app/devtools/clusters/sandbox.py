@@ -12,9 +12,11 @@ from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
 from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import Parts, running_parts
-from app.devtools.clusters.plans import CLUSTERS, INFRA, WRAPPERS, ClusterPlan
+from app.devtools.clusters.plans import CLUSTERS, EVERY_WING, INFRA, ClusterPlan
 from app.devtools.clusters.quota import give_quota
+from app.devtools.clusters.rmd import rmd_hosts
 from app.devtools.sandbox.standins.standins import StandIns
+from app.kube.client import KubeClient
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,17 +81,31 @@ class Sandbox:
             opened = await self._servers.open(plan, stack)
             infra = plan.name == INFRA
             await definitions.prepare(opened.client, definitions.INFRA if infra else definitions.TENANT)
-            if self._stand_ins:
-                parts.run(StandIns(opened.client, plan.nodes))
-            wrappers = self._stand_ins and plan.name == WRAPPERS
-            ports = await berth.start_webhook(opened.client, plan.name, wrappers=wrappers)
-            if wrappers:
-                await definitions.install(opened.client, definitions.APP_WRAPPERS)
-                await give_quota(opened.client, parts)
-                await berth.start_app_wrappers(plan.name)
+            every = self._stand_ins and plan.name == EVERY_WING
+            if every:
+                ports = await self._start_every_wing(opened.client, plan, stack, parts, berth)
+            else:
+                if self._stand_ins:
+                    parts.run(StandIns(opened.client, plan.nodes))
+                ports = await berth.start_webhook(opened.client, plan.name)
             clusters.append(_running(plan, opened, *ports))
             clients[plan.name] = opened.client
         return Whole(tuple(clusters), await berth.start_workload_api(clients))
+
+    @staticmethod
+    async def _start_every_wing(
+        client: KubeClient, plan: ClusterPlan, stack: contextlib.AsyncExitStack, parts: Parts, berth: Berth
+    ) -> tuple[int, int]:
+        """With AppWrappers and quota for them, and with hosts that have cache ways to give."""
+        hosts = await stack.enter_async_context(rmd_hosts(client, plan.hosts))
+        parts.run(StandIns(client, plan.nodes, elsewhere=hosts.runs, resources=hosts.kubelets))
+        parts.run(hosts)
+        ports = await berth.start_webhook(client, plan.name, every=True)
+        await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
+        await give_quota(client, parts)
+        await berth.start_further_controllers(plan.name)
+        await berth.start_node_agents(plan.name, hosts.folders)
+        return ports
 
     async def _start_bare(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
         """API servers that serve attachments, as with Multus, and nodes that run what is installed."""

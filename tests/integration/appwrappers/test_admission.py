@@ -124,7 +124,7 @@ async def opening(tmp_path: Path) -> Opening:
                 "appwrappers": True,
             }
             port, _ = await start_webhook(parts, common | settings, host="127.0.0.1", where="the cluster")
-            await register(cluster.admin, port=port, bundle=bundle, infra=False, wrappers=True)
+            await register(cluster.admin, port=port, bundle=bundle, infra=False, every=True)
             yield Reviewed(cluster, port)
 
     return opened

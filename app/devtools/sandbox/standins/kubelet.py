@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
+from app.devtools.kubelet.cpus import NotAdmitted
 from app.devtools.sandbox.standins.podstatus import is_reported, next_step, pod_status
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
@@ -52,6 +54,16 @@ Elsewhere = Callable[[JSON], bool]
 """Whether something else runs a Pod: then its kubelet leaves it alone."""
 
 
+class Resources(Protocol):
+    """The resource managers of one node, as `app.devtools.kubelet.server.Kubelet` has them."""
+
+    async def admit(self, pod: JSON) -> None:
+        """Raises NotAdmitted."""
+        ...
+
+    def remove(self, uid: str) -> None: ...
+
+
 class NodeKeeper:
     """Creates the nodes of a sandbox and keeps their reports complete; other nodes are none of its business."""
 
@@ -89,18 +101,31 @@ class NodeKeeper:
 
 
 class Kubelet:
-    """Acts for these nodes alone."""
+    """Acts for these nodes alone. Those in `resources` have resource managers, which admit Pods."""
 
     def __init__(
-        self, client: KubeClient, watched: Watched, specs: Sequence[NodeSpec], *, elsewhere: Elsewhere
+        self,
+        client: KubeClient,
+        watched: Watched,
+        specs: Sequence[NodeSpec],
+        *,
+        elsewhere: Elsewhere,
+        resources: Mapping[str, Resources],
     ) -> None:
-        self._client = client
+        self._client, self._resources = client, resources
         self._names = {spec.name for spec in specs}
         self._elsewhere = elsewhere
         self._pods, self._nodes = watched.store(PODS), watched.store(NODES)
         self._given: dict[Key, str] = {}
         self._next = 0
         self.controller = reconciling("kubelet", self._reconcile, self._pods, self._nodes)
+        self._pods.subscribe(lambda _event, _key, old, new: self._free(old, new))
+
+    def _free(self, old: JSON | None, new: JSON | None) -> None:
+        """What a Pod had is free when it has ended or is gone."""
+        if old is not None and (new is None or _is_over(new) or new["metadata"]["uid"] != old["metadata"]["uid"]):
+            for manager in self._resources.values():
+                manager.remove(old["metadata"]["uid"])
 
     async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
@@ -111,9 +136,22 @@ class Kubelet:
             return None
         if pod["metadata"].get("deletionTimestamp"):
             await self._confirm_deletion(pod)
-        elif (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+        elif not _is_over(pod) and await self._admitted(key, pod):
             return await self._report(key, pod)
         return None
+
+    async def _admitted(self, key: Key, pod: JSON) -> bool:
+        manager = self._resources.get(pod["spec"]["nodeName"])
+        if manager is None:
+            return True
+        try:
+            await manager.admit(pod)
+        except NotAdmitted as error:
+            status = {"phase": "Failed", "reason": error.reason, "message": f"Pod was rejected: {error}"}
+            body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": {**status, "startTime": stamp()}}
+            await self._client.patch(PODS, key[1], body, patch_type="strategic", namespace=key[0], subresource="status")
+            return False
+        return True
 
     async def _confirm_deletion(self, pod: JSON) -> None:
         metadata = pod["metadata"]
@@ -155,6 +193,10 @@ class Kubelet:
                 break
         self._given[key] = address
         return address
+
+
+def _is_over(pod: JSON) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Succeeded", "Failed")
 
 
 def _desired_node(spec: NodeSpec) -> JSON:

@@ -6,11 +6,12 @@ They are ordinary clients: they speak to the sandbox's API server or to a real o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
-from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec
+from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
 from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
@@ -22,18 +23,24 @@ from app.kube.client import KubeClient
 class StandIns:
     """The controllers, the scheduler and the kubelets of one cluster; `nodes` are the nodes that it has.
 
-    Pods for which `elsewhere` returns true are skipped: the caller runs them and writes their status.
+    Pods for which `elsewhere` returns true are skipped: the caller runs them and writes their status. `resources` are
+    resource managers of nodes, which admit Pods there.
     """
 
     def __init__(
-        self, client: KubeClient, nodes: Sequence[NodeSpec], *, elsewhere: Elsewhere = lambda _pod: False
+        self,
+        client: KubeClient,
+        nodes: Sequence[NodeSpec],
+        *,
+        elsewhere: Elsewhere = lambda _pod: False,
+        resources: Mapping[str, Resources] = MappingProxyType({}),
     ) -> None:
         watched = Watched(client)
         self._parts = (
             watched,
             NodeKeeper(client, watched, nodes).controller,
             Scheduler(client, watched).controller,
-            Kubelet(client, watched, nodes, elsewhere=elsewhere).controller,
+            Kubelet(client, watched, nodes, elsewhere=elsewhere, resources=resources).controller,
             NamespaceCollector(client, watched).controller,
             DeploymentKeeper(client, watched).controller,
             ReplicaSetKeeper(client, watched).controller,
