@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from app.admission.chain import Plan
-from app.admission.refusing import readable, refuse
+from app.admission.chain import Plan, refuse
 from app.admission.review import Request, old_object, written_object
 from app.kinds.requests import pod_requests
 from app.kube.names import DNS_LABEL_LIMIT
 from app.rmd.admission.hosts import Hosts
+from app.rmd.admission.reading import readable
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.pods import SETTINGS, read_pod
 from app.text import quoted
@@ -51,7 +51,7 @@ class PodCheck:
         if self._warns:
             plan.warnings += found.problems
         else:
-            refuse(list(found.problems), reason=REASON)
+            refuse(found.problems, reason=REASON)
 
     def _changes(self, pod: JSON, old: JSON | None) -> Found:
         if self._runtime():
