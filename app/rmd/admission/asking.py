@@ -59,12 +59,12 @@ def _too_many(pod: JSON, most: int) -> Iterator[str]:
 
 
 def too_late(pod: JSON, old: JSON) -> Iterator[str]:
-    now, before = annotations_of(pod), annotations_of(old)
+    now, before = _annotations(pod), _annotations(old)
     changed = {key for key in {*now, *before} if now.get(key) != before.get(key)}
     names = [one["name"] for kind in ("initContainers", "containers") for one in pod["spec"].get(kind) or ()]
     for key in sorted(changed & {f"{name}_{setting}" for name in names for setting in SETTINGS}):
         yield f"metadata.annotations[{key}]: has no effect any more: a Pod gets its RDT classes when it is created"
 
 
-def annotations_of(pod: JSON) -> Mapping[str, str]:
+def _annotations(pod: JSON) -> Mapping[str, str]:
     return pod["metadata"].get("annotations") or {}

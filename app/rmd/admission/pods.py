@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from app.admission.chain import Plan, refuse
 from app.admission.review import Request, old_object, written_object
-from app.rmd.admission.asking import Found, annotations_of, check_pod, too_late
+from app.rmd.admission.asking import Found, check_pod, too_late
 from app.rmd.admission.hosts import Hosts
 from app.rmd.admission.reading import readable
 from app.wire import JSON
@@ -46,7 +46,7 @@ class PodCheck:
         found = check_pod(pod, self._hosts.most_ways)
         if old is None:
             return found
-        before = check_pod(old, self._hosts.most_ways) if annotations_of(pod) != annotations_of(old) else found
+        before = check_pod(old, self._hosts.most_ways)
         return Found(_added(found.problems, before.problems), _added(found.warnings, before.warnings))
 
 

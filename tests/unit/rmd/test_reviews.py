@@ -220,6 +220,7 @@ OVERLAP = "a daemon gives a core to one RmdWorkload, and others ask for"
         ({**TWO, "nodeSelector": {"zone": "a"}}, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
         (TWO, {**TWO, "coreIds": [], "allCores": True}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
         (TWO, {**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, ""),
+        ({**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, TWO, ""),
         ({**TWO, "coreIds": [], "allCores": True}, TWO, f"spec.allCores: {OVERLAP} cores 0-1 of n1 for other/o"),
         (
             {**TWO, "coreIds": [], "allCores": True},
