@@ -18,9 +18,10 @@ from app.admission.server import make_server, review_app
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
+from app.registration.objects import further_webhooks
 from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
-from app.rmd.permissions import REVIEWS, WITH_SETTINGS
+from app.rmd.permissions import ASKS
 from app.rmd.settings import AdmissionSettings
 from app.runtime.serving import Sources
 from app.serving.listener import bind
@@ -89,24 +90,20 @@ async def reviewed(cluster: RmdCluster, folder: Path, **settings: Any) -> AsyncI
 
 
 async def register(cluster: RmdCluster, port: int, bundle: str) -> None:
-    def webhook(name: str, path: str, *rules: JSON, **fields: Any) -> JSON:
-        called = {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle}
-        common = {"admissionReviewVersions": ["v1"], "sideEffects": "None", "failurePolicy": "Fail"}
-        return {"name": f"{name}.berth.dev", "clientConfig": called, "rules": list(rules), **common, **fields}
-
-    rules = [
-        {
-            "operations": list(one.operations),
-            "apiGroups": [one.group],
-            "apiVersions": [one.version],
-            "resources": list(one.resources),
+    """As the chart does it, from the descriptors of the wing."""
+    for resource, path, kinds in (
+        (MUTATING_WEBHOOKS, "/mutate", ("pods",)),
+        (VALIDATING_WEBHOOKS, "/validate", ("rmd-pods", "rmdworkloads")),
+    ):
+        called = {
+            "clientConfig": {"url": f"https://127.0.0.1:{port}{path}", "caBundle": bundle},
+            "admissionReviewVersions": ["v1"],
+            "sideEffects": "NoneOnDryRun",
+            "failurePolicy": "Fail",
         }
-        for one in REVIEWS
-    ]
-    asks = {"matchConditions": [{"name": "asks", "expression": " || ".join(one.expression for one in WITH_SETTINGS)}]}
-    validating = [webhook("rmd-pods", "/validate", rules[0], **asks), webhook("rmd", "/validate", *rules[1:])]
-    mutating = [webhook("pods", "/mutate", {**rules[0], "operations": ["CREATE"]}, **asks)]
-    for resource, entries in ((MUTATING_WEBHOOKS, mutating), (VALIDATING_WEBHOOKS, validating)):
+        entries = [one for kind in kinds for one in further_webhooks(kind, called, exempt=(SYSTEM,))]
+        for entry in entries if path == "/mutate" else ():
+            entry["matchConditions"] = [{"name": "asks", "expression": " || ".join(one.expression for one in ASKS)}]
         await cluster.admin.apply(resource, "berth", resource.body({"name": "berth"}, webhooks=entries))
 
 

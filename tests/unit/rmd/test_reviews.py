@@ -10,9 +10,9 @@ import pytest
 
 from app.admission.parts import Caches, Context, Parts
 from app.admission.review import Decision, GroupVersionKind, UserInfo
+from app.permissions import permissions_of
 from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS
-from app.rmd.permissions import ADMISSION
 from app.rmd.settings import AdmissionSettings
 from tests.support.pod_requests import OTHERS, request_for
 from tests.support.rmd_reviews import SYSTEM, container, node, pod, reviewing, workload
@@ -330,5 +330,5 @@ def test_what_is_read_of_the_cluster(backend: str, kinds: set[str]) -> None:
     found = review(context)
     assert {one.resource.kind for one in context.caches.all} == kinds
     assert (found == Parts()) == (backend == "off")
-    granted = [one for one in ADMISSION if one.when.partition("=")[2] == backend]
+    granted = set(permissions_of("webhook", rmd_backend=backend)) - set(permissions_of("webhook", rmd_backend="off"))
     assert {plural for one in granted for plural in one.resources} == {f"{kind.lower()}s" for kind in kinds}
