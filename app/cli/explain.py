@@ -11,7 +11,6 @@ import typer
 from app.cli import cluster, options, roles
 from app.errors import Transient, UsageError
 from app.explain import explaining, manifests, rehearsal, rendering, wrapped
-from app.networks.settings import NetworksSettings
 from app.registry import settings_of
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
@@ -22,7 +21,7 @@ _INJECTION = "Injection (as berth webhook)"
 
 
 def _as_webhook(field: str) -> typer.models.OptionInfo:
-    return roles.option_of(NetworksSettings, field, panel=_INJECTION)
+    return roles.option_of(settings_of("webhook"), field, panel=_INJECTION)
 
 
 explain_app = options.alone()
@@ -63,6 +62,9 @@ def explain(
     default_network_namespace: Annotated[str | None, _as_webhook("default_network_namespace")] = None,
     network_resource_name_keys: Annotated[str | None, _as_webhook("network_resource_name_keys")] = None,
     inject_hugepage_down_api: Annotated[bool | None, _as_webhook("inject_hugepage_down_api")] = None,
+    rmd_backend: Annotated[str | None, _as_webhook("rmd_backend")] = None,
+    rmd_unreserved: Annotated[str | None, _as_webhook("rmd_unreserved")] = None,
+    rmd_classes: Annotated[str | None, _as_webhook("rmd_classes")] = None,
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 
@@ -86,8 +88,9 @@ def explain(
 
       3  the cluster could not be asked
 
-    Attachments, the ConfigMap nri-control-switches and Namespaces (whose label berth.dev/tenant confines Pods)
-    come from the files; with --kubeconfig, attachments and switches that they lack are read from the cluster.
+    Attachments, the ConfigMaps (nri-control-switches, that of --rmd-classes), Namespaces (whose label
+    berth.dev/tenant confines Pods) and Nodes come from the files; with --kubeconfig, attachments and ConfigMaps
+    that they lack are read from the cluster.
     Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
     if not files:
@@ -100,6 +103,9 @@ def explain(
         "default_network_namespace": default_network_namespace,
         "network_resource_name_keys": network_resource_name_keys,
         "inject_hugepage_down_api": inject_hugepage_down_api,
+        "rmd_backend": rmd_backend,
+        "rmd_unreserved": rmd_unreserved,
+        "rmd_classes": rmd_classes,
     }
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.

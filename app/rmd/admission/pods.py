@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
-from app.admission.chain import Plan
-from app.admission.refusing import readable, refuse
+from app.admission.chain import Plan, refuse
 from app.admission.review import Request, old_object, written_object
-from app.kinds.requests import pod_requests
-from app.kube.names import DNS_LABEL_LIMIT
+from app.rmd.admission.asking import Found, check_pod, too_late
 from app.rmd.admission.hosts import Hosts
-from app.rmd.model import L3_CACHE_WAYS
-from app.rmd.pods import SETTINGS, read_pod
-from app.text import quoted
+from app.rmd.admission.reading import readable
 from app.wire import JSON
 
 REASON = "InvalidCacheRequest"
-POLICIES = ("gold", "silver", "bronze")
-"""Those that RMD has for every CPU that it knows."""
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    problems: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
 
 
 class PodCheck:
@@ -51,64 +38,16 @@ class PodCheck:
         if self._warns:
             plan.warnings += found.problems
         else:
-            refuse(list(found.problems), reason=REASON)
+            refuse(found.problems, reason=REASON)
 
     def _changes(self, pod: JSON, old: JSON | None) -> Found:
         if self._runtime():
-            return Found(warnings=tuple(_too_late(pod, old))) if old is not None else Found()
+            return Found(warnings=tuple(too_late(pod, old))) if old is not None else Found()
         found = check_pod(pod, self._hosts.most_ways)
         if old is None:
             return found
-        before = check_pod(old, self._hosts.most_ways) if _annotations(pod) != _annotations(old) else found
+        before = check_pod(old, self._hosts.most_ways)
         return Found(_added(found.problems, before.problems), _added(found.warnings, before.warnings))
-
-
-def check_pod(pod: JSON, most_ways: int | None) -> Found:
-    """What keeps a Pod from its reservations, and what of it has no effect; `most_ways` are those of one node."""
-    asks = read_pod(pod)
-    problems = dict.fromkeys(line for one in asks.containers for line in one.problems)
-    warnings = [line for one in asks.containers for line in one.warnings]
-    for one in asks.containers:
-        warnings += _unknown_policy(one.container, one.spec.get("policy", ""))
-        warnings += _too_long(one.container)
-    if asks.containers and most_ways is not None:
-        warnings += _too_many(pod, most_ways)
-    return Found(tuple(problems), (*warnings, *asks.warnings))
-
-
-def _unknown_policy(container: str, policy: str) -> Iterator[str]:
-    if policy and policy not in POLICIES:
-        yield (
-            f"metadata.annotations[{container}_policy]: {quoted(policy)} is no policy that every daemon has: "
-            f"want {', '.join(POLICIES)}, or one that the daemons are configured with"
-        )
-
-
-def _too_long(container: str) -> Iterator[str]:
-    names = [one for one in SETTINGS if len(container) + 1 + len(one) > DNS_LABEL_LIMIT]
-    if names:
-        yield (
-            f"container {container}: its name is too long for the annotations of {', '.join(names)}: "
-            f"a key has at most {DNS_LABEL_LIMIT} characters"
-        )
-
-
-def _too_many(pod: JSON, most: int) -> Iterator[str]:
-    wanted = pod_requests(pod).get(L3_CACHE_WAYS, 0)
-    if wanted > most:
-        yield f"spec: the containers ask for {wanted} {L3_CACHE_WAYS} together, and no node has more than {most}"
-
-
-def _too_late(pod: JSON, old: JSON) -> Iterator[str]:
-    now, before = _annotations(pod), _annotations(old)
-    changed = {key for key in {*now, *before} if now.get(key) != before.get(key)}
-    names = [one["name"] for kind in ("initContainers", "containers") for one in pod["spec"].get(kind) or ()]
-    for key in sorted(changed & {f"{name}_{setting}" for name in names for setting in SETTINGS}):
-        yield f"metadata.annotations[{key}]: has no effect any more: a Pod gets its RDT classes when it is created"
-
-
-def _annotations(pod: JSON) -> Mapping[str, str]:
-    return pod["metadata"].get("annotations") or {}
 
 
 def _added(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:

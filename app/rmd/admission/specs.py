@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value
+from app.kube.owners import controller_of
 from app.rmd.admission.hosts import Hosts
 from app.rmd.pods import INFIX
 from app.rmd.requests import Request
@@ -41,14 +42,13 @@ def unknown_nodes(request: Request, hosts: Hosts) -> Iterator[str]:
 def managed(obj: JSON) -> Iterator[str]:
     """Whether it is one of the node agent's, or has the name of one."""
     metadata: JSON = obj["metadata"]
-    for owner in metadata.get("ownerReferences") or ():
-        if owner.get("controller") and owner.get("kind") == "Pod":
-            yield (
-                f"metadata.ownerReferences: the node agent writes it for Pod {owner['name']}, and undoes changes: "
-                "change the annotations of the Pod"
-            )
-            return
-    if INFIX in str(metadata.get("name") or ""):
+    owner = controller_of(metadata)
+    if owner.get("kind") == "Pod":
+        yield (
+            f"metadata.ownerReferences: the node agent writes it for Pod {owner['name']}, and undoes changes: "
+            "change the annotations of the Pod"
+        )
+    elif INFIX in str(metadata.get("name") or ""):
         yield f"metadata.name: the node agent gives names with {INFIX}: want another, so that it can make its own"
 
 

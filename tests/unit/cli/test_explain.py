@@ -194,3 +194,25 @@ def test_hugepages_follow_the_webhooks_flag(manifests, capsys) -> None:
     for flag, expected in (("--injectHugepageDownApi", True), ("--injectHugepageDownApi=false", False)):
         assert explain("-f", "huge.yaml", "-f", "nads.yaml", flag) == 0
         assert ("hugepages_1G_limit_busybox" in capsys.readouterr().out) is expected
+
+
+RDT = """
+apiVersion: v1
+kind: Pod
+metadata: {name: asks}
+spec: {containers: [{name: c, image: i, resources: {limits: {cpu: 500m, intel.com/l3_cache_ways: 2}}}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: classes}
+data: {classes.yaml: "classes: [{name: four, cacheWays: 4}]"}
+"""
+
+
+def test_rdt_classes_come_from_the_files(manifests, capsys) -> None:
+    Path("asks.yaml").write_text(RDT)
+    assert explain("-f", "asks.yaml", "--rmd-backend", "runtime", "--rmd-classes", "classes") == 0
+    assert "RDT class four serves 2 cache ways" in capsys.readouterr().out
+    assert explain("-f", "asks.yaml", "--rmd-backend", "daemon") == 1
+    assert "would be denied: spec: without the quality of service Guaranteed" in capsys.readouterr().out
+    assert explain("-f", "asks.yaml", "--rmd-backend", "daemon", "--rmd-unreserved", "warn") == 0

@@ -4,34 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.admission.parts import Context, chains
 from app.explain.explaining import explain
 from app.explain.manifests import sort_documents
 from app.explain.rehearsal import Rehearsal
 from app.explain.rendering import render
 from app.kube.documents import Document
 from app.registry import settings_of
-from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS
-from app.rmd.settings import AdmissionSettings
 from tests.support.rmd_reviews import SYSTEM, config_map, container, node, pod
 
 FOUR = config_map("classes: [{name: four, cacheWays: 4}]")
 
 
-class WithRmd(Rehearsal):
-    """A webhook that has the parts of RMD with these settings besides its own."""
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(settings_of("webhook").load({}, environment=False), SYSTEM)
-        chosen = AdmissionSettings.load(settings, environment=False)
-        self.parts.append(review(Context(chosen, SYSTEM, self.caches)))
-        self.chains = chains(self.parts, namespace=SYSTEM)
-
-
 async def shown(*objects: dict[str, Any], **settings: Any) -> tuple[str, list[str]]:
     documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
-    results, notes = await explain(sort_documents(documents), WithRmd(**settings))
+    chosen = settings_of("webhook").load(settings, environment=False)
+    results, notes = await explain(sort_documents(documents), Rehearsal(chosen, SYSTEM))
     return "\n".join(line.text for line in render(results, "text")), notes
 
 

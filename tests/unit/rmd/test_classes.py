@@ -37,6 +37,7 @@ def parsed(text: str | None) -> Classes:
         (Wish(ways=9), None),
         (Wish(ways=9, least=5), "gold"),
         (Wish(ways=12, least=9), None),
+        (Wish(ways=12, least=3), "gold"),
         (Wish(ways=4, percentage=50), "half"),
         (Wish(ways=4, percentage=20), "half-calm"),
         (Wish(ways=2, percentage=21), "half"),

@@ -41,6 +41,7 @@ async def test_golden(case: str) -> None:
     if "denied" in outcome:
         assert not decision.allowed
         assert [words for words in outcome["denied"] if words not in decision.message] == []
+        assert len(outcome["denied"]) == len(decision.message.split("; ")), decision.message
         return
     assert decision.allowed, decision.message
     assert patched(pod, plan.patch) == load(case, "expected")

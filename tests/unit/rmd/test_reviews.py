@@ -8,8 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from app.admission.parts import Caches, Context, Parts
 from app.admission.review import Decision, GroupVersionKind, UserInfo
+from app.permissions import permissions_of
+from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS
+from app.rmd.settings import AdmissionSettings
 from tests.support.pod_requests import OTHERS, request_for
 from tests.support.rmd_reviews import SYSTEM, container, node, pod, reviewing, workload
 
@@ -216,6 +220,7 @@ OVERLAP = "a daemon gives a core to one RmdWorkload, and others ask for"
         ({**TWO, "nodeSelector": {"zone": "a"}}, TWO, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
         (TWO, {**TWO, "coreIds": [], "allCores": True}, f"spec.coreIds: {OVERLAP} cores 0-1 of n1 for other/o"),
         (TWO, {**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, ""),
+        ({**TWO, "coreIds": [], "allCores": True, "reservedCoreIds": ["0-1"]}, TWO, ""),
         ({**TWO, "coreIds": [], "allCores": True}, TWO, f"spec.allCores: {OVERLAP} cores 0-1 of n1 for other/o"),
         (
             {**TWO, "coreIds": [], "allCores": True},
@@ -309,3 +314,21 @@ async def test_objects_of_another_shape_are_refused(spec: Any) -> None:
 async def test_without_daemons_their_objects_are_left_alone(backend: str) -> None:
     assert (await validated(workload("w", coreIds=["x"]), backend=backend)).allowed
     assert (await validated(pod(container(cpu="500m")), backend=backend)).allowed
+
+
+@pytest.mark.parametrize(
+    ("backend", "kinds"),
+    [
+        ("off", set()),
+        ("daemon", {"Node", "RmdWorkload"}),
+        ("runtime", {"ConfigMap"}),
+        ("auto", {"Node", "RmdWorkload", "ConfigMap"}),
+    ],
+)
+def test_what_is_read_of_the_cluster(backend: str, kinds: set[str]) -> None:
+    context = Context(AdmissionSettings.load({"rmd_backend": backend}, environment=False), SYSTEM, Caches())
+    found = review(context)
+    assert {one.resource.kind for one in context.caches.all} == kinds
+    assert (found == Parts()) == (backend == "off")
+    granted = set(permissions_of("webhook", rmd_backend=backend)) - set(permissions_of("webhook", rmd_backend="off"))
+    assert {plural for one in granted for plural in one.resources} == {f"{kind.lower()}s" for kind in kinds}

@@ -1,4 +1,4 @@
-"""Refuses objects: those that cannot be read, and those with problems."""
+"""Refuses objects that have other shapes than their kinds."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import TypeVar
 from app.errors import Denied
 
 T = TypeVar("T")
-_LISTED = 50
-"""Problems that one denial names."""
 
 
 def readable(read: Callable[[], T], *, reason: str) -> T:
@@ -22,11 +20,3 @@ def readable(read: Callable[[], T], *, reason: str) -> T:
     except (TypeError, ValueError, AttributeError, KeyError, RecursionError) as error:
         fault = f"the object cannot be read: want the fields and types of its kind: {type(error).__name__}: {error}"
         raise Denied(fault, reason=reason, code=400) from error
-
-
-def refuse(problems: list[str], *, reason: str) -> None:
-    """Raises Denied with the problems, if there are any."""
-    if problems:
-        rest = len(problems) - _LISTED
-        more = [f"and {rest} more problems"] if rest > 0 else []
-        raise Denied("; ".join([*problems[:_LISTED], *more]), reason=reason)
