@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
 import grpc
 import grpc.aio
+import pytest
 
 from app.devtools.kubelet.cpus import Machine
 from app.rmd.proto import plugin_grpc, plugin_pb, resources_grpc, resources_pb
 
 MACHINE = Machine({0: range(8), 1: range(8, 16)}, reserved=frozenset({0, 8}))
 RESOURCE = "example.com/things"
+
+
+@pytest.fixture
+def sockets() -> Iterator[Path]:
+    """A folder with a short path, as unix sockets need it."""
+    with tempfile.TemporaryDirectory(prefix="kubelet-") as name:
+        yield Path(name)
 
 
 class Things(plugin_grpc.DevicePluginServicer):

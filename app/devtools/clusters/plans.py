@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.placement.model import HOST_LABEL
+from app.rmd.model import DEFAULT_NODES
 
 INFRA = "icp"
 EVERY_WING = "tenant1"
@@ -29,7 +30,8 @@ def _control_plane(name: str) -> NodeSpec:
 
 
 def _tenant(name: str, hosts: Sequence[str]) -> ClusterPlan:
-    nodes = (*(NodeSpec(name=host) for host in hosts), _control_plane(f"{name}-master"))
+    labels = DEFAULT_NODES if name == EVERY_WING else {}
+    nodes = (*(NodeSpec(name=host, labels=labels) for host in hosts), _control_plane(f"{name}-master"))
     return ClusterPlan(name, nodes, tuple(hosts))
 
 

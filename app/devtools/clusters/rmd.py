@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from app.devtools.clusters.node.addresses import claim
@@ -14,84 +15,124 @@ from app.devtools.kubelet.server import Kubelet
 from app.devtools.rmd.machine import Cache, Machine
 from app.devtools.rmd.server import serve
 from app.devtools.rmd.workloads import Daemon
+from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
-from app.kube.resources import DAEMON_SETS, NODES, PODS
-from app.kube.retry import if_there
-from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, DEFAULT_NODES, PLAIN_PORT
+from app.kube.owners import controller_reference
+from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS
+from app.kube.store import Key
+from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, PLAIN_PORT
 from app.text import stamp
 from app.wire import JSON
+from app.wiring import SYSTEM_NAMESPACE
 
 _CPUS = Cpus({0: range(4), 1: range(4, 8)}, reserved=frozenset({0}))
 _MACHINE = Machine(caches=(Cache(0, "0-3"), Cache(1, "4-7", 1, 1)))
-_LABELS = {DAEMON_LABEL: DAEMON_VALUE}
-_CONTAINER: JSON = {"name": "rmd", "image": "rmd", "ports": [{"name": "http", "containerPort": PLAIN_PORT}]}
-_LOOK = 1.0
+_TEMPLATES = "berth-rmd-daemon-sets"
+_TEMPLATE = """\
+apiVersion: apps/v1
+kind: DaemonSet
+metadata: {{name: {name}}}
+spec:
+  selector:
+    matchLabels: {{name: {pods}}}
+  template:
+    metadata:
+      labels: {{name: {pods}}}
+    spec:
+      containers:
+      - {{name: rmd, image: {name}, ports: [{{name: http, containerPort: {port}}}]}}
+"""
+_DAEMON_SET = "rmd"
 
 
 class RmdHosts:
-    """`kubelets` by the name of the host, `folders` with their sockets. `run` keeps the capacity of the nodes."""
+    """`kubelets` by the name of the host, `folders` with their sockets. `run` keeps Nodes and the daemons' Pods.
+
+    A daemon has a Pod while there is DaemonSet `rmd`, which an RmdConfig makes: `addresses` is where it listens.
+    """
 
     def __init__(self, client: KubeClient, names: Sequence[str], folder: Path) -> None:
-        self._client = client
-        self._changed = asyncio.Event()
+        self._client, self._watched = client, Watched(client)
+        self._sets, self._pods, self._nodes = (self._watched.store(one) for one in (DAEMON_SETS, PODS, NODES))
+        self.addresses: dict[str, str] = {}
         self.folders = {name: folder / str(number) for number, name in enumerate(names)}
-        self.kubelets = {name: Kubelet(path, _CPUS, changed=self._changed.set) for name, path in self.folders.items()}
+        self.kubelets = {
+            name: Kubelet(path, _CPUS, changed=partial(self._enqueue, name)) for name, path in self.folders.items()
+        }
+        stores = (self._nodes, self._sets, self._pods)
+        self._controller = reconciling(
+            "rmd-hosts", self._reconcile, *stores, keys=lambda: [("", name) for name in names], workers=1
+        )
+        for store in (self._sets, self._pods):
+            store.subscribe(lambda *_change: self._enqueue(*names))
 
     @staticmethod
     def runs(pod: JSON) -> bool:
         """Whether it is the Pod of one of the daemons, which are parts of the sandbox."""
         metadata = pod["metadata"]
-        return metadata["namespace"] == DAEMON_NAMESPACE and _LABELS.items() <= (metadata.get("labels") or {}).items()
+        return bool(
+            metadata["namespace"] == DAEMON_NAMESPACE
+            and (metadata.get("labels") or {}).get(DAEMON_LABEL) == DAEMON_VALUE
+        )
 
-    async def install(self, addresses: dict[str, str]) -> None:
-        """The DaemonSet of the daemons, its Pods, and the label by which Node Feature Discovery marks such nodes."""
-        template = {
-            "metadata": {"labels": _LABELS},
-            "spec": {"containers": [_CONTAINER], "nodeSelector": DEFAULT_NODES},
+    async def install(self) -> None:
+        """What the chart has for an RmdConfig."""
+        texts = {
+            "rmd-ds.yaml": _TEMPLATE.format(name=_DAEMON_SET, pods=DAEMON_VALUE, port=PLAIN_PORT),
+            "rmd-node-agent-ds.yaml": _TEMPLATE.format(name="rmd-node-agent", pods="rmd-node-agent-pod", port=8444),
         }
-        body = DAEMON_SETS.body({"name": "rmd"}, spec={"selector": {"matchLabels": _LABELS}, "template": template})
-        made = await self._client.create(DAEMON_SETS, body, namespace=DAEMON_NAMESPACE)
-        for node, address in addresses.items():
-            await self._add_pod(node, address, made["metadata"]["uid"])
+        body = {**CONFIG_MAPS.body({"name": _TEMPLATES}), "data": texts}
+        await self._client.apply(CONFIG_MAPS, _TEMPLATES, body, namespace=SYSTEM_NAMESPACE)
 
     async def run(self) -> None:
         """Until cancelled."""
-        while True:
-            self._changed.clear()
-            for node, kubelet in self.kubelets.items():
-                await if_there(self._report(node, kubelet))
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_LOOK):
-                    await self._changed.wait()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._watched.run())
+            tasks.create_task(self._controller.run())
 
-    async def _report(self, node: str, kubelet: Kubelet) -> JSON:
+    def _enqueue(self, *names: str) -> None:
+        for name in names:
+            self._controller.enqueue(("", name))
+
+    async def _reconcile(self, key: Key) -> None:
+        node = self._nodes.get(*key)
+        if node is None or key[1] not in self.kubelets:
+            return
+        await self._report(node, self.kubelets[key[1]].resources)
+        await self._daemon(key[1])
+
+    async def _report(self, node: JSON, resources: Mapping[str, tuple[int, int]]) -> None:
         """As kubelet does; what cannot be allocated is no capacity here, since all capacity is allocatable."""
-        found = await self._client.get(NODES, node)
-        amounts = {resource: str(healthy) for resource, (_, healthy) in kubelet.resources.items()}
-        capacity = (found.get("status") or {}).get("capacity") or {}
-        if not DEFAULT_NODES.items() <= (found["metadata"].get("labels") or {}).items():
-            await self._client.patch(NODES, node, {"metadata": {"labels": DEFAULT_NODES}}, patch_type="merge")
-        if amounts.items() <= capacity.items():
-            return found
-        body = {"status": {"capacity": amounts, "allocatable": amounts}}
-        return await self._client.patch(NODES, node, body, patch_type="merge", subresource="status")
+        amounts = {resource: str(healthy) for resource, (_, healthy) in resources.items()}
+        if not amounts.items() <= ((node.get("status") or {}).get("capacity") or {}).items():
+            body = {"status": {"capacity": amounts, "allocatable": amounts}}
+            name = node["metadata"]["name"]
+            await self._client.patch(NODES, name, body, patch_type="merge", subresource="status")
 
-    async def _add_pod(self, node: str, address: str, owner: str) -> None:
-        name = f"rmd-{node}"
-        reference = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "rmd", "uid": owner, "controller": True}
-        metadata = {"name": name, "labels": _LABELS, "ownerReferences": [reference]}
-        spec = {"nodeName": node, "containers": [_CONTAINER]}
-        await self._client.create(PODS, PODS.body(metadata, spec=spec), namespace=DAEMON_NAMESPACE)
-        status = {
-            "phase": "Running",
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "startTime": stamp(),
-            "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": stamp()}],
-        }
-        await self._client.patch(
-            PODS, name, {"status": status}, patch_type="merge", namespace=DAEMON_NAMESPACE, subresource="status"
-        )
+    async def _daemon(self, node: str) -> None:
+        name, daemons = f"rmd-{node}", self._sets.get(DAEMON_NAMESPACE, _DAEMON_SET)
+        pod = self._pods.get(DAEMON_NAMESPACE, name)
+        if pod is None and daemons is not None and "deletionTimestamp" not in daemons["metadata"]:
+            template = daemons["spec"]["template"]
+            metadata = {"name": name, "labels": template["metadata"]["labels"]}
+            owner = controller_reference(DAEMON_SETS, _DAEMON_SET, daemons["metadata"]["uid"])
+            body = PODS.body({**metadata, "ownerReferences": [owner]}, spec={**template["spec"], "nodeName": node})
+            await self._client.create(PODS, body, namespace=DAEMON_NAMESPACE)
+        elif pod is not None and "deletionTimestamp" in pod["metadata"]:
+            uid = pod["metadata"]["uid"]
+            await self._client.delete(PODS, name, namespace=DAEMON_NAMESPACE, uid=uid, grace_period_seconds=0)
+        elif pod is not None and (pod.get("status") or {}).get("podIP") != self.addresses[node]:
+            body = {"status": _running(self.addresses[node])}
+            await self._client.patch(
+                PODS, name, body, patch_type="merge", namespace=DAEMON_NAMESPACE, subresource="status"
+            )
+
+
+def _running(address: str) -> JSON:
+    now = stamp()
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": now}
+    addresses = {"podIP": address, "podIPs": [{"ip": address}]}
+    return {"phase": "Running", "startTime": now, "conditions": [ready], **addresses}
 
 
 @contextlib.asynccontextmanager
@@ -99,13 +140,12 @@ async def rmd_hosts(client: KubeClient, names: Sequence[str]) -> AsyncIterator[R
     """Kubelets and daemons of these hosts while the block runs. Each daemon has an address of its own."""
     # A path of a unix socket is short: the directory of a sandbox may be deep.
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        hosts, addresses = RmdHosts(client, names, Path(folder)), {}
+        hosts = RmdHosts(client, names, Path(folder))
         async with contextlib.AsyncExitStack() as stack:
             for name, kubelet in hosts.kubelets.items():
                 await stack.enter_async_context(kubelet)
                 address = claim()
                 stack.callback(address.release)
                 await stack.enter_async_context(serve(Daemon(_MACHINE), address=address.address, port=PLAIN_PORT))
-                addresses[name] = address.address
-            await hosts.install(addresses)
+                hosts.addresses[name] = address.address
             yield hosts

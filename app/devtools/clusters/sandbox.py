@@ -103,6 +103,7 @@ class Sandbox:
         ports = await berth.start_webhook(client, plan.name, every=True)
         await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
         await give_quota(client, parts)
+        await hosts.install()
         await berth.start_further_controllers(plan.name)
         await berth.start_node_agents(plan.name, hosts.folders)
         return ports

@@ -29,13 +29,14 @@ _SILENT = 60.0
 _LOOK = 1.0
 """Seconds between two looks whether kubelet has started anew: it then removes all sockets in the folder."""
 _CALL = 10.0
+_END = 1.0
 _SHOWN = 200
 
 
 class Announcing:
     """`daemon` finds the daemon of the node, or raises Transient or NoCertificate.
 
-    `problem` says what keeps the ways from kubelet, "" where nothing does.
+    `problem` says what keeps it from kubelet, "" where nothing does. The controller reports a silent daemon.
     """
 
     def __init__(
@@ -47,8 +48,6 @@ class Announcing:
 
     @property
     def problem(self) -> str:
-        if self._unasked and not self._plugin.pools:
-            return f"cache ways: {self._unasked}"
         return f"cache ways: {self._unregistered}" if self._unregistered else ""
 
     async def run(self) -> None:
@@ -65,6 +64,8 @@ class Announcing:
                 pools = await self._ask()
                 answered, self._unasked = loop.time(), ""
             except (Transient, NoCertificate) as error:
+                if not self._unasked:
+                    log.warning("the daemon does not tell its cache ways", error=str(error))
                 pools, self._unasked = self._plugin.pools, str(error)
             healthy = not self._unasked or loop.time() - answered < _SILENT
             await self._plugin.set(pools, healthy=healthy)
@@ -127,4 +128,5 @@ class Announcing:
         try:
             yield
         finally:
-            await server.stop(None)
+            await self._plugin.end()
+            await server.stop(_END)

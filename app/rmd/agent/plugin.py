@@ -20,11 +20,11 @@ HEALTHY, UNHEALTHY = "Healthy", "Unhealthy"
 
 
 class CacheWays(plugin_grpc.DevicePluginServicer):
-    """`set` what there is; kubelet gets each list that differs from the one before."""
+    """`set` what there is; kubelet gets each list that differs from the one before, until the lists `end`."""
 
     def __init__(self) -> None:
         self._pools: tuple[Pool, ...] = ()
-        self._healthy, self._version = False, 0
+        self._healthy, self._version, self._term = False, 0, 0
         self._changed = asyncio.Condition()
 
     @property
@@ -38,6 +38,12 @@ class CacheWays(plugin_grpc.DevicePluginServicer):
                 self._version += 1
                 self._changed.notify_all()
 
+    async def end(self) -> None:
+        """End the lists of those that listen now."""
+        async with self._changed:
+            self._term += 1
+            self._changed.notify_all()
+
     async def GetDevicePluginOptions(  # noqa: N802 - the name of the method
         self, _request: plugin_pb.Empty, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> plugin_pb.DevicePluginOptions:
@@ -46,11 +52,12 @@ class CacheWays(plugin_grpc.DevicePluginServicer):
     async def ListAndWatch(  # noqa: N802
         self, _request: plugin_pb.Empty, _context: grpc.aio.ServicerContext[Any, Any]
     ) -> AsyncIterator[plugin_pb.ListAndWatchResponse]:
-        while True:
+        term = self._term
+        while term == self._term:
             shown = self._version
             yield self._listed()
             async with self._changed:
-                while shown == self._version:
+                while shown == self._version and term == self._term:
                     await self._changed.wait()
 
     async def Allocate(  # noqa: N802

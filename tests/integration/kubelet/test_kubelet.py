@@ -18,42 +18,42 @@ pytestmark = pytest.mark.asyncio
 THREE = (("a", "Healthy", 0), ("b", "Healthy", 1), ("c", "Unhealthy", 0))
 
 
-async def test_devices_and_cpus_of_pods(tmp_path: Path) -> None:
+async def test_devices_and_cpus_of_pods(sockets: Path) -> None:
     plugin, changes = Things(*THREE), []
-    async with Kubelet(tmp_path, MACHINE, changed=lambda: changes.append(1)) as kubelet, serving(plugin, tmp_path):
-        await register(tmp_path)
+    async with Kubelet(sockets, MACHINE, changed=lambda: changes.append(1)) as kubelet, serving(plugin, sockets):
+        await register(sockets)
         await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
         await kubelet.admit(asking("one", count=1))
         with pytest.raises(NotAdmitted, match=r"requested number of devices unavailable .* Requested: 2, Available: 1"):
             await kubelet.admit(asking("two", count=2))
-        assert await listed(tmp_path) == {("ns", "one", "c"): ((1, 2), ("a",))}
+        assert await listed(sockets) == {("ns", "one", "c"): ((1, 2), ("a",))}
         assert kubelet.cpus.given.keys() == {"uid-one"}
         await kubelet.admit(asking("three", cpu="500m", count=1))
-        assert (await listed(tmp_path))["ns", "three", "c"] == ((), ("b",))
+        assert (await listed(sockets))["ns", "three", "c"] == ((), ("b",))
         plugin.devices = [("a", "Healthy", 0), ("b", "Unhealthy", 1)]
         plugin.tell()
         await eventually(lambda: kubelet.resources == {RESOURCE: (2, 1)})
         kubelet.remove("uid-one")
-        assert list(await listed(tmp_path)) == [("ns", "three", "c")]
+        assert list(await listed(sockets)) == [("ns", "three", "c")]
     assert changes
 
 
-async def test_what_a_plugin_prefers_is_given(tmp_path: Path) -> None:
+async def test_what_a_plugin_prefers_is_given(sockets: Path) -> None:
     plugin = Things(*THREE, preferred=("b",))
-    async with Kubelet(tmp_path, MACHINE) as kubelet, serving(plugin, tmp_path):
-        await register(tmp_path)
+    async with Kubelet(sockets, MACHINE) as kubelet, serving(plugin, sockets):
+        await register(sockets)
         await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
         await kubelet.admit(asking(count=1))
         assert plugin.allocated == [["b"]]
 
 
-async def test_a_refusal_of_the_plugin_is_that_of_kubelet(tmp_path: Path) -> None:
+async def test_a_refusal_of_the_plugin_is_that_of_kubelet(sockets: Path) -> None:
     plugin = Things(*THREE)
-    async with Kubelet(tmp_path, MACHINE) as kubelet:
+    async with Kubelet(sockets, MACHINE) as kubelet:
         with pytest.raises(NotAdmitted, match="cannot allocate unregistered device"):
             await kubelet.admit(asking(count=1))
-        async with serving(plugin, tmp_path):
-            await register(tmp_path)
+        async with serving(plugin, sockets):
+            await register(sockets)
             await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
             plugin.refuse = "not today"
             with pytest.raises(NotAdmitted, match="desc = not today, which is unexpected"):
@@ -64,19 +64,19 @@ async def test_a_refusal_of_the_plugin_is_that_of_kubelet(tmp_path: Path) -> Non
             await kubelet.admit(asking(count=1))
 
 
-async def test_after_a_restart_plugins_have_to_register_again(tmp_path: Path) -> None:
-    async with Kubelet(tmp_path, MACHINE) as kubelet:
-        async with serving(Things(*THREE), tmp_path):
-            await register(tmp_path)
+async def test_after_a_restart_plugins_have_to_register_again(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
+        async with serving(Things(*THREE), sockets):
+            await register(sockets)
             await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
             await kubelet.admit(asking(count=1))
             await kubelet.restart()
-            assert [path.name for path in (tmp_path / "device-plugins").iterdir()] == ["kubelet.sock"]
+            assert [path.name for path in (sockets / "device-plugins").iterdir()] == ["kubelet.sock"]
             assert kubelet.resources == {RESOURCE: (3, 0)}
-        async with serving(Things(*THREE), tmp_path):
-            await register(tmp_path)
+        async with serving(Things(*THREE), sockets):
+            await register(sockets)
             await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        assert await listed(tmp_path) == {("ns", "p", "c"): ((1, 2), ("a",))}
+        assert await listed(sockets) == {("ns", "p", "c"): ((1, 2), ("a",))}
 
 
 @pytest.mark.parametrize(
@@ -88,17 +88,17 @@ async def test_after_a_restart_plugins_have_to_register_again(tmp_path: Path) ->
         ({"resource_name": "a.example/b/c"}, "invalid name"),
     ],
 )
-async def test_registrations_that_kubelet_refuses(tmp_path: Path, fields: dict[str, str], text: str) -> None:
-    async with Kubelet(tmp_path, MACHINE) as kubelet, serving(Things(*THREE), tmp_path):
+async def test_registrations_that_kubelet_refuses(sockets: Path, fields: dict[str, str], text: str) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet, serving(Things(*THREE), sockets):
         with pytest.raises(grpc.aio.AioRpcError, match=text):
-            await register(tmp_path, **fields)
+            await register(sockets, **fields)
         assert kubelet.resources == {}
 
 
-async def test_pod_resources_of_one_pod_and_of_the_node(tmp_path: Path) -> None:
-    async with Kubelet(tmp_path, MACHINE) as kubelet:
+async def test_pod_resources_of_one_pod_and_of_the_node(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
         await kubelet.admit(asking())
-        async with grpc.aio.insecure_channel(f"unix:{tmp_path}/pod-resources/kubelet.sock") as channel:
+        async with grpc.aio.insecure_channel(f"unix:{sockets}/pod-resources/kubelet.sock") as channel:
             stub = resources_grpc.PodResourcesListerStub(channel)
             found = await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
             assert list(found.pod_resources.containers[0].cpu_ids) == [1, 2]
@@ -108,16 +108,16 @@ async def test_pod_resources_of_one_pod_and_of_the_node(tmp_path: Path) -> None:
             assert list(whole.cpu_ids) == [cpu for cpu in range(16) if cpu not in (0, 8)]
 
 
-async def test_faults_of_the_list(tmp_path: Path) -> None:
-    async with Kubelet(tmp_path, MACHINE) as kubelet:
+async def test_faults_of_the_list(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
         await kubelet.admit(asking(cpu="500m"))
         kubelet.faults.shared = True
-        assert (await listed(tmp_path))["ns", "p", "c"][0] == tuple(range(16))
+        assert (await listed(sockets))["ns", "p", "c"][0] == tuple(range(16))
         kubelet.faults.shared, kubelet.faults.unready = False, True
         with pytest.raises(grpc.aio.AioRpcError, match="not ready"):
-            await listed(tmp_path)
+            await listed(sockets)
 
 
-async def test_a_path_that_is_too_long_says_so(tmp_path: Path) -> None:
+async def test_a_path_that_is_too_long_says_so(sockets: Path) -> None:
     with pytest.raises(ValueError, match="want at most 107 bytes"):
-        Kubelet(tmp_path / ("x" * 100), MACHINE)
+        Kubelet(sockets / ("x" * 100), MACHINE)

@@ -19,8 +19,8 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest_asyncio.fixture
-async def on_node(cluster: RmdCluster, tmp_path: Path) -> AsyncIterator[Node]:
-    async with node(cluster, tmp_path / "kubelet") as found:
+async def on_node(cluster: RmdCluster, sockets: Path) -> AsyncIterator[Node]:
+    async with node(cluster, sockets) as found:
         yield found
 
 

@@ -26,8 +26,8 @@ ALL = {L3_CACHE_WAYS: (12, 12)}
 
 
 @pytest_asyncio.fixture
-async def on_node(cluster: RmdCluster, tmp_path: Path) -> AsyncIterator[Node]:
-    async with node(cluster, tmp_path / "k", create=False) as found:
+async def on_node(cluster: RmdCluster, sockets: Path) -> AsyncIterator[Node]:
+    async with node(cluster, sockets, create=False) as found:
         yield found
 
 
@@ -97,12 +97,11 @@ async def test_a_silent_daemon_takes_the_ways_away_after_a_while(
         await eventually(lambda: on_node.kubelet.resources == ALL)
 
 
-async def test_without_a_daemon_it_says_what_it_waits_for(on_node: Node) -> None:
-    await on_node.cluster.add_node("n1")
-    async with on_node.agent(announce=True, ready=False) as agent:
-        wanted = "cache ways: no daemon of RMD runs on this node"
-        await eventually(lambda: wanted in agent.waiting())
+async def test_without_a_daemon_there_are_no_ways_until_it_comes(on_node: Node) -> None:
+    async with on_node.agent(announce=True):
         await eventually(lambda: on_node.kubelet.resources == {L3_CACHE_WAYS: (0, 0)})
+        async with on_node.cluster.node("n1", StandIn()):
+            await eventually(lambda: on_node.kubelet.resources == ALL)
 
 
 async def test_an_unknown_way_is_refused(on_node: Node) -> None:
