@@ -11,6 +11,7 @@ from typing import Any
 import grpc
 import grpc.aio
 
+from app.devtools.kubelet.connecting import ON_ITS_OWN
 from app.devtools.kubelet.cpus import Machine
 from app.rmd.proto import plugin_grpc, plugin_pb, resources_grpc, resources_pb
 
@@ -30,6 +31,7 @@ class Things(plugin_grpc.DevicePluginServicer):
         self.allocated: list[list[str]] = []
         self.asked: list[tuple[list[str], list[str], int]] = []
         self.refuse, self.broken = "", False
+        self.listeners = 0
         self.hold: asyncio.Event | None = None
         self.held = asyncio.Event()
         self._changed = asyncio.Event()
@@ -43,10 +45,14 @@ class Things(plugin_grpc.DevicePluginServicer):
         return plugin_pb.DevicePluginOptions(get_preferred_allocation_available=self.preferred is not None)
 
     async def ListAndWatch(self, _request: Any, _context: Any) -> AsyncIterator[plugin_pb.ListAndWatchResponse]:  # noqa: N802
-        while True:
-            self._changed.clear()
-            yield plugin_pb.ListAndWatchResponse(devices=[_device(*one) for one in self.devices])
-            await self._changed.wait()
+        self.listeners += 1
+        try:
+            while True:
+                self._changed.clear()
+                yield plugin_pb.ListAndWatchResponse(devices=[_device(*one) for one in self.devices])
+                await self._changed.wait()
+        finally:
+            self.listeners -= 1
 
     async def GetPreferredAllocation(self, request: Any, context: Any) -> plugin_pb.PreferredAllocationResponse:  # noqa: N802
         if self.refuse:
@@ -86,13 +92,15 @@ async def serving(plugin: Things, folder: Path, name: str = "things.sock") -> As
 
 async def register(folder: Path, **fields: str) -> None:
     said = {"version": "v1beta1", "endpoint": "things.sock", "resource_name": RESOURCE} | fields
-    async with grpc.aio.insecure_channel(f"unix:{folder / 'device-plugins' / 'kubelet.sock'}") as channel:
+    path = f"unix:{folder / 'device-plugins' / 'kubelet.sock'}"
+    async with grpc.aio.insecure_channel(path, options=ON_ITS_OWN) as channel:
         await plugin_grpc.RegistrationStub(channel).Register(plugin_pb.RegisterRequest(**said))
 
 
 @contextlib.asynccontextmanager
 async def lister(folder: Path) -> AsyncIterator[resources_grpc.PodResourcesListerStub]:
-    async with grpc.aio.insecure_channel(f"unix:{folder / 'pod-resources' / 'kubelet.sock'}") as channel:
+    path = f"unix:{folder / 'pod-resources' / 'kubelet.sock'}"
+    async with grpc.aio.insecure_channel(path, options=ON_ITS_OWN) as channel:
         yield resources_grpc.PodResourcesListerStub(channel)
 
 

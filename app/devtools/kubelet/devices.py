@@ -7,18 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-import grpc.aio
-
+from app.devtools.kubelet.allocating import allocate
 from app.devtools.kubelet.containers import Container, in_order
 from app.devtools.kubelet.cpus import NotAdmitted
-from app.devtools.kubelet.plugins import Endpoint, Registration, as_kubelet_says
-from app.devtools.kubelet.resources import Resource, numa_nodes
+from app.devtools.kubelet.plugins import Registration
+from app.devtools.kubelet.resources import Given, Resource, numa_nodes
 from app.kinds.requests import amounts_of
-from app.rmd.proto import plugin_pb
 from app.wire import JSON
-
-Given = dict[str, frozenset[int]]
-"""Ids of devices, with their NUMA nodes as they were at the time."""
 
 
 class Devices:
@@ -84,45 +79,5 @@ class Devices:
             text = f"requested number of devices unavailable for {name}."
             raise NotAdmitted(f"{text} Requested: {missing}, Available: {len(free)}")
         endpoint = self._registration.endpoints[name]
-        chosen = await _choose(endpoint, count, sorted(reusable)[:count], free, near)
-        await _allocate(endpoint, chosen)
+        chosen = await allocate(endpoint, count, sorted(reusable)[:count], free, near)
         return {one: (reusable | free)[one] for one in chosen}
-
-
-async def _choose(endpoint: Endpoint, count: int, chosen: list[str], free: Given, near: Collection[int]) -> list[str]:
-    """`chosen` and so many of the free ones that there are `count`: near ones first, then what the plugin prefers."""
-    close = sorted(one for one, nodes in free.items() if nodes.intersection(near))
-    others = sorted((one for one in free if one not in close), key=lambda one: (not free[one], one))
-    # As kubelet does: the plugin may choose among near ones where they are too many, else among the others.
-    if len(chosen) + len(close) <= count:
-        chosen = chosen + close
-    else:
-        others = close
-    if len(chosen) < count and endpoint.options.get_preferred_allocation_available:
-        preferred = await _preferred(endpoint, count, chosen, [*chosen, *others])
-        others = [*(one for one in preferred if one in others), *others]
-    return list(dict.fromkeys((*chosen, *others)))[:count]
-
-
-async def _preferred(endpoint: Endpoint, count: int, chosen: list[str], available: list[str]) -> list[str]:
-    request = plugin_pb.ContainerPreferredAllocationRequest(
-        available_deviceIDs=available, must_include_deviceIDs=chosen, allocation_size=count
-    )
-    try:
-        answer = await endpoint.stub.GetPreferredAllocation(
-            plugin_pb.PreferredAllocationRequest(container_requests=[request])
-        )
-    except grpc.aio.AioRpcError as error:
-        text = "device plugin GetPreferredAllocation rpc failed with err"
-        raise NotAdmitted(f"{text}: {as_kubelet_says(error)}") from error
-    return [one for answered in answer.container_responses[:1] for one in answered.deviceIDs]
-
-
-async def _allocate(endpoint: Endpoint, chosen: list[str]) -> None:
-    request = plugin_pb.ContainerAllocateRequest(devices_ids=chosen)
-    try:
-        answer = await endpoint.stub.Allocate(plugin_pb.AllocateRequest(container_requests=[request]))
-    except grpc.aio.AioRpcError as error:
-        raise NotAdmitted(as_kubelet_says(error)) from error
-    if not answer.container_responses:
-        raise NotAdmitted("no containers return in allocation response")

@@ -11,9 +11,9 @@ import grpc.aio
 
 from app.devtools.kubelet.containers import in_order
 from app.devtools.kubelet.cpus import CpuManager
-from app.devtools.kubelet.devices import Devices, Given
+from app.devtools.kubelet.devices import Devices
 from app.devtools.kubelet.faults import Faults
-from app.devtools.kubelet.resources import Resource, numa_nodes
+from app.devtools.kubelet.resources import Given, Resource, numa_nodes
 from app.rmd.proto import resources_grpc, resources_pb
 from app.wire import JSON
 

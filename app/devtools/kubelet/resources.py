@@ -12,6 +12,8 @@ from app.kube.names import check_qualified_name
 from app.rmd.proto import plugin_pb
 
 HEALTHY = "Healthy"
+Given = dict[str, frozenset[int]]
+"""Ids of devices, with their NUMA nodes as they were at the time."""
 
 
 @dataclass(slots=True)

@@ -85,8 +85,6 @@ class Kubelet:
             except BaseException:
                 self.remove(uid)
                 raise
-            if uid not in self._pods:
-                self.remove(uid)
 
     def remove(self, uid: str) -> None:
         """The Pod has ended or is gone: what it had is free. An unknown uid is no error."""

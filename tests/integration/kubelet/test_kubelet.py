@@ -92,7 +92,8 @@ async def test_a_list_that_is_refused_garbled_or_not_answered(tmp_path: Path) ->
             raw = await channel.unary_unary("/v1.PodResourcesLister/List")(b"")
         with pytest.raises(DecodeError):
             resources_pb.ListPodResourcesResponse.FromString(raw)
-        await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
+        found = await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
+        assert found.pod_resources.name == "p"
         kubelet.faults.garbled, kubelet.faults.silent = False, True
         with pytest.raises(grpc.aio.AioRpcError) as silent:
             await stub.List(LIST, timeout=0.3)

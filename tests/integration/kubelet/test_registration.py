@@ -10,7 +10,7 @@ import grpc
 import grpc.aio
 import pytest
 
-from app.devtools.kubelet import plugins
+from app.devtools.kubelet import connecting, plugins
 from app.devtools.kubelet.cpus import NotAdmitted
 from app.devtools.kubelet.server import Kubelet
 from app.rmd.proto import resources_pb
@@ -44,7 +44,7 @@ async def test_registrations_that_kubelet_refuses(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fields: dict[str, str], text: str
 ) -> None:
     if "endpoint" in fields:
-        monkeypatch.setattr(plugins, "_DIAL_SECONDS", 0.1)
+        monkeypatch.setattr(connecting, "_DIAL_SECONDS", 0.1)
     async with Kubelet(tmp_path, MACHINE) as kubelet, serving(Things(*THREE), tmp_path):
         with pytest.raises(grpc.aio.AioRpcError, match=text):
             await register(tmp_path, **fields)
@@ -69,7 +69,7 @@ async def test_a_second_plugin_replaces_the_first_without_a_gap(tmp_path: Path) 
             await eventually(lambda: kubelet.counts == [(3, 2)])
             await register(tmp_path, endpoint="second.sock")
             await eventually(lambda: kubelet.counts == [(3, 2), (1, 1)])
-            first.tell()
+            await eventually(lambda: (first.listeners, second.listeners) == (0, 1))
             await kubelet.admit(asking(count=1))
             assert (first.allocated, second.allocated) == ([], [["x"]])
         second.devices = [("x", "Healthy", 0), ("y", "Unhealthy", 0)]
@@ -151,5 +151,7 @@ async def test_while_it_is_stopped_nothing_changes(tmp_path: Path) -> None:
         assert not any((tmp_path / folder / "kubelet.sock").exists() for folder in ("pod-resources", "device-plugins"))
         with pytest.raises(grpc.aio.AioRpcError, match="UNAVAILABLE"):
             await listed(tmp_path)
+        with pytest.raises(NotAdmitted, match="no healthy devices present"):
+            await kubelet.admit(asking(count=1))
         await kubelet.start()
         assert await listed(tmp_path) == {}
