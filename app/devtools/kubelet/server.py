@@ -1,5 +1,9 @@
 """A stand-in for kubelet's resource managers, with its two gRPC services on unix sockets. It runs no container.
 
+It has the CPU manager with the policy `static`, the device manager and PodResources. CPUs of one NUMA node are
+preferred, and devices near them. It has no Topology Manager, lists no memory and no claims, and does not call
+PreStartContainer.
+
 Sources: KEP-606 (PodResources), https://kubernetes.io/docs/concepts/extend-kubernetes/compute-storage-net/device-plugins/
 """
 

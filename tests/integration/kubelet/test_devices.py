@@ -122,6 +122,15 @@ async def test_what_no_plugin_has_registered_is_not_its_own(tmp_path: Path) -> N
         assert await listed(tmp_path) == {("ns", "p", "c"): ((1, 2), ())}
 
 
+async def test_a_plugin_is_not_asked_for_nothing(tmp_path: Path) -> None:
+    plugin, pod = Things(*FOUR), asking()
+    pod["spec"]["containers"][0]["resources"]["limits"][RESOURCE] = "0"
+    async with with_plugin(tmp_path, plugin) as kubelet:
+        await kubelet.admit(pod)
+        assert plugin.allocated == []
+        assert await listed(tmp_path) == {("ns", "p", "c"): ((1, 2), ())}
+
+
 async def test_pods_that_come_at_the_same_time_get_different_devices(tmp_path: Path) -> None:
     async with with_plugin(tmp_path, Things(*FOUR)) as kubelet:
         await asyncio.gather(*(kubelet.admit(asking(name, count=1)) for name in "pqrs"), kubelet.admit(asking("p")))

@@ -75,7 +75,12 @@ async def test_pods_that_have_ended_are_listed(tmp_path: Path) -> None:
         assert await listed(tmp_path) == {("ns", "p", "c"): ((), ()), ("ns", "q", "c"): ((1, 2), ())}
         kubelet.remove("uid-p")
         assert list(await listed(tmp_path)) == [("ns", "q", "c")]
+        await kubelet.admit(asking("p", cpu="1"))
+        await kubelet.admit(asking("r"))
+        assert (await listed(tmp_path))["ns", "p", "c"] == ((3,), ())
         kubelet.faults.ended = False
+        kubelet.remove("uid-p")
+        kubelet.remove("uid-r")
         kubelet.remove("uid-q")
         assert (await listed(tmp_path), kubelet.cpus.given) == ({}, {})
 

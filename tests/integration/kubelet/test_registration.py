@@ -96,6 +96,10 @@ async def test_a_resource_without_its_plugin_is_none_after_the_grace_period(
         async with serving(Things(*THREE), tmp_path):
             await register(tmp_path)
             await eventually(lambda: kubelet.counts[3:] == [(3, 2)])
+            await kubelet.restart()
+        await eventually(lambda: kubelet.counts[4:] == [(0, 0), (0, 0)])
+        await kubelet.admit(asking("four", count=1))
+        assert (await listed(tmp_path))["ns", "four", "c"][1] == ()
 
 
 async def test_a_plugin_that_comes_back_stops_the_grace_period(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
