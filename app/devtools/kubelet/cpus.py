@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from app.devtools.kubelet.containers import Container, in_order
 from app.kinds.requests import amounts_of, quality_of_service
 from app.wire import JSON
 
@@ -15,9 +16,10 @@ from app.wire import JSON
 class NotAdmitted(Exception):
     """kubelet rejects the Pod: `reason` and the text are those of its status."""
 
-    def __init__(self, message: str, reason: str = "UnexpectedAdmissionError") -> None:
-        super().__init__(message)
-        self.reason = reason
+    reason = "UnexpectedAdmissionError"
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(f"Allocate failed due to {cause}, which is unexpected")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +28,10 @@ class Machine:
 
     numa: Mapping[int, Collection[int]]
     reserved: frozenset[int] = frozenset()
+
+    def __post_init__(self) -> None:
+        if unknown := sorted(self.reserved - self.cpus):
+            raise ValueError(f"reserved: the machine has no CPU {unknown[0]}: want some of {sorted(self.cpus)}")
 
     @property
     def cpus(self) -> frozenset[int]:
@@ -51,44 +57,44 @@ class CpuManager:
 
     def admit(self, pod: JSON) -> None:
         """Give CPUs to all containers, or raise NotAdmitted and give none. A Pod that has them keeps them."""
-        uid, spec = pod["metadata"]["uid"], pod["spec"]
-        if uid in self.given or quality_of_service(spec) != "Guaranteed":
+        uid = pod["metadata"]["uid"]
+        if uid in self.given or not _is_eligible(pod["spec"]):
             return
         free, reusable = self.shared - self.machine.reserved, frozenset[int]()
         found: dict[str, frozenset[int]] = {}
-        for init in spec.get("initContainers") or ():
-            found |= (taken := self._take(init, free, reusable))
-            cpus = frozenset[int]().union(*taken.values())
+        for container in in_order(pod):
+            cpus = self._take(container, free, reusable)
             free -= cpus
-            # What an init container that ends has had is for those after it.
-            reusable = reusable - cpus if init.get("restartPolicy") == "Always" else reusable | cpus
-        for container in spec.get("containers") or ():
-            found |= (taken := self._take(container, free, reusable))
-            cpus = frozenset[int]().union(*taken.values())
-            free, reusable = free - cpus, reusable - cpus
+            reusable = reusable | cpus if container.ends else reusable - cpus
+            if cpus:
+                found[container.name] = cpus
         if found:
             self.given[uid] = found
 
     def remove(self, uid: str) -> None:
         self.given.pop(uid, None)
 
-    def _take(self, container: JSON, free: frozenset[int], reusable: frozenset[int]) -> dict[str, frozenset[int]]:
-        count = _whole_cpus(container)
-        if not count:
-            return {}
-        if count > len(free | reusable):
-            text = f"requested={count}, available={len(free | reusable)}"
-            raise NotAdmitted(
-                f"Allocate failed due to not enough cpus available to satisfy request: {text}, which is unexpected"
-            )
+    def _take(self, container: Container, free: frozenset[int], reusable: frozenset[int]) -> frozenset[int]:
+        count, available = _whole_cpus(container.spec), len(free | reusable)
+        if count > available:
+            raise NotAdmitted(f"not enough cpus available to satisfy request: requested={count}, available={available}")
         first = sorted(reusable)[:count]
-        return {container["name"]: frozenset((*first, *self._by_node(free, count - len(first))))}
+        return frozenset((*first, *self._by_node(free, count - len(first))))
 
     def _by_node(self, free: frozenset[int], count: int) -> Iterable[int]:
         """The lowest CPUs of the fullest NUMA node that has enough; else of all."""
         nodes = [sorted(free.intersection(cpus)) for _, cpus in sorted(self.machine.numa.items())]
         fitting = sorted((cpus for cpus in nodes if len(cpus) >= count), key=len)
         return (fitting[0] if fitting else [cpu for cpus in nodes for cpu in cpus])[:count]
+
+
+def _is_eligible(spec: JSON) -> bool:
+    """Whether containers of a Pod may have exclusive CPUs. Those of a Pod with resources of its own may not by default.
+
+    Source: the feature gate PodLevelResourceManagers of Kubernetes 1.36.
+    """
+    whole: JSON = spec.get("resources") or {}
+    return quality_of_service(spec) == "Guaranteed" and not (whole.get("requests") or whole.get("limits"))
 
 
 def _whole_cpus(container: JSON) -> int:

@@ -1,111 +1,83 @@
-"""Devices of plugins for the containers of Pods, as kubelet's device manager gives them."""
+"""Devices of plugins for the containers of Pods, as kubelet's device manager gives them.
+
+Source: pkg/kubelet/cm/devicemanager of Kubernetes 1.36.
+"""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 
-import grpc.aio
-
+from app.devtools.kubelet.allocating import allocate
+from app.devtools.kubelet.containers import Container, in_order
 from app.devtools.kubelet.cpus import NotAdmitted
-from app.devtools.kubelet.plugins import Plugin
+from app.devtools.kubelet.plugins import Registration
+from app.devtools.kubelet.resources import Given, Resource, numa_nodes
 from app.kinds.requests import amounts_of
-from app.rmd.proto import plugin_pb
 from app.wire import JSON
-
-Given = dict[str, dict[str, tuple[str, ...]]]
-"""The ids of devices by container and resource."""
 
 
 class Devices:
-    """`given` by the UID of the Pod. `plugins` are those that are registered, by resource."""
+    """`given` by the UID of the Pod, container and resource."""
 
-    def __init__(self, plugins: Mapping[str, Plugin]) -> None:
-        self._plugins = plugins
-        self._turn = asyncio.Lock()
-        self.given: dict[str, Given] = {}
+    def __init__(self, registration: Registration) -> None:
+        self._registration = registration
+        self.given: dict[str, dict[str, dict[str, Given]]] = {}
 
-    async def admit(self, pod: JSON, numa: Mapping[str, Collection[int]]) -> None:
-        """Give devices to all containers, or raise NotAdmitted and give none.
+    async def admit(self, pod: JSON, numa: Callable[[str], Collection[int]]) -> None:
+        """Give devices to all containers, or raise NotAdmitted; `remove` then takes back what some have.
 
-        `numa` are the NUMA nodes of a container's CPUs: their devices come first.
+        `numa` has the NUMA nodes of a container's CPUs: their devices come first. One Pod at a time.
         """
         uid = pod["metadata"]["uid"]
-        async with self._turn:
-            if uid in self.given:
-                return
-            found: Given = {}
-            try:
-                for container, resource, count in _asked(pod):
-                    plugin = self._plugin(resource)
-                    chosen = await self._choose(plugin, count, numa.get(container, ()), found)
-                    await _allocate(plugin, chosen)
-                    found.setdefault(container, {})[resource] = chosen
-            except grpc.aio.AioRpcError as error:
-                text = f"rpc error: code = {error.code().name} desc = {error.details()}"
-                raise NotAdmitted(f"Allocate failed due to {text}, which is unexpected") from error
-            if found:
-                self.given[uid] = found
+        if uid in self.given:
+            return
+        found = self.given[uid] = {}
+        reusable: dict[str, Given] = {}
+        for container in in_order(pod):
+            for name, resource, count in self._asked(container):
+                left = reusable.setdefault(name, {})
+                taken = await self._allocated(name, resource, count, left, numa(container.name))
+                if taken:
+                    found.setdefault(container.name, {})[name] = taken
+                if container.ends:
+                    left |= taken
+                else:
+                    reusable[name] = {one: nodes for one, nodes in left.items() if one not in taken}
 
     def remove(self, uid: str) -> None:
         self.given.pop(uid, None)
 
-    def of(self, uid: str, container: str) -> Mapping[str, tuple[str, ...]]:
+    def of(self, uid: str, container: str) -> Mapping[str, Given]:
         return self.given.get(uid, {}).get(container, {})
 
-    def _plugin(self, resource: str) -> Plugin:
-        plugin = self._plugins.get(resource)
-        if plugin is None:
-            raise NotAdmitted(
-                f"Allocate failed due to cannot allocate unregistered device {resource}, which is unexpected"
-            )
-        if not plugin.healthy:
-            text = f"no healthy devices present; cannot allocate unhealthy devices {resource}"
-            raise NotAdmitted(f"Allocate failed due to {text}, which is unexpected")
-        return plugin
+    def _taken(self, name: str) -> set[str]:
+        pods = self.given.values()
+        return {one for pod in pods for resources in pod.values() for one in resources.get(name, ())}
 
-    async def _choose(self, plugin: Plugin, count: int, numa: Collection[int], found: Given) -> tuple[str, ...]:
-        taken = {
-            name
-            for given in (*self.given.values(), found)
-            for devices in given.values()
-            for name in devices.get(plugin.resource, ())
-        }
-        free = {name: device for name, device in plugin.healthy.items() if name not in taken}
-        if len(free) < count:
-            text = f"requested number of devices unavailable for {plugin.resource}."
-            raise NotAdmitted(
-                f"Allocate failed due to {text} Requested: {count}, Available: {len(free)}, which is unexpected"
-            )
-        if plugin.options.get_preferred_allocation_available:
-            wish = plugin_pb.ContainerPreferredAllocationRequest(
-                available_deviceIDs=sorted(free), allocation_size=count
-            )
-            request = plugin_pb.PreferredAllocationRequest(container_requests=[wish])
-            answer = await plugin.stub.GetPreferredAllocation(request)
-            preferred = [one for one in answer.container_responses[0].deviceIDs if one in free]
-        else:
-            preferred = []
-        near = sorted(free, key=lambda name: (not _is_near(free[name], numa), name))
-        return tuple(dict.fromkeys((*preferred, *near)))[:count]
+    def _asked(self, container: Container) -> list[tuple[str, Resource, int]]:
+        """What the limits of a container name and kubelet knows, or has given before."""
+        limits = amounts_of((container.spec.get("resources") or {}).get("limits"))
+        found = self._registration.resources
+        return [
+            (name, found[name], int(amount))
+            for name, amount in sorted(limits.items())
+            if name in found and (found[name].known or self._taken(name))
+        ]
 
-
-async def _allocate(plugin: Plugin, chosen: tuple[str, ...]) -> None:
-    request = plugin_pb.AllocateRequest(container_requests=[plugin_pb.ContainerAllocateRequest(devices_ids=chosen)])
-    answer = await plugin.stub.Allocate(request)
-    if not answer.container_responses:
-        raise NotAdmitted("Allocate failed due to no containers return in allocation response, which is unexpected")
-
-
-def _is_near(device: plugin_pb.Device, numa: Collection[int]) -> bool:
-    return any(node.ID in numa for node in device.topology.nodes)
-
-
-def _asked(pod: JSON) -> Iterator[tuple[str, str, int]]:
-    """Container, extended resource and how many of it; huge pages and the like come from no plugin."""
-    spec: JSON = pod["spec"]
-    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
-        limits = (container.get("resources") or {}).get("limits") or {}
-        for resource, amount in sorted(amounts_of(limits).items()):
-            if "/" in resource and amount > 0:
-                yield container["name"], resource, int(amount)
+    async def _allocated(
+        self, name: str, resource: Resource, count: int, reusable: Given, near: Collection[int]
+    ) -> Given:
+        if not resource.known:
+            raise NotAdmitted(f"cannot allocate unregistered device {name}")
+        if not resource.healthy:
+            raise NotAdmitted(f"no healthy devices present; cannot allocate unhealthy devices {name}")
+        if not count:
+            return {}
+        free = {one: numa_nodes(resource.devices[one]) for one in resource.healthy - self._taken(name)}
+        missing = max(0, count - len(reusable))
+        if len(free) < missing:
+            text = f"requested number of devices unavailable for {name}."
+            raise NotAdmitted(f"{text} Requested: {missing}, Available: {len(free)}")
+        endpoint = self._registration.endpoints[name]
+        chosen = await allocate(endpoint, count, sorted(reusable)[:count], free, near)
+        return {one: (reusable | free)[one] for one in chosen}

@@ -13,6 +13,7 @@ import structlog
 
 from app.errors import Transient
 from app.rmd.agent import metrics
+from app.rmd.agent.kubelet import SOCKET_OPTIONS
 from app.rmd.agent.plugin import CacheWays
 from app.rmd.agent.ways import Pool, pools_of
 from app.rmd.daemon.certificates import NoCertificate
@@ -97,7 +98,7 @@ class Announcing:
     async def _registered_with(self, kubelet: tuple[int, int]) -> None:
         """Returns when this kubelet is gone, has removed our socket, or refuses."""
         try:
-            async with grpc.aio.insecure_channel(f"unix:{self._folder / KUBELET}") as channel:
+            async with grpc.aio.insecure_channel(f"unix:{self._folder / KUBELET}", options=SOCKET_OPTIONS) as channel:
                 said = plugin_pb.RegisterRequest(version=_VERSION, endpoint=SOCKET, resource_name=L3_CACHE_WAYS)
                 await plugin_grpc.RegistrationStub(channel).Register(said, timeout=_CALL)
         except grpc.aio.AioRpcError as error:

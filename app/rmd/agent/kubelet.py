@@ -24,6 +24,8 @@ SOCKET = Path("pod-resources", "kubelet.sock")
 _MOST_BYTES = 16 * 2**20
 """Of an answer: a node has some hundred Pods, of some hundred bytes each."""
 _SHOWN = 200
+SOCKET_OPTIONS = (("grpc.use_local_subchannel_pool", 1), ("grpc.enable_http_proxy", 0))
+"""A connection of its own: one that is shared remembers that the kubelet before did not answer."""
 
 Cores = Mapping[Key, Mapping[str, frozenset[int]]]
 """The exclusive cores by Pod (namespace and name) and container; those of containers without any are empty."""
@@ -66,17 +68,20 @@ class PodResources:
 
     async def _list(self) -> resources_pb.ListPodResourcesResponse:
         """On a connection of its own: the socket is another one after a restart of kubelet."""
-        options = (("grpc.max_receive_message_length", _MOST_BYTES), ("grpc.enable_http_proxy", 0))
+        options = (("grpc.max_receive_message_length", _MOST_BYTES), *SOCKET_OPTIONS)
         try:
             async with grpc.aio.insecure_channel(f"unix:{self._path}", options=options) as channel:
                 stub = resources_grpc.PodResourcesListerStub(channel)
-                answer: resources_pb.ListPodResourcesResponse = await stub.List(
+                answer: resources_pb.ListPodResourcesResponse | None = await stub.List(
                     resources_pb.ListPodResourcesRequest(), timeout=self._timeout
                 )
-                return answer
         except grpc.aio.AioRpcError as error:
             said = one_line(error.details() or error.code().name, _SHOWN)
             raise NoAnswer(f"kubelet at {self._path}: {error.code().name}: {said}") from error
+        if answer is None:
+            # grpc.aio says so of bytes that are no message.
+            raise NoAnswer(f"kubelet at {self._path}: the answer is no list of Pods")
+        return answer
 
 
 def read_cores(answer: resources_pb.ListPodResourcesResponse) -> Cores:

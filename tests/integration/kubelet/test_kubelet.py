@@ -1,4 +1,4 @@
-"""The stand-in for kubelet over its sockets: registration, devices, PodResources, restarts."""
+"""PodResources of the stand-in for kubelet, and its faults."""
 
 from __future__ import annotations
 
@@ -7,115 +7,104 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
+from google.protobuf.message import DecodeError
 
-from app.devtools.kubelet.cpus import NotAdmitted
 from app.devtools.kubelet.server import Kubelet
-from app.rmd.proto import resources_grpc, resources_pb
-from tests.support.kubelet import MACHINE, RESOURCE, Things, asking, listed, register, serving
+from app.rmd.proto import resources_pb
+from tests.support.kubelet import MACHINE, Things, a_pod, asking, container, listed, lister, register, serving
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
-THREE = (("a", "Healthy", 0), ("b", "Healthy", 1), ("c", "Unhealthy", 0))
-
-
-async def test_devices_and_cpus_of_pods(sockets: Path) -> None:
-    plugin, changes = Things(*THREE), []
-    async with Kubelet(sockets, MACHINE, changed=lambda: changes.append(1)) as kubelet, serving(plugin, sockets):
-        await register(sockets)
-        await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        await kubelet.admit(asking("one", count=1))
-        with pytest.raises(NotAdmitted, match=r"requested number of devices unavailable .* Requested: 2, Available: 1"):
-            await kubelet.admit(asking("two", count=2))
-        assert await listed(sockets) == {("ns", "one", "c"): ((1, 2), ("a",))}
-        assert kubelet.cpus.given.keys() == {"uid-one"}
-        await kubelet.admit(asking("three", cpu="500m", count=1))
-        assert (await listed(sockets))["ns", "three", "c"] == ((), ("b",))
-        plugin.devices = [("a", "Healthy", 0), ("b", "Unhealthy", 1)]
-        plugin.tell()
-        await eventually(lambda: kubelet.resources == {RESOURCE: (2, 1)})
-        kubelet.remove("uid-one")
-        assert list(await listed(sockets)) == [("ns", "three", "c")]
-    assert changes
-
-
-async def test_what_a_plugin_prefers_is_given(sockets: Path) -> None:
-    plugin = Things(*THREE, preferred=("b",))
-    async with Kubelet(sockets, MACHINE) as kubelet, serving(plugin, sockets):
-        await register(sockets)
-        await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        await kubelet.admit(asking(count=1))
-        assert plugin.allocated == [["b"]]
-
-
-async def test_a_refusal_of_the_plugin_is_that_of_kubelet(sockets: Path) -> None:
-    plugin = Things(*THREE)
-    async with Kubelet(sockets, MACHINE) as kubelet:
-        with pytest.raises(NotAdmitted, match="cannot allocate unregistered device"):
-            await kubelet.admit(asking(count=1))
-        async with serving(plugin, sockets):
-            await register(sockets)
-            await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-            plugin.refuse = "not today"
-            with pytest.raises(NotAdmitted, match="desc = not today, which is unexpected"):
-                await kubelet.admit(asking(count=1))
-            assert kubelet.cpus.given == {}
-        await eventually(lambda: kubelet.resources == {RESOURCE: (3, 0)})
-        with pytest.raises(NotAdmitted, match="no healthy devices present"):
-            await kubelet.admit(asking(count=1))
-
-
-async def test_after_a_restart_plugins_have_to_register_again(sockets: Path) -> None:
-    async with Kubelet(sockets, MACHINE) as kubelet:
-        async with serving(Things(*THREE), sockets):
-            await register(sockets)
-            await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-            await kubelet.admit(asking(count=1))
-            await kubelet.restart()
-            assert [path.name for path in (sockets / "device-plugins").iterdir()] == ["kubelet.sock"]
-            assert kubelet.resources == {RESOURCE: (3, 0)}
-        async with serving(Things(*THREE), sockets):
-            await register(sockets)
-            await eventually(lambda: kubelet.resources == {RESOURCE: (3, 2)})
-        assert await listed(sockets) == {("ns", "p", "c"): ((1, 2), ("a",))}
-
-
-@pytest.mark.parametrize(
-    ("fields", "text"),
-    [
-        ({"version": "v1"}, "requested API version 'v1' is not supported"),
-        ({"resource_name": "cpu"}, "invalid name of resource 'cpu'"),
-        ({"resource_name": "kubernetes.io/x"}, "invalid name"),
-        ({"resource_name": "a.example/b/c"}, "invalid name"),
-    ],
-)
-async def test_registrations_that_kubelet_refuses(sockets: Path, fields: dict[str, str], text: str) -> None:
-    async with Kubelet(sockets, MACHINE) as kubelet, serving(Things(*THREE), sockets):
-        with pytest.raises(grpc.aio.AioRpcError, match=text):
-            await register(sockets, **fields)
-        assert kubelet.resources == {}
+LIST = resources_pb.ListPodResourcesRequest()
 
 
 async def test_pod_resources_of_one_pod_and_of_the_node(sockets: Path) -> None:
-    async with Kubelet(sockets, MACHINE) as kubelet:
+    plugin = Things(("a", "Healthy", 1), ("b", "Unhealthy", 0), ("c", "Healthy", None))
+    async with Kubelet(sockets, MACHINE) as kubelet, serving(plugin, sockets), lister(sockets) as stub:
+        await register(sockets)
+        await eventually(lambda: kubelet.resources)
         await kubelet.admit(asking())
-        async with grpc.aio.insecure_channel(f"unix:{sockets}/pod-resources/kubelet.sock") as channel:
-            stub = resources_grpc.PodResourcesListerStub(channel)
-            found = await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
-            assert list(found.pod_resources.containers[0].cpu_ids) == [1, 2]
-            with pytest.raises(grpc.aio.AioRpcError, match="pod q in namespace ns not found"):
-                await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="q", pod_namespace="ns"))
-            whole = await stub.GetAllocatableResources(resources_pb.AllocatableResourcesRequest())
-            assert list(whole.cpu_ids) == [cpu for cpu in range(16) if cpu not in (0, 8)]
+        found = await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
+        assert list(found.pod_resources.containers[0].cpu_ids) == [1, 2]
+        with pytest.raises(grpc.aio.AioRpcError, match="pod q in namespace ns not found") as refused:
+            await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="q", pod_namespace="ns"))
+        assert refused.value.code() == grpc.StatusCode.UNKNOWN
+        whole = await stub.GetAllocatableResources(resources_pb.AllocatableResourcesRequest())
+        assert list(whole.cpu_ids) == [cpu for cpu in range(16) if cpu not in (0, 8)]
+        devices = {one.device_ids[0]: [node.ID for node in one.topology.nodes] for one in whole.devices}
+        assert devices == {"a": [1], "c": []}
 
 
-async def test_faults_of_the_list(sockets: Path) -> None:
+async def test_init_containers_that_end_are_not_listed(sockets: Path) -> None:
+    init = (container("first"), container("sidecar", restartPolicy="Always"))
     async with Kubelet(sockets, MACHINE) as kubelet:
-        await kubelet.admit(asking(cpu="500m"))
+        await kubelet.admit(a_pod("p", container("c", cpu="1"), init=init))
+        found = {name: cpus for (_, _, name), (cpus, _) in (await listed(sockets)).items()}
+        assert found == {"sidecar": (1, 2), "c": (3,)}
+
+
+async def test_a_pod_is_admitted_once(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
+        for _ in range(9):
+            await kubelet.admit(asking())
+        assert await listed(sockets) == {("ns", "p", "c"): ((1, 2), ())}
+        kubelet.remove("uid-p")
+        kubelet.remove("uid-p")
+        assert await listed(sockets) == {}
+
+
+async def test_cpus_that_are_shared_or_not_listed(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
+        await kubelet.admit(asking("p", cpu="500m"))
+        await kubelet.admit(asking("q"))
         kubelet.faults.shared = True
-        assert (await listed(sockets))["ns", "p", "c"][0] == tuple(range(16))
-        kubelet.faults.shared, kubelet.faults.unready = False, True
-        with pytest.raises(grpc.aio.AioRpcError, match="not ready"):
-            await listed(sockets)
+        found = await listed(sockets)
+        assert found["ns", "p", "c"][0] == (0, *range(3, 16))
+        assert found["ns", "q", "c"][0] == (1, 2)
+        kubelet.faults.blank = True
+        assert {cpus for cpus, _ in (await listed(sockets)).values()} == {()}
+
+
+async def test_pods_that_have_ended_are_listed(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet:
+        kubelet.faults.ended = True
+        await kubelet.admit(asking())
+        kubelet.remove("uid-p")
+        assert await listed(sockets) == {("ns", "p", "c"): ((1, 2), ())}
+        await kubelet.admit(asking("q"))
+        assert await listed(sockets) == {("ns", "p", "c"): ((), ()), ("ns", "q", "c"): ((1, 2), ())}
+        kubelet.remove("uid-p")
+        assert list(await listed(sockets)) == [("ns", "q", "c")]
+        await kubelet.admit(asking("p", cpu="1"))
+        await kubelet.admit(asking("r"))
+        assert (await listed(sockets))["ns", "p", "c"] == ((3,), ())
+        kubelet.faults.ended = False
+        kubelet.remove("uid-p")
+        kubelet.remove("uid-r")
+        kubelet.remove("uid-q")
+        assert (await listed(sockets), kubelet.cpus.given) == ({}, {})
+
+
+async def test_a_list_that_is_refused_garbled_or_not_answered(sockets: Path) -> None:
+    async with Kubelet(sockets, MACHINE) as kubelet, lister(sockets) as stub:
+        await kubelet.admit(asking())
+        kubelet.faults.unready = True
+        with pytest.raises(grpc.aio.AioRpcError, match="not ready") as refused:
+            await stub.List(LIST)
+        assert refused.value.code() == grpc.StatusCode.UNAVAILABLE
+        kubelet.faults.unready, kubelet.faults.garbled = False, True
+        async with grpc.aio.insecure_channel(f"unix:{sockets}/pod-resources/kubelet.sock") as channel:
+            raw = await channel.unary_unary("/v1.PodResourcesLister/List")(b"")
+        with pytest.raises(DecodeError):
+            resources_pb.ListPodResourcesResponse.FromString(raw)
+        found = await stub.Get(resources_pb.GetPodResourcesRequest(pod_name="p", pod_namespace="ns"))
+        assert found.pod_resources.name == "p"
+        kubelet.faults.garbled, kubelet.faults.silent = False, True
+        with pytest.raises(grpc.aio.AioRpcError) as silent:
+            await stub.List(LIST, timeout=0.3)
+        assert silent.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+        kubelet.faults.silent = False
+        assert len((await stub.List(LIST)).pod_resources) == 1
 
 
 async def test_a_path_that_is_too_long_says_so(sockets: Path) -> None:

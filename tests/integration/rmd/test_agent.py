@@ -196,7 +196,9 @@ async def test_a_kubelet_that_is_silent_or_away_changes_nothing(on_node: Node) -
         on_node.kubelet.faults.silent = True
         await on_node.run("q")
         await eventually(lambda: any("DEADLINE_EXCEEDED" in line for line in agent.waiting()))
-        on_node.kubelet.faults.silent = False
+        on_node.kubelet.faults.silent, on_node.kubelet.faults.garbled = False, True
+        await eventually(lambda: any("is no list of Pods" in line for line in agent.waiting()))
+        on_node.kubelet.faults.garbled = False
         await eventually(lambda: len(on_node.cores()) == 2)
         await on_node.kubelet.stop()
         await on_node.run("r")

@@ -35,6 +35,19 @@ def test_a_pod_that_is_not_guaranteed_gets_none(other: dict[str, Any]) -> None:
     assert given(container("a", "2"), other) == {}
 
 
+@pytest.mark.parametrize(("resources", "kept"), [({"limits": {"cpu": "4"}}, {}), ({}, {"a": [1, 2]})])
+def test_a_pod_with_resources_of_its_own_gets_none(resources: dict[str, Any], kept: dict[str, list[int]]) -> None:
+    manager, whole = CpuManager(MACHINE), pod(container("a", "2"))
+    whole["spec"]["resources"] = resources
+    manager.admit(whole)
+    assert {name: sorted(cpus) for name, cpus in manager.given.get("u", {}).items()} == kept
+
+
+def test_reserved_cpus_are_of_the_machine() -> None:
+    with pytest.raises(ValueError, match=r"reserved: the machine has no CPU 16: want some of \[0, "):
+        Machine({0: range(16)}, reserved=frozenset({0, 16, 17}))
+
+
 def test_one_node_where_it_is_enough_and_else_several() -> None:
     assert given(container("a", "6"), container("b", "3"))["b"] == [9, 10, 11]
     assert len(given(container("a", "9"))["a"]) == 9
