@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from app.devtools.rmd.server import Served
 from tests.e2e.users import Kubectl
+from tests.support.rmd_thread import Background
 
 JSON = dict[str, Any]
 RDT = {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}
@@ -23,10 +23,9 @@ def say(kubectl: Kubectl, kind: str, name: str, status: JSON) -> None:
     kubectl.run("patch", kind, name, "--subresource=status", "--type=merge", "--patch", patch)
 
 
-def add_node(kubectl: Kubectl, name: str, daemon: Served, **labels: str) -> None:
+def add_node(kubectl: Kubectl, name: str, daemon: Background, **labels: str) -> None:
     """A node that no kubelet reports, and the Pod of its daemon."""
-    port = int(daemon.url.rpartition(":")[2])
-    container = {"name": "rmd", "image": "rmd:latest", "ports": [{"containerPort": port}]}
+    container = {"name": "rmd", "image": "rmd:latest", "ports": [{"containerPort": daemon.port}]}
     spec = {"nodeName": name, "containers": [container], "tolerations": [{"operator": "Exists"}]}
     create(
         kubectl,

@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from app.devtools.rmd.model import Workload
-from app.devtools.rmd.server import Served
 from tests.e2e import rmd
 from tests.e2e.reader import Reader
 from tests.e2e.users import Kubectl
-from tests.support.rmd_thread import daemons
+from tests.support.rmd_thread import Background, daemons
 from tests.support.waiting import Refused, wait_until
 
 JSON = dict[str, Any]
@@ -19,7 +18,7 @@ pytestmark = pytest.mark.e2e
 PAGE, CLUSTER, NODE = "docs/migrate-from-rmd-operator.md", "tenant1", "worker-1"
 
 
-def the_operator(kubectl: Kubectl, daemon: Served) -> None:
+def the_operator(kubectl: Kubectl, daemon: Background) -> None:
     """Its objects, a reservation that a status names, and one in another namespace, which no status names."""
     rmd.create(kubectl, *rmd.definitions_of_the_operator())
     kubectl.run("wait", "--for=condition=Established", "customresourcedefinition", "--all", "--timeout=60s")
@@ -31,7 +30,7 @@ def the_operator(kubectl: Kubectl, daemon: Served) -> None:
     cores = {"batch": "0-1", "latency": "2-3"}
     for name, namespace in (("batch", "default"), ("latency", "team-a")):
         rmd.create(kubectl, rmd.rmd_workload(name, NODE, namespace=namespace, coreIds=[cores[name]]))
-        daemon.daemon.add(Workload(uuid=name, core_ids=(cores[name],), max=2, min=2))
+        daemon.add(Workload(uuid=name, core_ids=(cores[name],), max=2, min=2))
     made = {"response": "Success: 201", "id": "1", "cosName": "COS2", "status": "Successful", "coreIds": ["0-1"]}
     rmd.say(kubectl, "rmdworkload", "batch", {"workloadStates": {NODE: made}})
 
@@ -51,7 +50,7 @@ def test_the_operator_is_replaced(reader: Reader) -> None:
     kubectl = reader.kubectl(CLUSTER)
     with daemons(1) as (daemon,):
         the_operator(kubectl, daemon)
-        before = daemon.daemon.workloads()
+        before = daemon.workloads()
         assert "team-a/latency\t\n" in reader.follow("Look first", CLUSTER, page=PAGE)
         reader.follow("Stop the operator", CLUSTER, page=PAGE)
         assert images(kubectl) == set()
@@ -66,11 +65,11 @@ def test_the_operator_is_replaced(reader: Reader) -> None:
         wait_until(lambda: "latency" in kubectl.get("rmdnodestate", state)["status"]["workloads"])
         printed = reader.follow("Reservations that no status names", CLUSTER, page=PAGE)
         assert printed.startswith("2")
-        assert daemon.daemon.workloads() == before
+        assert daemon.workloads() == before
         reader.follow("Remove the operator", CLUSTER, page=PAGE)
         left = "deployments,configmaps,serviceaccounts,roles,rolebindings,clusterroles,clusterrolebindings"
         assert "intel-rmd" not in kubectl.run("get", left, "-n", "default", "-o", "name")
         kubectl.run("delete", "rmdworkload", "batch", "--timeout=60s")
-        assert [one.uuid for one in daemon.daemon.workloads()] == ["latency"]
+        assert [one.uuid for one in daemon.workloads()] == ["latency"]
         with pytest.raises(Refused, match="not found"):
             kubectl.get("rmdworkload", "batch")
