@@ -15,12 +15,12 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.reader import CLUSTERS, Reader, bare_clusters
 from tests.e2e.users import Kubectl, PythonClient, User
 from tests.support.processes import Background
 from tests.support.real_apiserver import real_api_servers
 
 JSON = dict[str, Any]
-CLUSTERS = ("icp", "tenant1", "tenant2")
 
 
 @pytest.fixture(scope="package")
@@ -46,6 +46,13 @@ def sandbox(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def _named(text: str) -> tuple[str, Path]:
     name, equals, path = text.partition("=")
     return (name, Path(path)) if equals else ("tenant1", Path(text))
+
+
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reader]:
+    """Types our pages, in clusters of its own for each module."""
+    with bare_clusters(tmp_path_factory.mktemp("bare")) as found:
+        yield found
 
 
 @pytest.fixture(scope="package")

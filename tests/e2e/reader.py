@@ -1,0 +1,86 @@
+"""A reader of our pages, who types them in bare clusters.
+
+What the chart installs runs there as processes with the rights of its ServiceAccounts, no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.e2e.pages import ROOT, Shell, commands_of
+from tests.e2e.users import Kubectl, PythonClient
+from tests.support.processes import Background
+from tests.support.real_apiserver import real_api_servers
+
+PAGE = "docs/install.md"
+ADDRESS, NODE_PORT = "10.133.133.1", "30001"
+CLUSTERS = ("icp", "tenant1", "tenant2")
+
+
+class Reader:
+    """Somebody who types what a page says, with an address of this machine, and a node port that nobody has."""
+
+    def __init__(self, directory: Path, kubeconfigs: Path) -> None:
+        self._shell = Shell.at(directory)
+        self._kubeconfigs = kubeconfigs
+        self._node_port = free_node_port()
+        (directory / "examples").unlink()
+        shutil.copytree(ROOT / "examples", directory / "examples")
+        for path in (directory / "examples" / "helm").iterdir():
+            path.write_text(self._here(path.read_text()))
+
+    def type(self, commands: str, cluster: str) -> str:
+        return self._shell.type(self._here(commands), kubeconfig=self.kubeconfig(cluster))
+
+    def follow(self, heading: str, cluster: str, *, page: str = PAGE) -> str:
+        """Type what a section says; what was printed."""
+        return "".join(self.type(block, cluster) for block in commands_of(page, heading))
+
+    def _here(self, text: str) -> str:
+        return text.replace(ADDRESS, "127.0.0.1").replace(NODE_PORT, self._node_port)
+
+    def kubeconfig(self, cluster: str) -> Path:
+        return self._kubeconfigs / f"{cluster}.kubeconfig"
+
+    def python(self, cluster: str) -> PythonClient:
+        return PythonClient(self.kubeconfig(cluster))
+
+    def kubectl(self, cluster: str) -> Kubectl:
+        return Kubectl(self.kubeconfig(cluster))
+
+
+def free_node_port() -> str:
+    """Of the range that API servers give to Services; a sandbox beside this test may have the one of the page."""
+    for number in range(30100, 32768):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+            return str(number)
+    raise AssertionError("no node port is free")
+
+
+@contextlib.contextmanager
+def bare_clusters(directory: Path) -> Iterator[Reader]:
+    """Three clusters without Berth, of the sandbox or on real API servers."""
+    command = [sys.executable, "-m", "app", "sandbox", "--bare", "--dir", str(directory / "sandbox")]
+    with contextlib.ExitStack() as stack:
+        assets = os.environ.get("KUBEBUILDER_ASSETS")
+        if assets:
+            # Real API servers reach a Service at its cluster IP: on loopback, where the sandbox's node listens.
+            given = stack.enter_context(real_api_servers(Path(assets), directory, CLUSTERS, services="127.80.0.0/16"))
+            command += [part for name, path in given.items() for part in ("--kubeconfig", f"{name}={path}")]
+        process = Background(command)
+        try:
+            process.wait_for("Ready.")
+            yield Reader(directory / "reader", directory / "sandbox")
+        finally:
+            status = process.stop()
+            assert status == 0, "".join(process.lines)[-4000:]
