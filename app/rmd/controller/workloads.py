@@ -59,10 +59,9 @@ class WorkloadSync:
         self._record(workload, after)
 
     async def _patch(self, workload: Workload, body: JSON, **options: Any) -> None:
-        body["metadata"] = {**body.get("metadata", {}), "resourceVersion": workload.version}
         namespace, name = workload.key
-        request = self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", namespace=namespace, **options)
-        await if_there(request)
+        options |= {"namespace": namespace, "version": workload.version}
+        await if_there(self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", **options))
 
     def _record(self, workload: Workload, after: Mapping[str, Any]) -> None:
         """On the RmdWorkload, and on the Pod that it is made for, where the reason of the condition is another."""
