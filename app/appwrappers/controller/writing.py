@@ -36,8 +36,7 @@ class Writing:
                 metrics.entered(before, wrapper)
                 log.info("phase", app_wrapper=wrapper.key, phase=wrapper.phase)
             if step.event is not None and self._events is not None:
-                namespace, name = wrapper.key
-                regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, wrapper.uid)
+                regarding = Regarding.of(APP_WRAPPERS, wrapper.key, wrapper.uid)
                 self._events.record(regarding, "Normal", reason=step.event[0], message=step.event[1])
         if step.action in ("finalize", "release"):
             await self._finalizer(wrapper, present=step.action == "finalize")

@@ -35,8 +35,7 @@ class Writing:
         elif step.workload is not None:
             await self._workload(job, step, step.workload)
         if event is not None and self._events is not None:
-            namespace, name = job.key
-            regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, job.uid)
+            regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
             self._events.record(regarding, "Normal", reason=event[0], message=event[1])
 
     async def release(self, workload: Workload) -> None:

@@ -10,6 +10,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import condition, set_condition
 from app.kube.controller import Done, Result
 from app.kube.events import EventRecorder, EventType, Regarding
+from app.kube.resources import PODS
 from app.kube.retry import if_there
 from app.kube.store import Key
 from app.rmd.controller.caches import Caches
@@ -68,10 +69,10 @@ class WorkloadSync:
         before, now = condition(dict(workload.status), READY), condition(dict(after), READY)
         if self._events is None or now["reason"] in (before.get("reason"), "Pending", "Releasing"):
             return
-        namespace, name = workload.key
-        about = [Regarding(RMD_WORKLOADS.api_version, RMD_WORKLOADS.kind, name, namespace, workload.uid)]
+        about = [Regarding.of(RMD_WORKLOADS, workload.key, workload.uid)]
         if workload.pod is not None:
-            about.append(Regarding("v1", "Pod", workload.pod[0], namespace, workload.pod[1]))
+            name, uid = workload.pod
+            about.append(Regarding.of(PODS, (workload.key[0], name), uid))
         for regarding in about:
             kind: EventType = "Normal" if now["status"] == "True" else "Warning"
             self._events.record(regarding, kind, reason=now["reason"], message=now["message"])
