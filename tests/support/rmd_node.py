@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -17,7 +16,7 @@ from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.wire import JSON
 from tests.support.kubelet import MACHINE
 from tests.support.rmd_cluster import NAMESPACE, RmdCluster
-from tests.support.waiting import eventually
+from tests.support.running import at_work
 
 NODE = "n1"
 
@@ -89,26 +88,13 @@ class Node:
         self, client: KubeClient | None = None, *, ready: bool = True, **options: Any
     ) -> AsyncIterator[NodeAgent]:
         """With `ready` as soon as it is."""
-        own = client or await self.cluster.client()
-        recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
         chosen: dict[str, Any] = {"announce": False, "resync": None, "interval": 0.2} | options
         certificate = self.folder / "certificate"
-        made = NodeAgent(
-            own,
-            recorder,
-            options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen),
-        )
-        tasks = [asyncio.create_task(one.run()) for one in (made, recorder)]
-        try:
-            await eventually(lambda: not ready or not made.waiting() or tasks[0].done())
-            yield made
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-            if client is None:
-                await own.close()
+        async with self.cluster.connected(client) as own:
+            recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
+            made = NodeAgent(own, recorder, options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen))
+            async with at_work(made, recorder, ready=ready):
+                yield made
 
 
 @contextlib.asynccontextmanager
