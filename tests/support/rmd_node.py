@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -98,12 +99,15 @@ class Node:
 
 
 @contextlib.asynccontextmanager
-async def node(cluster: RmdCluster, folder: Path, name: str = NODE, *, create: bool = True) -> AsyncIterator[Node]:
+async def node(cluster: RmdCluster, name: str = NODE, *, create: bool = True) -> AsyncIterator[Node]:
     """With `create` the Node is made as well."""
-    async with Kubelet(folder, MACHINE) as kubelet:
-        if create:
-            await cluster.add_node(name)
-        yield Node(cluster, kubelet, folder, name)
+    # The path of a test's own folder may be too long for a socket.
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        async with Kubelet(folder, MACHINE) as kubelet:
+            if create:
+                await cluster.add_node(name)
+            yield Node(cluster, kubelet, folder, name)
 
 
 def _without_ways(one: JSON) -> JSON:
