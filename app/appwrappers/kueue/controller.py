@@ -110,7 +110,7 @@ class _Work:
         except FlavorMissingError as error:
             raise Transient(str(error)) from error
         except ValueError as error:
-            raise Terminal(f"its podSets cannot be told to Kueue: {error}") from error
+            raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
         return Done()
