@@ -24,9 +24,14 @@ def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text.split()), limit)
 
 
+def utc_now() -> datetime:
+    """The present time, in UTC."""
+    return datetime.now(UTC)
+
+
 def stamp(moment: datetime | None = None) -> str:
     """A UTC time in RFC 3339 with whole seconds; the present one if none is given."""
-    return f"{moment or datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+    return f"{moment or utc_now():%Y-%m-%dT%H:%M:%SZ}"
 
 
 def moment(text: object) -> datetime | None:

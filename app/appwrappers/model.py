@@ -22,7 +22,7 @@ USER, USER_ID = "workload.codeflare.dev/user", "workload.codeflare.dev/userid"
 CREATOR = "berth.dev/appwrapper-creator"
 """Annotation on an AppWrapper, by the webhook where admission is strict: who created it, JSON of the review's userInfo.
 
-Nobody else can write it.
+Only the webhook can write it.
 """
 ANNOTATIONS = "workload.codeflare.dev.appwrapper/"
 """Prefix of the annotations of an AppWrapper, and of those of a podSet."""

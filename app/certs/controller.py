@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
@@ -19,7 +19,9 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.reflector import Reflector
 from app.kube.resources import SECRETS, Resource
+from app.kube.running import start
 from app.kube.store import Store
+from app.text import utc_now
 
 CONTROLLER = "certificates"
 RESYNC = 60.0
@@ -60,7 +62,7 @@ class Keeper:
         *,
         namespace: str,
         resync: float = RESYNC,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._subjects = {subject.name: subject for subject in subjects}
         self._problems = dict.fromkeys(self._subjects, "not looked at yet")
@@ -79,9 +81,7 @@ class Keeper:
     async def run(self) -> None:
         """Runs until cancelled."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-            group.create_task(self._controller.run(), name=CONTROLLER)
+            start(group, self._reflectors, (self._controller,))
 
     def waiting(self) -> list[str]:
         """What is not as it should be, for readiness: a pass that failed, a watch that is refused."""

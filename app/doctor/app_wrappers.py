@@ -1,4 +1,4 @@
-"""Check `appwrappers`: who acts on AppWrappers, which of them nobody acts on, and which cannot run or cannot go."""
+"""Check `appwrappers`: which controllers act on AppWrappers; which of these have none, cannot run or cannot go."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
         yield error(f"Deployment {_PEER[0]}/{_PEER[1]}", text, "both create and delete the same objects", command)
     if "appwrappers" in ours and not await _is_checked(cluster):
-        text = "AppWrappers run, and nobody asks whether their users may create what is in them"
+        text = "AppWrappers run without a check that their users may create the objects in them"
         command = await commands.helm(cluster, "webhook.args.appwrappers=true")
         yield error("", text, "who may create AppWrappers has the rights of the controller", command)
     kueues = await _kueue_acts(cluster)

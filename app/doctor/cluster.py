@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.doctor.installed import Installed, roles_in, settings_in_force
@@ -18,6 +18,7 @@ from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.kube.retry import every_item, get_or_none
 from app.settings.source import S
+from app.text import utc_now
 from app.wire import JSON
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Cluster:
     """`async with cluster.impersonating(user) as client:`; refusals come with the first request (403)."""
     release: str = "berth"
     roles: frozenset[str] = frozenset()
-    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    now: Callable[[], datetime] = utc_now
     _kept: dict[Hashable, asyncio.Task[Any]] = field(default_factory=dict, init=False)
 
     async def get(self, resource: Resource, name: str, *, namespace: str | None = None) -> JSON | None:

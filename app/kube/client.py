@@ -175,7 +175,11 @@ class KubeClient:
         patch_type: PatchType,
         namespace: str | None = None,
         subresource: str | None = None,
+        version: str | None = None,
     ) -> JSON:
+        """With a `version`, raises ApiError with a conflict where the object has another resourceVersion."""
+        if version is not None:
+            body = _of_version(body, version)
         path = resource.path(namespace=namespace, name=name, subresource=subresource)
         return await self._write(Request("PATCH", path, body=body, content_type=_PATCH_TYPES[patch_type]))
 
@@ -213,3 +217,10 @@ class KubeClient:
     async def _write(self, request: Request) -> JSON:
         async with self.passing():
             return await self._session.json(request)
+
+
+def _of_version(patch: JSON | list[JSON], version: str) -> JSON | list[JSON]:
+    """The patch with a resourceVersion. An API server compares it with that of the object, as it does for a PUT."""
+    if isinstance(patch, list):
+        return [{"op": "replace", "path": "/metadata/resourceVersion", "value": version}, *patch]
+    return {**patch, "metadata": {**(patch.get("metadata") or {}), "resourceVersion": version}}

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Self
 
 import structlog
 
@@ -18,8 +18,9 @@ from app.errors import ApiError
 from app.kube import metrics
 from app.kube.client import KubeClient
 from app.kube.rate import Rate
-from app.kube.resources import EVENTS
+from app.kube.resources import EVENTS, Resource
 from app.kube.retry import Backoff, if_there
+from app.kube.store import Key
 from app.text import MESSAGE, cut, stamp
 
 log = structlog.get_logger(__name__)
@@ -53,6 +54,12 @@ class Regarding(NamedTuple):
     name: str
     namespace: str = ""
     uid: str = ""
+
+    @classmethod
+    def of(cls, resource: Resource, key: Key, uid: str) -> Self:
+        """The object of a resource with this (namespace, name)."""
+        namespace, name = key
+        return cls(resource.api_version, resource.kind, name, namespace, uid)
 
     @property
     def reference(self) -> dict[str, str]:

@@ -11,12 +11,13 @@ import base64
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, SECRETS
 from app.kube.retry import get_or_none
+from app.text import utc_now
 from app.wire import JSON
 
 MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -112,7 +113,7 @@ async def _create_namespace(client: KubeClient, name: str) -> None:
             raise
 
 
-async def check_clock(client: object, *, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
+async def check_clock(client: object, *, now: Callable[[], datetime] = utc_now) -> None:
     """Raise Transient where our clock and the API server's are more than `CLOCKS_APART` from each other.
 
     Where the server does not say its time, or not to us, nothing can be compared, and nothing is.

@@ -24,6 +24,10 @@ SETTINGS = ("policy", "cache_min", "mba_percentage", "mba_mbps", "pstate_ratio",
 _NUMBERS = ("cache_min", "mba_percentage", "mba_mbps")
 _LONGEST_NAME = 253
 _MOST_DIGITS = 12
+_POOLED = (
+    "spec.resources: kubelet gives no exclusive cores to containers of a Pod with resources of its own, unless its "
+    "feature gate PodLevelResourceManagers is on"
+)
 INFIX = "-rmd-workload-"
 
 
@@ -65,7 +69,10 @@ def read_pod(pod: JSON) -> PodAsks:
                 field = f"spec.{kind}[{index}]"
                 ends = kind == "initContainers" and container.get("restartPolicy") != "Always"
                 found.append(_asked(container, ways, field, annotations, guaranteed=guaranteed, ends=ends))
-    return PodAsks(tuple(found), tuple(astray(spec, annotations, {one.container for one in found})))
+    warnings = astray(spec, annotations, {one.container for one in found})
+    if found and spec.get("resources"):
+        warnings.append(_POOLED)
+    return PodAsks(tuple(found), tuple(warnings))
 
 
 def workload_name(pod: str, container: str) -> str:

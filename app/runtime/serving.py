@@ -23,6 +23,7 @@ from app.errors import UsageError
 from app.kube.manifests import ManifestSource
 from app.kube.metrics import create_watch_series
 from app.kube.reflector import Reflector
+from app.kube.running import start
 from app.kube.transport import connect
 from app.registry import WINGS, parts_of
 from app.runtime.composing import FLUSH_SECONDS, recorder
@@ -173,5 +174,4 @@ class Sources:
                 f"{one.resource.plural}: {one.reason}" for one in reflectors if not (one.healthy or one.missing)
             ]
             async with asyncio.TaskGroup() as tasks:
-                for reflector in reflectors:
-                    tasks.create_task(reflector.run())
+                start(tasks, reflectors)

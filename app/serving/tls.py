@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.types import PrivateKeyTypes
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
 from app.errors import UsageError
-from app.text import stamp
+from app.text import stamp, utc_now
 
 POLL_SECONDS = 10.0
 """How often the files are looked at: mounted Secrets change by a rename that no file watch reports reliably."""
@@ -81,7 +81,7 @@ class ServingCertificate:
         new_context: Callable[[], ssl.SSLContext],
         client_cas: Sequence[str] = (),
         at_each_handshake: bool = False,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._cert_file, self._key_file = Path(cert_file), Path(key_file)
         self._client_cas = [Path(path) for path in client_cas]

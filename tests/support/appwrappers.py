@@ -23,6 +23,7 @@ from app.kube.credentials import load_credentials
 from app.kube.events import EventRecorder
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, Resource
 from app.kube.transport import Session
+from tests.support.running import at_work
 from tests.support.waiting import eventually
 from tests.support.workloads import CountingClient, Infra
 
@@ -48,41 +49,18 @@ class AppWrapperCluster(Infra):
         self, client: CountingClient | None = None, *, events: bool = False, **options: Any
     ) -> AsyncIterator[CountingClient]:
         """With `events` it writes Events."""
-        own = client or await self.client()
-        recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
-        recording = asyncio.create_task(recorder.run()) if recorder else None
-        made = AppWrappersController(
-            own,
-            options=Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options)),
-            events=recorder,
-            now=self.now,
-        )
-        task = asyncio.create_task(made.run())
-        try:
-            await eventually(lambda: not made.waiting() or task.done())
-            yield own
-        finally:
-            for one in (task, recording):
-                if one is not None:
-                    one.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await one
-            if client is None:
-                await own.close()
+        chosen = Options(config=CONFIG, namespace=SYSTEM, **({"resync": None} | options))
+        async with self.connected(client) as own:
+            recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
+            made = AppWrappersController(own, options=chosen, events=recorder, now=self.now)
+            async with at_work(made, recorder):
+                yield own
 
     @contextlib.asynccontextmanager
     async def workloads(self) -> AsyncIterator[CountingClient]:
         """The workload controller at work; its result is its client."""
-        async with await self.client() as own:
-            made = WorkloadsOfAppWrappers(own, resync=None, now=self.now)
-            task = asyncio.create_task(made.run())
-            try:
-                await eventually(lambda: not made.waiting() or task.done())
-                yield own
-            finally:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        async with self.connected(None) as own, at_work(WorkloadsOfAppWrappers(own, resync=None, now=self.now)):
+            yield own
 
     async def wrap(self, name: str, *templates: JSON, suspend: bool = False, **annotations: str) -> JSON:
         """Create an AppWrapper of these templates; annotations are given without their prefix."""

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -236,15 +236,3 @@ def write_kubeconfig(path: Path, server: str, *, user: JSON | None = None, ca: P
         )
     )
     return path
-
-
-@contextlib.asynccontextmanager
-async def running(coroutine: Any) -> AsyncIterator[asyncio.Task[Any]]:
-    """Runs a coroutine beside the test and ends it."""
-    task = asyncio.ensure_future(coroutine)
-    try:
-        yield task
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task

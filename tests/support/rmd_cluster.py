@@ -28,6 +28,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, P
 from app.kube.transport import Session
 from app.rmd.controller.controller import Options, RmdController
 from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
+from tests.support.running import at_work
 from tests.support.waiting import eventually
 from tests.support.workloads import CountingClient, Infra
 
@@ -60,21 +61,12 @@ class RmdCluster(Infra):
         self, client: CountingClient | None = None, *, events: bool = False, **options: Any
     ) -> AsyncIterator[CountingClient]:
         """With `events` it writes Events."""
-        own = client or await self.client()
-        recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
         chosen = {"resync": None, "namespace": NAMESPACE, "secret": CERTIFICATE, "own": SYSTEM} | options
-        made = RmdController(own, options=Options(**chosen), events=recorder, now=self.now)
-        tasks = [asyncio.create_task(one.run()) for one in (made, recorder) if one is not None]
-        try:
-            await eventually(lambda: not made.waiting() or tasks[0].done())
-            yield own
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-            if client is None:
-                await own.close()
+        async with self.connected(client) as own:
+            recorder = EventRecorder(lambda: own, role="controller", instance="i") if events else None
+            made = RmdController(own, options=Options(**chosen), events=recorder, now=self.now)
+            async with at_work(made, recorder):
+                yield own
 
     @contextlib.asynccontextmanager
     async def node(self, name: str, stand_in: StandIn, *, tls: Tls | None = None, **labels: str) -> AsyncIterator[None]:

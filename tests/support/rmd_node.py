@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from app.rmd.model import L3_CACHE_WAYS, RMD_WORKLOADS
 from app.wire import JSON
 from tests.support.kubelet import MACHINE
 from tests.support.rmd_cluster import NAMESPACE, RmdCluster
-from tests.support.waiting import eventually
+from tests.support.running import at_work
 
 NODE = "n1"
 
@@ -89,35 +89,25 @@ class Node:
         self, client: KubeClient | None = None, *, ready: bool = True, **options: Any
     ) -> AsyncIterator[NodeAgent]:
         """With `ready` as soon as it is."""
-        own = client or await self.cluster.client()
-        recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
         chosen: dict[str, Any] = {"announce": False, "resync": None, "interval": 0.2} | options
         certificate = self.folder / "certificate"
-        made = NodeAgent(
-            own,
-            recorder,
-            options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen),
-        )
-        tasks = [asyncio.create_task(one.run()) for one in (made, recorder)]
-        try:
-            await eventually(lambda: not ready or not made.waiting() or tasks[0].done())
-            yield made
-        finally:
-            for task in tasks:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
-            if client is None:
-                await own.close()
+        async with self.cluster.connected(client) as own:
+            recorder = EventRecorder(lambda: own, role="rmd-node", instance="i")
+            made = NodeAgent(own, recorder, options=Options(self.name, self.folder, NAMESPACE, certificate, **chosen))
+            async with at_work(made, recorder, ready=ready):
+                yield made
 
 
 @contextlib.asynccontextmanager
-async def node(cluster: RmdCluster, folder: Path, name: str = NODE, *, create: bool = True) -> AsyncIterator[Node]:
+async def node(cluster: RmdCluster, name: str = NODE, *, create: bool = True) -> AsyncIterator[Node]:
     """With `create` the Node is made as well."""
-    async with Kubelet(folder, MACHINE) as kubelet:
-        if create:
-            await cluster.add_node(name)
-        yield Node(cluster, kubelet, folder, name)
+    # The path of a test's own folder may be too long for a socket.
+    with tempfile.TemporaryDirectory() as made:
+        folder = Path(made)
+        async with Kubelet(folder, MACHINE) as kubelet:
+            if create:
+                await cluster.add_node(name)
+            yield Node(cluster, kubelet, folder, name)
 
 
 def _without_ways(one: JSON) -> JSON:

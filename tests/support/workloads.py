@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from collections import Counter
@@ -21,7 +20,7 @@ from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, PODS, Re
 from app.kube.transport import Session
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController
 from app.workloads.model import ADMIN_RULES, COMPANION, RULE, TENANT_RULES, WORKLOAD, WORKLOADS
-from tests.support.waiting import eventually
+from tests.support.running import at_work
 
 JSON = dict[str, Any]
 T1, T2, SYSTEM = "tenant-tenant1", "tenant-tenant2", "universe"
@@ -70,20 +69,20 @@ class Infra:
         return made
 
     @contextlib.asynccontextmanager
+    async def connected(self, client: CountingClient | None) -> AsyncIterator[CountingClient]:
+        """This client, or a new one that is closed at the end."""
+        if client is not None:
+            yield client
+            return
+        async with await self.client() as own:
+            yield own
+
+    @contextlib.asynccontextmanager
     async def controller(self, client: CountingClient | None = None, **options: Any) -> AsyncIterator[CountingClient]:
         """A controller at work, synced; the result is its client."""
-        own = client or await self.client()
-        made = WorkloadsController(own, options=ControllerOptions(**options))
-        task = asyncio.create_task(made.run())
-        try:
-            await eventually(lambda: not made.waiting() or task.done())
+        chosen = ControllerOptions(**options)
+        async with self.connected(client) as own, at_work(WorkloadsController(own, options=chosen)):
             yield own
-        finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
-            if client is None:
-                await own.close()
 
     def stored(self, resource: Resource, namespace: str | None = None) -> list[JSON]:
         """What the API server holds."""

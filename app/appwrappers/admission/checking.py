@@ -85,7 +85,7 @@ class AppWrapperCheck:
         if self._strict and before.get("suspend") is True and spec.get("suspend") is not True:
             problems += await self._unentitled_creator(obj, request.namespace)
             if CREATOR not in mapping(metadata, "annotations"):
-                plan.warnings.append("spec.suspend: who created this is not known, so nobody is asked for rights")
+                plan.warnings.append("spec.suspend: the creator is not known: no rights of a creator are checked")
         refuse(problems, reason=_REASON)
         if not same(mapping(metadata, "annotations"), mapping(mapping(old, "metadata"), "annotations")):
             plan.warnings += annotation_warnings(

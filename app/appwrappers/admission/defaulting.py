@@ -34,7 +34,7 @@ class Defaulting:
             obj,
             user=user.username,
             uid=user.uid,
-            # One that somebody else has written must not be believed later, when admission is strict.
+            # An annotation that another client has written is replaced: strict admission would trust it later.
             creator=text_of(user) if self._strict or _has_creator(obj) else "",
             queue=self._configuration.current.default_queue_name,
         )

@@ -15,6 +15,7 @@ from app.kube.configuration import Configuration, data_of
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, NODES, PODS
+from app.kube.running import problems_of
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
 
@@ -73,8 +74,7 @@ class Caches:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        problems = [one.problem for one in self.reflectors if one.problem]
-        return [*problems, *self._configuration.problems()]
+        return [*problems_of(self.reflectors), *self._configuration.problems()]
 
     def wake_all(self) -> None:
         for key in self.app_wrappers.keys():  # noqa: SIM118 - a store is no mapping

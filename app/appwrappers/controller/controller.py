@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from app.appwrappers import metrics
 from app.appwrappers.controller.acting import Objects
@@ -24,7 +24,9 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
+from app.kube.running import start
 from app.kube.store import Key
+from app.text import utc_now
 
 _EXPIRY_CHECK = 1.0
 _STEPS = 32
@@ -43,10 +45,6 @@ class Options:
     resync: float | None = 600.0
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class AppWrappersController:
     """`run` it while this process leads; it runs once."""
 
@@ -56,7 +54,7 @@ class AppWrappersController:
         *,
         options: Options,
         events: EventRecorder | None = None,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._now = now
         self._caches = caches = Caches(client, self._wake, config_name=options.config, namespace=options.namespace)
@@ -80,10 +78,8 @@ class AppWrappersController:
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for reflector in self._caches.reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+            start(group, self._caches.reflectors, (self._controller,))
             group.create_task(self._caches.kinds.run(), name="wrapped-kinds")
-            group.create_task(self._controller.run(), name="appwrappers")
             group.create_task(self._expire(), name="lag")
 
     def waiting(self) -> list[str]:

@@ -11,10 +11,10 @@ from app.appwrappers.controller.caches import Caches
 from app.appwrappers.controller.observing import Step
 from app.appwrappers.controller.stored import AppWrapper, stored_app_wrapper
 from app.appwrappers.model import APP_WRAPPERS, FINALIZER
-from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder, Regarding
-from app.wire import JSON
+from app.kube.retry import if_there
+from app.wire import JSON, changed_fields
 
 log = structlog.get_logger(__name__)
 _OPTIONAL = "reclaimablePods"
@@ -36,31 +36,26 @@ class Writing:
                 metrics.entered(before, wrapper)
                 log.info("phase", app_wrapper=wrapper.key, phase=wrapper.phase)
             if step.event is not None and self._events is not None:
-                namespace, name = wrapper.key
-                regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, wrapper.uid)
+                regarding = Regarding.of(APP_WRAPPERS, wrapper.key, wrapper.uid)
                 self._events.record(regarding, "Normal", reason=step.event[0], message=step.event[1])
         if step.action in ("finalize", "release"):
             await self._finalizer(wrapper, present=step.action == "finalize")
 
     def _changes(self, before: JSON, after: JSON) -> JSON:
-        """A merge patch from one status to the other; of the topmost fields, each as a whole."""
-        fields = {*before, *after} - (set() if self._optional else {_OPTIONAL})
-        return {field: after.get(field) for field in sorted(fields) if before.get(field) != after.get(field)}
+        found = changed_fields(before, after)
+        if not self._optional:
+            found.pop(_OPTIONAL, None)
+        return found
 
     async def _finalizer(self, wrapper: AppWrapper, *, present: bool) -> None:
         finalizers = [one for one in wrapper.finalizers if one != FINALIZER]
-        try:
-            await self._patch(
-                wrapper, {"metadata": {"finalizers": [*finalizers, FINALIZER] if present else finalizers or None}}
-            )
-        except ApiError as error:
-            if not error.not_found:
-                raise
+        wanted = [*finalizers, FINALIZER] if present else finalizers or None
+        await if_there(self._patch(wrapper, {"metadata": {"finalizers": wanted}}))
 
     async def _patch(self, wrapper: AppWrapper, body: JSON, **options: Any) -> AppWrapper:
         namespace, name = wrapper.key
-        body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": str(wrapper.version)}}
-        obj = await self._client.patch(APP_WRAPPERS, name, body, patch_type="merge", namespace=namespace, **options)
+        options |= {"namespace": namespace, "version": str(wrapper.version)}
+        obj = await self._client.patch(APP_WRAPPERS, name, body, patch_type="merge", **options)
         after = stored_app_wrapper(obj)
         self._caches.written.wrote(wrapper.key, after)
         return after

@@ -11,6 +11,7 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import Resource
+from app.kube.running import problems_of
 from app.kube.store import EventType, Key, Store
 from app.wire import JSON
 
@@ -39,7 +40,7 @@ class Caches:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [one.problem for one in self.reflectors if one.problem]
+        return problems_of(self.reflectors)
 
     def wake_all(self) -> None:
         for key in self.jobs.keys():  # noqa: SIM118 - a store is no mapping

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
@@ -23,16 +23,14 @@ from app.kube.controller import Controller, Done, Result
 from app.kube.discovery import Discovery
 from app.kube.events import EventRecorder
 from app.kube.resources import Resource
+from app.kube.running import start
 from app.kube.store import Key
+from app.text import utc_now
 
 log = structlog.get_logger(__name__)
 _LOOK = 15.0
 """Seconds between two looks whether Kueue's kinds are served."""
 _MISSING = f"{WORKLOADS.plural}.{WORKLOADS.group} are not served (is Kueue installed?)"
-
-
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
 
 
 class WorkloadsOfAppWrappers:
@@ -45,7 +43,7 @@ class WorkloadsOfAppWrappers:
         workers: int = 16,
         resync: float | None = 600.0,
         events: EventRecorder | None = None,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._client, self._workers, self._resync, self._events = client, workers, resync, events
         self._now = now
@@ -70,9 +68,7 @@ class WorkloadsOfAppWrappers:
         )
         work.wake = controller.enqueue
         async with asyncio.TaskGroup() as group:
-            for reflector in work.caches.reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-            group.create_task(controller.run(), name="appwrapper-workloads")
+            start(group, work.caches.reflectors, (controller,))
 
     async def _served(self) -> Resource:
         """Workloads in the newest version that is served, as soon as one is."""
@@ -114,7 +110,7 @@ class _Work:
         except FlavorMissingError as error:
             raise Transient(str(error)) from error
         except ValueError as error:
-            raise Terminal(f"its podSets cannot be told to Kueue: {error}") from error
+            raise Terminal(f"its podSets cannot be put into a Workload: {error}") from error
         if step.action:
             await self._writing.write(job, step)
         return Done()

@@ -1,4 +1,4 @@
-"""The Pod templates and podSets that Kueue is told of an AppWrapper. Pure.
+"""The Pod templates and podSets of an AppWrapper as its Workload has them. Pure.
 
 Facts: of a template, Kueue's integration of AppWrapper v1.2 takes what counts for quota and placement, with the
 defaults of the API server, for it compares what it stored with what it would store now. Berth adds what was lost there:

@@ -14,7 +14,7 @@ from app.kube.client import KubeClient
 from app.kube.events import EventRecorder, Regarding
 from app.kube.resources import Resource
 from app.kube.retry import if_there
-from app.wire import JSON
+from app.wire import JSON, changed_fields
 
 
 class Writing:
@@ -35,8 +35,7 @@ class Writing:
         elif step.workload is not None:
             await self._workload(job, step, step.workload)
         if event is not None and self._events is not None:
-            namespace, name = job.key
-            regarding = Regarding(APP_WRAPPERS.api_version, APP_WRAPPERS.kind, name, namespace, job.uid)
+            regarding = Regarding.of(APP_WRAPPERS, job.key, job.uid)
             self._events.record(regarding, "Normal", reason=event[0], message=event[1])
 
     async def release(self, workload: Workload) -> None:
@@ -56,9 +55,8 @@ class Writing:
         elif step.action == "release":
             await self.release(workload)
         elif step.action == "status":
-            after, before = step.status or {}, workload.status
-            changes = {field: after.get(field) for field in {*after, *before} if after.get(field) != before.get(field)}
-            await self._patch(workload, {"status": changes}, subresource="status")
+            status = changed_fields(workload.status, step.status or {})
+            await self._patch(workload, {"status": status}, subresource="status")
         else:
             await self._patch(workload, await self._change(job, step.action))
 
@@ -76,11 +74,7 @@ class Writing:
 
     async def _run_or_stop(self, job: Job, step: Step) -> None:
         starts, infos = step.action == "start", list(step.infos)
-        operations: list[JSON] = [
-            # As in a PUT: where the AppWrapper has changed since, the API server answers with a conflict.
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": job.version},
-            {"op": "add", "path": "/spec/suspend", "value": not starts},
-        ]
+        operations: list[JSON] = [{"op": "add", "path": "/spec/suspend", "value": not starts}]
         for index, (component, status) in enumerate(zip(job.components, job.statuses, strict=True)):
             mine = [infos.pop(0) for _ in status["podSets"]] if starts else []
             path = f"/spec/components/{index}/podSetInfos"
@@ -89,9 +83,11 @@ class Writing:
             elif "podSetInfos" in component and step.workload is not None:
                 operations.append({"op": "remove", "path": path})
         namespace, name = job.key
-        await self._client.patch(APP_WRAPPERS, name, operations, patch_type="json", namespace=namespace)
+        await self._client.patch(
+            APP_WRAPPERS, name, operations, patch_type="json", namespace=namespace, version=job.version
+        )
 
     async def _patch(self, workload: Workload, body: JSON, **options: Any) -> JSON:
-        body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": workload.version}}
         namespace, name = workload.key
-        return await self._client.patch(self._resource, name, body, patch_type="merge", namespace=namespace, **options)
+        options |= {"namespace": namespace, "version": workload.version}
+        return await self._client.patch(self._resource, name, body, patch_type="merge", **options)

@@ -1,1 +1,1 @@
-"""PodSets: where Pod templates are in wrapped objects, how many Pods each makes, and what Kueue is told of them."""
+"""PodSets: where Pod templates are in wrapped objects, how many Pods each makes, and what a Workload has of them."""

@@ -30,8 +30,8 @@ class Change:
 def changed(one: Workload, patch: Workload, machine: Machine, remember: Callable[[int], None]) -> Change:
     """What the patch makes of the workload. Raises Failure.
 
-    `remember` is told an MBA value that differs from the workload's. A policy wins over all else; any value of cache or
-    MBA removes it from the record.
+    `remember` is called with an MBA value that differs from the workload's. A policy wins over all else; any value of
+    cache or MBA removes it from the record.
     """
     if patch.policy:
         if patch.policy == one.policy:

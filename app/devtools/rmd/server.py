@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 import structlog
 
@@ -18,6 +18,7 @@ from app.devtools.rmd.listening import Message, Receive, Send, listening
 from app.devtools.rmd.routing import Answer, route, unknown
 from app.devtools.rmd.troubles import BEFORE, Connection, give, withhold
 from app.devtools.rmd.workloads import Daemon
+from app.text import utc_now
 
 log = structlog.get_logger(__name__)
 _KEPT = 1000
@@ -46,7 +47,7 @@ class Served:
         self.troubles: list[Trouble] = []
         self.url = ""
         self._tls = tls
-        self._clock = clock or (lambda: datetime.now(UTC))
+        self._clock = clock or utc_now
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""

@@ -19,8 +19,8 @@ def validated(
 ) -> Workload:
     """The workload with what its policy sets. Raises Failure.
 
-    `tasks` are the tasks that run. `remember` is told the MBA value as soon as the daemon stores it, which is before
-    the value is checked.
+    `tasks` are the tasks that run. `remember` is called with the MBA value when the daemon stores it, which is
+    before the value is checked.
     """
     if not one.task_ids and not one.core_ids:
         raise Failure("No task or core id specified")

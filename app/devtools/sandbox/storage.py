@@ -11,11 +11,11 @@ import uuid
 from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from app.devtools.sandbox.history import Body, CompactedError, Event, EventType, Removed, Table, pair_of, versioned
-from app.text import stamp
+from app.text import stamp, utc_now
 from app.wire import JSON, encode_json
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Storage:
 
     def __init__(self, *, window: int = 10_000, clock: Callable[[], datetime] | None = None) -> None:
         self._window = window
-        self._clock = clock or (lambda: datetime.now(UTC))
+        self._clock = clock or utc_now
         self._tables: dict[Key, Table] = {}
         self._start = int(self._clock().timestamp() * 1_000_000)
         self._version = self._start

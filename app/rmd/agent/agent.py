@@ -13,6 +13,7 @@ from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.queue import WorkQueue
+from app.kube.running import start
 from app.kube.store import Key
 from app.rmd.agent.announcing import Announcing
 from app.rmd.agent.caches import Caches
@@ -74,8 +75,7 @@ class NodeAgent:
     async def run(self) -> None:
         """Until cancelled."""
         async with self._daemons, asyncio.TaskGroup() as tasks:
-            for run in (self._pods.run, *(one.run for one in self._caches.reflectors)):
-                tasks.create_task(run())
+            start(tasks, self._caches.reflectors, (self._pods,))
             if self._announces:
                 tasks.create_task(self._announcing.run())
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
+from app.kube.running import problems_of
 from app.kube.store import Key, Store
 from app.rmd.agent.stored import Made, NodePod, node_labels, stored_made, stored_pod
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, RMD_WORKLOADS
@@ -40,7 +41,7 @@ class Caches:
         self.made.subscribe(lambda _event, _key, old, new: [wake(_pod_of(one)) for one in (old, new) if one])
 
     def waiting(self) -> list[str]:
-        return [one.problem for one in self.reflectors if one.problem]
+        return problems_of(self.reflectors)
 
     def keys(self) -> set[Key]:
         """The Pods of the node, and those that have RmdWorkloads."""

@@ -6,6 +6,7 @@ from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
 from app.kube.controller import Done, Result
 from app.kube.events import EventRecorder, EventType, Regarding
+from app.kube.resources import PODS
 from app.kube.retry import get_or_none, if_there
 from app.kube.store import Key
 from app.rmd.agent.caches import Caches
@@ -102,9 +103,7 @@ class PodSync:
 
     def _record(self, pod: NodePod, kind: EventType, note: Note) -> None:
         if self._events is not None:
-            namespace, name = pod.key
-            regarding = Regarding("v1", "Pod", name, namespace, pod.uid)
-            self._events.record(regarding, kind, reason=note.reason, message=note.message)
+            self._events.record(Regarding.of(PODS, pod.key, pod.uid), kind, reason=note.reason, message=note.message)
 
 
 def _asks(workload: JSON) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS, SECRETS
+from app.kube.running import problems_of
 from app.kube.store import Key, Store
 from app.rmd.daemon.certificates import Certificates, stored_files
 from app.rmd.model import (
@@ -100,7 +101,7 @@ class Caches:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [one.problem for one in self.reflectors if one.problem]
+        return problems_of(self.reflectors)
 
     @property
     def config(self) -> Config | None:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.queue import WorkQueue
+from app.kube.running import start
 from app.kube.store import Key
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
@@ -24,6 +25,7 @@ from app.rmd.controller.showing import Showing
 from app.rmd.controller.workloads import WorkloadSync
 from app.rmd.daemon.client import DaemonClient
 from app.rmd.model import CONFIG_NAME
+from app.text import utc_now
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
 """Seconds until a daemon that refuses or is silent is asked again."""
@@ -50,10 +52,6 @@ class Options:
     timeout: float = 10.0
 
 
-def _utc_now() -> datetime:
-    return datetime.now(UTC)
-
-
 class RmdController:
     """`run` it while this process leads; it runs once."""
 
@@ -63,7 +61,7 @@ class RmdController:
         *,
         options: Options,
         events: EventRecorder | None = None,
-        now: Callable[[], datetime] = _utc_now,
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._daemons = DaemonClient(timeout=options.timeout, passing=client.passing)
         self._caches = caches = Caches(
@@ -107,10 +105,7 @@ class RmdController:
         """Until cancelled; what is under way then gets a few seconds to end."""
         try:
             async with self._daemons, asyncio.TaskGroup() as group:
-                for reflector in self._caches.reflectors:
-                    group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-                for controller in (self._nodes, self._workloads, self._configs):
-                    group.create_task(controller.run(), name=controller.name)
+                start(group, self._caches.reflectors, (self._nodes, self._workloads, self._configs))
         finally:
             metrics.forget_all()
 

@@ -1,4 +1,4 @@
-"""One node: its daemon is asked, told and asked again; the statuses say what came of it."""
+"""One node: reservations are read from its daemon, changed and read again; the statuses show the result."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from app.kube.client import KubeClient
 from app.kube.conditions import condition, set_condition
 from app.kube.controller import Done, Result
 from app.kube.events import EventRecorder, EventType, Regarding
+from app.kube.resources import PODS
 from app.kube.retry import if_there
 from app.kube.store import Key
 from app.rmd.controller.caches import Caches
@@ -59,20 +60,19 @@ class WorkloadSync:
         self._record(workload, after)
 
     async def _patch(self, workload: Workload, body: JSON, **options: Any) -> None:
-        body["metadata"] = {**body.get("metadata", {}), "resourceVersion": workload.version}
         namespace, name = workload.key
-        request = self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", namespace=namespace, **options)
-        await if_there(request)
+        options |= {"namespace": namespace, "version": workload.version}
+        await if_there(self._client.patch(RMD_WORKLOADS, name, body, patch_type="merge", **options))
 
     def _record(self, workload: Workload, after: Mapping[str, Any]) -> None:
         """On the RmdWorkload, and on the Pod that it is made for, where the reason of the condition is another."""
         before, now = condition(dict(workload.status), READY), condition(dict(after), READY)
         if self._events is None or now["reason"] in (before.get("reason"), "Pending", "Releasing"):
             return
-        namespace, name = workload.key
-        about = [Regarding(RMD_WORKLOADS.api_version, RMD_WORKLOADS.kind, name, namespace, workload.uid)]
+        about = [Regarding.of(RMD_WORKLOADS, workload.key, workload.uid)]
         if workload.pod is not None:
-            about.append(Regarding("v1", "Pod", workload.pod[0], namespace, workload.pod[1]))
+            name, uid = workload.pod
+            about.append(Regarding.of(PODS, (workload.key[0], name), uid))
         for regarding in about:
             kind: EventType = "Normal" if now["status"] == "True" else "Warning"
             self._events.record(regarding, kind, reason=now["reason"], message=now["message"])

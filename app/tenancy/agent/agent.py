@@ -12,6 +12,7 @@ from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
 from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS, PODS, Resource
+from app.kube.running import problems_of, start
 from app.kube.store import Store
 from app.tenancy.agent.cluster import ClusterIdentity
 from app.tenancy.agent.connection import Connection
@@ -84,7 +85,7 @@ class Agent:
         """One line for each thing that is missing; empty when the agent works as it should."""
         if not self._runs:
             return ["agent: not running"]
-        problems = [reflector.problem for reflector in self._reflectors if reflector.problem]
+        problems = problems_of(self._reflectors)
         if self._namespaces.problem:
             problems.append(f"namespaces of workloads: {self._namespaces.problem}")
         return problems + self._connection.waiting()
@@ -93,8 +94,9 @@ class Agent:
         connection, self._runs = self._connection, True
         try:
             async with asyncio.TaskGroup() as tasks:
-                for run in (self._cluster.run, connection.run, *(one.run for one in self._reflectors)):
+                for run in (self._cluster.run, connection.run):
                     tasks.create_task(run())
+                start(tasks, self._reflectors)
                 tasks.create_task(connection.keep("workloads", self._sender.session))
                 for watch in self._watches:
                     tasks.create_task(connection.keep(watch.stream, watch.session))

@@ -67,5 +67,5 @@ class Local:
             )
         )
         if written is not None:
-            regarding = Regarding(resource.api_version, resource.kind, view.name, namespace, view.uid)
+            regarding = Regarding.of(resource, (namespace, view.name), view.uid)
             self._events.changed(regarding, before=view.decoded_status(), after=status)

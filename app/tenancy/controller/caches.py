@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable
 
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import NAMESPACES, NODES
+from app.kube.running import problems_of
 from app.kube.store import EventType, Key, Store
 from app.placement.model import PlacementOptions
 from app.tenancy.controller.state import Claims, NodeState, TenantState, project_namespace
@@ -15,13 +15,13 @@ from app.workloads.model import TENANT_NAMESPACE_PREFIX, TENANTS
 
 
 class Caches:
-    """`run` fills them until it is cancelled."""
+    """`reflectors` fill them for as long as they run."""
 
     def __init__(self, client: KubeClient, placement: PlacementOptions, admin_names: Iterable[str]) -> None:
         self.claims = Claims(placement, admin_names)
         namespaces: Store[tuple[str, str, bool]] = Store(project_namespace)
         self.stores = (self.claims.tenants, self.claims.nodes, namespaces)
-        self._reflectors = [
+        self.reflectors = [
             Reflector(client, TENANTS, self.claims.tenants),
             Reflector(client, NODES, self.claims.nodes),
             Reflector(client, NAMESPACES, namespaces),
@@ -37,12 +37,7 @@ class Caches:
         self._on_tenant, self._on_node = tenant, node
 
     def waiting(self) -> list[str]:
-        return [reflector.problem for reflector in self._reflectors if reflector.problem]
-
-    async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
+        return problems_of(self.reflectors)
 
     def _tenant_changed(self, _: EventType, key: Key, old: TenantState | None, new: TenantState | None) -> None:
         states = [state for state in (old, new) if state is not None]

@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
+from app.kube.running import start
 from app.tenancy.controller.caches import Caches
 from app.tenancy.controller.namespaces import NamespaceKeeper
 from app.tenancy.controller.nodes import reconcile_node
 from app.tenancy.controller.tenants import TenantReconciler
 from app.tenancy.settings import TenantsOptions
+from app.text import utc_now
 
 
 class TenantsController:
@@ -27,7 +29,7 @@ class TenantsController:
         client: KubeClient,
         *,
         options: TenantsOptions | None = None,
-        now: Callable[[], datetime] = lambda: datetime.now(UTC),
+        now: Callable[[], datetime] = utc_now,
     ) -> None:
         options = options or TenantsOptions()
         self._caches = caches = Caches(client, options.placement, options.admin_names)
@@ -52,9 +54,7 @@ class TenantsController:
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._caches.run())
-            for controller in self._controllers:
-                group.create_task(controller.run(), name=controller.name)
+            start(group, self._caches.reflectors, self._controllers)
 
     def waiting(self) -> list[str]:
         return self._caches.waiting()

@@ -31,6 +31,6 @@ async def reconcile_node(client: KubeClient, claims: Claims, name: str) -> Resul
         body = NODES.body({"name": name, "uid": metadata["uid"], "labels": {label: tenant}})
         await if_there(client.apply(NODES, name, body, field_manager=FIELD_MANAGER))
     else:
-        patch = {"metadata": {"resourceVersion": metadata["resourceVersion"], "labels": {label: None}}}
-        await if_there(client.patch(NODES, name, patch, patch_type="merge"))
+        patch, version = {"metadata": {"labels": {label: None}}}, metadata["resourceVersion"]
+        await if_there(client.patch(NODES, name, patch, patch_type="merge", version=version))
     return Done()

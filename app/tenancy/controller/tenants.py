@@ -32,11 +32,8 @@ class TenantReconciler:
         state = project_state(obj)
         kept, wait = unexpired(obj, state, now=self._now())
         if kept is not None:
-            patch = {
-                "metadata": {"resourceVersion": obj["metadata"]["resourceVersion"]},
-                "spec": {"identity": {"certificates": kept}},
-            }
-            obj = await self._client.patch(TENANTS, name, patch, patch_type="merge")
+            patch, version = {"spec": {"identity": {"certificates": kept}}}, obj["metadata"]["resourceVersion"]
+            obj = await self._client.patch(TENANTS, name, patch, patch_type="merge", version=version)
         namespace, again = await self._namespaces.keep(state)
         findings = [self._identity(state), namespace, self._hosts(state)]
         suspended = state.tenant is not None and state.tenant.suspended

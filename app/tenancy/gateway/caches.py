@@ -10,6 +10,7 @@ import structlog
 from app.kube.client import KubeClient
 from app.kube.reflector import Reflector
 from app.kube.resources import PODS
+from app.kube.running import problems_of, start
 from app.kube.store import Store
 from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
 from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
@@ -69,12 +70,11 @@ class Sources:
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
-        return [reflector.problem for reflector in self._reflectors if reflector.problem]
+        return problems_of(self._reflectors)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run())
+            start(group, self._reflectors)
 
 
 def _namespace(value: Known | View) -> Iterable[Hashable]:

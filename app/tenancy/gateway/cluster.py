@@ -47,9 +47,8 @@ class Clusters:
             found = await self._client.get(TENANTS, tenant.name)
             if known := cluster_of(found):
                 return known
-            version = found["metadata"]["resourceVersion"]
-            patch = {"metadata": {"resourceVersion": version, "annotations": {CLUSTER: said[0]}}}
-            await self._client.patch(TENANTS, tenant.name, patch, patch_type="merge")
+            version, patch = found["metadata"]["resourceVersion"], {"metadata": {"annotations": {CLUSTER: said[0]}}}
+            await self._client.patch(TENANTS, tenant.name, patch, patch_type="merge", version=version)
             log.info("cluster of the tenant noted", tenant=tenant.name, cluster=said[0])
             return said[0]
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from app.kube.client import KubeClient
 from app.kube.events import EventRecorder
+from app.kube.running import problems_of, start
 from app.placement.model import PlacementOptions
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.reconciling import Companions
@@ -62,16 +63,13 @@ class WorkloadsController:
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"watch-{reflector.resource.plural}")
-            for controller in self._controllers:
-                group.create_task(controller.run(), name=controller.name)
+            start(group, self._reflectors, self._controllers)
             group.create_task(self._caches.warming.run(self._caches.workloads.wait_synced), name="rules")
             group.create_task(self._expire(), name="lag")
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each; nothing once every cache is filled and known to be right."""
-        return [reflector.problem for reflector in self._reflectors if reflector.problem]
+        return problems_of(self._reflectors)
 
     async def _expire(self) -> None:
         while True:

@@ -233,6 +233,6 @@ class RuleStatuses(_Statuses[JSON]):
         resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
         written = await self._write(resource, key, complete, complete)
         if written is not None:
-            regarding = Regarding(resource.api_version, resource.kind, key[1], key[0], written["metadata"]["uid"])
+            regarding = Regarding.of(resource, key, written["metadata"]["uid"])
             self._events.changed(regarding, before=latest, after=complete)
         return Done()

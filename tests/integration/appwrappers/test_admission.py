@@ -280,7 +280,7 @@ async def test_strict_admission_asks_for_more_rights(opening: Opening) -> None:
         await place.create(app_wrapper("three", job("j")), client=bob)
 
 
-async def test_strict_admission_lets_nobody_pass_by_kueue(opening: Opening) -> None:
+async def test_strict_admission_keeps_users_from_passing_by_kueue(opening: Opening) -> None:
     async with opening(appwrapper_strict=True) as place:
         may = {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
         admits = WRAP | {"verbs": ["patch", "get", "admit"]}
@@ -317,7 +317,7 @@ async def test_without_strict_nothing_more_is_asked(opening: Opening, strict: bo
             await place.change("waits", {"spec": {"suspend": False}}, client=dave)
 
 
-async def test_nobody_can_say_that_another_created_it(opening: Opening) -> None:
+async def test_no_user_can_name_another_creator(opening: Opening) -> None:
     """Not before admission is strict either: it is believed afterwards."""
     async with opening() as place, place.user("eve", PODS_RULE) as eve:
         forged = app_wrapper("forged", pod("p"))
@@ -333,7 +333,7 @@ async def test_strict_admission_lets_berths_own_namespace_have_some(opening: Ope
         await place.admin.create(APP_WRAPPERS, app_wrapper("own", pod("p")), namespace=SYSTEM)
 
 
-async def test_a_wrong_label_from_before_keeps_nobody_from_other_changes(opening: Opening) -> None:
+async def test_a_wrong_label_from_before_does_not_prevent_other_changes(opening: Opening) -> None:
     async with opening() as place:
         await place.admin.delete(VALIDATING_WEBHOOKS, "berth")
         body = app_wrapper("old", pod("p"))

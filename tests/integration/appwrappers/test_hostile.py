@@ -1,4 +1,4 @@
-"""AppWrappers and statuses that an API server can store and nobody expects: others go on, and nothing spins."""
+"""AppWrappers and statuses that are odd, and that an API server can store: others go on, and nothing spins."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def is_quiet(cluster: AppWrapperCluster, counted: Counted, minute: float =
 
 
 @pytest.mark.parametrize("number", range(len(SPECS)))
-async def test_a_spec_that_nobody_expects(cluster: AppWrapperCluster, number: int) -> None:
+async def test_an_odd_spec(cluster: AppWrapperCluster, number: int) -> None:
     client = await cluster.client()
     counted = Counted(client)
     body = app_wrapper("odd", retryLimit="0", admissionGracePeriodDuration="2s") | {"spec": SPECS[number]}
@@ -91,7 +91,7 @@ async def test_a_spec_that_nobody_expects(cluster: AppWrapperCluster, number: in
 
 
 @pytest.mark.parametrize("number", range(len(STATUSES)))
-async def test_a_status_that_nobody_expects(cluster: AppWrapperCluster, number: int) -> None:
+async def test_an_odd_status(cluster: AppWrapperCluster, number: int) -> None:
     client = await cluster.client()
     counted = Counted(client)
     await cluster.admin.create(PODS, pod("foreign"), namespace=NAMESPACE)

@@ -144,7 +144,7 @@ def component(cluster: AppWrapperCluster, name: str, index: int = 0) -> dict[str
     return found
 
 
-async def test_a_kind_that_nobody_serves_fails_at_once(cluster: AppWrapperCluster) -> None:
+async def test_a_kind_that_is_not_served_fails_at_once(cluster: AppWrapperCluster) -> None:
     async with cluster.controller():
         await cluster.wrap("unknown", pod("p"), WIDGET)
         await cluster.reaches("unknown", "Failed")

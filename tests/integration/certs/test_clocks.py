@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -28,6 +26,7 @@ from tests.integration.certs.registered import (
     configuration,
     register,
 )
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -108,15 +107,10 @@ async def test_a_keeper_with_a_wrong_clock_is_not_ready_and_waits_with_renewals(
     wrong = Elsewhere(client, timedelta(hours=2))
     subject = Subject("webhook", WebhookCertificates(wrong, SETTINGS).keep, (SECRET,), (NAME,))
     keeper = Keeper(client, [subject], namespace=NAMESPACE, resync=0.1, now=lambda: first.next_due)
-    running = asyncio.create_task(keeper.run())
-    try:
+    async with running(keeper.run()):
         await eventually(lambda: any(re.search(AHEAD, line) for line in keeper.waiting()))
         assert all(await bundles(client))
         assert await get_or_none(client, SECRETS, SECRET, namespace=NAMESPACE) == before
-    finally:
-        running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await running
     wrong.behind = timedelta(0)
     kept = await WebhookCertificates(wrong, SETTINGS).keep(first.next_due)
     assert kept.renewed == (SECRET,)

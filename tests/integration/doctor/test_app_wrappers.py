@@ -139,8 +139,8 @@ async def test_one_workload_controller_has_to_act(
     assert [message in one.message for one in found] == ([True] if message else [])
 
 
-async def test_app_wrappers_that_nobody_checks(patient: Patient) -> None:
+async def test_app_wrappers_without_a_check(patient: Patient) -> None:
     await define(patient)
     await controller(patient, "appwrappers", checked=False)
     (found,) = await patient.complaints(CHECK)
-    assert found.message == "AppWrappers run, and nobody asks whether their users may create what is in them"
+    assert found.message == "AppWrappers run without a check that their users may create the objects in them"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -19,8 +18,8 @@ pytestmark = pytest.mark.asyncio
 
 
 @pytest_asyncio.fixture
-async def on_node(cluster: RmdCluster, sockets: Path) -> AsyncIterator[Node]:
-    async with node(cluster, sockets) as found:
+async def on_node(cluster: RmdCluster) -> AsyncIterator[Node]:
+    async with node(cluster) as found:
         yield found
 
 

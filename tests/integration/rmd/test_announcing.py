@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import grpc
 import grpc.aio
@@ -26,8 +25,8 @@ ALL = {L3_CACHE_WAYS: (12, 12)}
 
 
 @pytest_asyncio.fixture
-async def on_node(cluster: RmdCluster, sockets: Path) -> AsyncIterator[Node]:
-    async with node(cluster, sockets, create=False) as found:
+async def on_node(cluster: RmdCluster) -> AsyncIterator[Node]:
+    async with node(cluster, create=False) as found:
         yield found
 
 

@@ -22,6 +22,7 @@ from app.kube.resources import Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from app.text import stamp
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -47,10 +48,8 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
             spec = {"resourceGroups": GROUPS, "namespaceSelector": {}, "preemption": preempting}
             await create(made, CLUSTER_QUEUES, "cq", spec)
             await create(made, LOCAL_QUEUES, "lq", {"clusterQueue": "cq"})
-            running = asyncio.create_task(KueueStandIn(made).run())
-            yield made
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
+            async with running(KueueStandIn(made).run()):
+                yield made
 
 
 async def create(client: KubeClient, resource: Resource, name: str, spec: JSON) -> JSON:

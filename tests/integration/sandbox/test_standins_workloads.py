@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -17,6 +16,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient, Propagation
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
 from app.kube.transport import connect
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -29,11 +29,8 @@ async def client(tmp_path: Path) -> AsyncIterator[KubeClient]:
     async with Cluster() as cluster:
         path = tmp_path / "kubeconfig"
         path.write_text(cluster.kubeconfig())
-        async with await connect(kubeconfig=str(path)) as made:
-            running = asyncio.create_task(StandIns(made, [NodeSpec("node")]).run())
+        async with await connect(kubeconfig=str(path)) as made, running(StandIns(made, [NodeSpec("node")]).run()):
             yield made
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
 
 
 def get(client: KubeClient, resource: Resource, name: str) -> Callable[[], Awaitable[JSON]]:

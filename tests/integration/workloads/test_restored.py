@@ -14,7 +14,7 @@ from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.writing import QuietTime, RuleStatuses, WorkloadStatuses
 from app.workloads.model import COMPANION, RULE, RULE_NAME, SPEC_HASH, TENANT_RULES, WORKLOAD, WORKLOADS
 from app.workloads.settings import DEFAULT_QUOTA
-from tests.support.fake_apiserver import running
+from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, CountingClient, Infra
 

@@ -15,6 +15,7 @@ from app.workloads.matching.matcher import Matcher
 from app.workloads.matching.warming import Preparation, Warming
 from app.workloads.model import TENANT_RULES, WORKLOADS, Expression, ObjectKey, Rule, Term, Workload, workload_name
 from app.workloads.rules import key_budget, keys
+from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.support.workloads import T1, Infra
 
@@ -62,13 +63,8 @@ async def bench(count: int) -> AsyncIterator[Bench]:
     async def ready() -> None:
         await made.ready.wait()
 
-    task = asyncio.create_task(made.warming.run(ready))
-    try:
+    async with running(made.warming.run(ready)):
         yield made
-    finally:
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
 from app.kube.store import Store
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import running
+from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.simulated

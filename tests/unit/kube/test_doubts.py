@@ -15,7 +15,8 @@ from app.kube.reflector import RELIST, Reflector
 from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import ApiServer, config_map, running
+from tests.support.fake_apiserver import ApiServer, config_map
+from tests.support.running import running
 from tests.support.waiting import eventually
 from tests.unit.kube.test_reflector import Clock, fast, value
 

@@ -16,7 +16,8 @@ from app.kube.client import KubeClient
 from app.kube.fencing import Fence, LeaseLost, reset
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.resources import CONFIG_MAPS, LEASES
-from tests.support.fake_apiserver import ApiServer, config_map, running, status
+from tests.support.fake_apiserver import ApiServer, config_map, status
+from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
 
 pytestmark = pytest.mark.simulated

@@ -12,7 +12,8 @@ from app.kube import lease as module
 from app.kube.client import KubeClient
 from app.kube.lease import LeaderElector, LeaseTiming
 from app.kube.transport import connect
-from tests.support.fake_apiserver import ApiServer, running, status, write_kubeconfig
+from tests.support.fake_apiserver import ApiServer, status, write_kubeconfig
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.simulated

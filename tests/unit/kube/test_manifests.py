@@ -10,7 +10,7 @@ from app.kube.documents import read_objects
 from app.kube.manifests import ManifestSource
 from app.kube.store import Store
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import running
+from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
 
 MAP = """\

@@ -9,7 +9,8 @@ from app.kube.reflector import Reflector
 from app.kube.resources import CONFIG_MAPS
 from app.kube.retry import Backoff
 from app.kube.store import Store
-from tests.support.fake_apiserver import ApiServer, config_map, parse_path, running, status
+from tests.support.fake_apiserver import ApiServer, config_map, parse_path, status
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 

@@ -19,7 +19,8 @@ from app.kube.retry import Backoff
 from app.kube.store import Store
 from app.metrics import publish
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import ApiServer, config_map, running, status
+from tests.support.fake_apiserver import ApiServer, config_map, status
+from tests.support.running import running
 from tests.support.waiting import PATIENCE, eventually
 
 

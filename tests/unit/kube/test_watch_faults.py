@@ -20,7 +20,8 @@ from app.kube.retry import Backoff
 from app.kube.store import Store
 from app.kube.transport import connect
 from tests.support.counting import Counted
-from tests.support.fake_apiserver import ApiServer, config_map, running, status, write_kubeconfig
+from tests.support.fake_apiserver import ApiServer, config_map, status, write_kubeconfig
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 SECONDS = 3.0

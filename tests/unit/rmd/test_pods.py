@@ -117,3 +117,14 @@ def test_a_name_that_is_too_long_ends_with_a_digest() -> None:
     one, other = workload_name("p" * 253, "a"), workload_name("p" * 253, "b")
     assert len(one) == len(other) == 253
     assert one != other
+
+
+def test_resources_of_the_whole_pod_are_warned_of() -> None:
+    """kubelet 1.36 has a feature gate that gives such containers cores of their own."""
+    given = pod(container())
+    given["spec"]["resources"] = {"limits": {"cpu": "2"}}
+    asks = read_pod(given)
+    assert [one.qualifies for one in asks.containers] == [True]
+    assert any("PodLevelResourceManagers" in one for one in asks.warnings)
+    given["spec"]["containers"] = [container(ways=None)]
+    assert read_pod(given).warnings == ()

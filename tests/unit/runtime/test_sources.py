@@ -13,14 +13,8 @@ from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, Switches, text_of
 from app.registry import settings_of
 from app.runtime.serving import Sources
-from tests.support.fake_apiserver import (
-    ApiServer,
-    config_map,
-    parse_path,
-    running,
-    status,
-    write_kubeconfig,
-)
+from tests.support.fake_apiserver import ApiServer, config_map, parse_path, status, write_kubeconfig
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 WebhookSettings = settings_of("webhook")

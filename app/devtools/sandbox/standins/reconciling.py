@@ -110,12 +110,12 @@ async def write_status(
     changed = {name: value for name, value in status.items() if before.get(name) != value}
     if not changed:
         return None
-    marks = {"uid": metadata["uid"], **({} if version is None else {"resourceVersion": version})}
     return await client.patch(
         resource,
         metadata["name"],
-        {"metadata": marks, "status": changed},
+        {"metadata": {"uid": metadata["uid"]}, "status": changed},
         patch_type="merge",
         namespace=metadata.get("namespace"),
         subresource="status",
+        version=version,
     )
