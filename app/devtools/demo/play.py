@@ -13,6 +13,7 @@ from app.devtools.clusters.sandbox import Sandbox
 from app.devtools.demo.calling import Caller
 from app.devtools.demo.companions import Companions
 from app.devtools.demo.injection import Injection
+from app.devtools.demo.reserving import Reserving
 from app.devtools.demo.stage import Stage
 from app.devtools.demo.wrapping import Wrapping
 from app.kube.transport import connect
@@ -36,6 +37,8 @@ async def run_demo(console: Console, *, log_level: str = "error") -> int:
             await Injection(tenant1, stage).play()
             stage.act("In tenant1: AppWrappers wait for their queue, run, and recover")
             await Wrapping(tenant1, stage).play()
+            stage.act("In tenant1: cache ways and P-states for the cores of a Pod, by RMD")
+            await Reserving(tenant1, stage).play()
             stage.act("Over three clusters: companions on the right DPU")
             admin = directory / "admin"
             caller = Caller(

@@ -51,7 +51,12 @@ class Stage:
 
     def manifest(self, name: str, *, where: str = "", verb: str = "create") -> JSON:
         """Show that a manifest of the demo is sent; returns it."""
-        return self.typed((_MANIFESTS / name).read_text(), where=where, verb=verb)
+        return self.typed(self.text(name), where=where, verb=verb)
+
+    @staticmethod
+    def text(name: str) -> str:
+        """A manifest of the demo as it stands."""
+        return (_MANIFESTS / name).read_text()
 
     def typed(self, text: str, *, where: str = "", verb: str = "create") -> JSON:
         """Show what is typed, and return what is sent."""
