@@ -38,8 +38,8 @@ def _behind(life: Life, side: Side) -> Iterator[str]:
 def _reflectors(part: Any) -> Iterator[Reflector]:
     """Those of a controller, a gateway or an agent, but for one that follows a single object by its name."""
     holders = (getattr(part, "_sources", None), getattr(part, "_running", None), part, getattr(part, "_caches", None))
-    holder: Any = next(one for one in holders if hasattr(one, "_reflectors"))
-    for reflector in holder._reflectors:
+    found = (getattr(one, "_reflectors", None) or getattr(one, "reflectors", None) for one in holders)
+    for reflector in next(one for one in found if one):
         if not reflector._scope["field_selector"]:
             yield reflector
 
