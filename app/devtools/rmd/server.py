@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -37,13 +37,15 @@ class Request:
 class Served:
     """A daemon that is served. `url` is without a slash at its end.
 
-    `requests` has the last 1000 requests, in the order of their arrival, also those that were not answered. `troubles`
-    may be changed at any time; of those that hit a request, the first counts. For `handlers.barrier` see `Handlers`.
+    `requests` has the last 1000 requests, in the order of their arrival, also those that were not answered. `counts`
+    has the number of all, by method. `troubles` may be changed at any time; of those that hit a request, the first
+    counts. For `handlers.barrier` see `Handlers`.
     """
 
     def __init__(self, daemon: Daemon, tls: Tls | None = None, clock: Callable[[], datetime] | None = None) -> None:
         self.daemon, self.handlers = daemon, Handlers(daemon)
         self.requests: deque[Request] = deque(maxlen=_KEPT)
+        self.counts: Counter[str] = Counter()
         self.troubles: list[Trouble] = []
         self.url = ""
         self._tls = tls
@@ -54,6 +56,7 @@ class Served:
         if scope["type"] != "http":
             return
         method, path, body = scope["method"], scope["path"], await _body(receive)
+        self.counts[method] += 1
         self.requests.append(Request(method, path, body, self._clock()))
         connection = Connection(scope["state"]["transport"], receive, send)
         trouble = self._trouble(method, path)
