@@ -107,6 +107,8 @@ class NodeSync:
 
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:
         """The state of one node; None where the node has nothing any more. Other nodes write theirs meanwhile."""
+        if after is not None:
+            after = {**after, "observedGeneration": workload.generation}
         if after != workload.states.get(node):
             await write_status(
                 self._client, RMD_WORKLOADS, workload.key, workload.uid, after, below=("workloadStates", node)

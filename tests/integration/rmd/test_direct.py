@@ -33,6 +33,7 @@ async def test_reserves_on_each_node_and_releases(cluster: RmdCluster) -> None:
         assert cluster.states("guaranteed")["n2"] == {
             "response": "Success: 201",
             "id": "1",
+            "observedGeneration": 1,
             "cosName": "COS2",
             "status": "Successful",
             "coreIds": ["0-1"],
@@ -87,6 +88,20 @@ async def test_a_change_is_released_and_reserved_and_never_patched(cluster: RmdC
         assert state["response"] == "Success: 201"
         await asyncio.sleep(40)
         assert sent(daemon) == ["POST", "DELETE", "POST"]
+
+
+async def test_a_change_is_not_ready_before_the_daemon_is_asked(cluster: RmdCluster) -> None:
+    daemon = StandIn()
+    async with cluster.node("n1", daemon), cluster.controller():
+        await cluster.reserve("a", "n1")
+        await cluster.says("a", "Reserved")
+        daemon.troubles.append(Trouble(Kind.HANG))
+        await cluster.change("a", coreIds=["4-5"])
+        ready = await eventually(lambda: cluster.ready("a"), lambda found: found["observedGeneration"] == 2)
+        assert (ready["status"], ready["reason"]) == ("False", "Pending")
+        daemon.troubles.clear()
+        await cluster.says("a", "Reserved")
+        assert held(daemon) == {"default/a": ("4-5",)}
 
 
 async def test_a_node_that_leaves_the_list_is_released_alone(cluster: RmdCluster) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -109,3 +110,9 @@ def test_the_nodes_of_a_config() -> None:
     assert config().selector == {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}
     assert config(rmdNodeSelector={"a": "b"}).selector == {"a": "b"}
     assert config("other") is None
+
+
+def test_a_state_of_an_earlier_spec_is_not_that_of_this_one() -> None:
+    """Else a change would be reserved before its daemon is asked."""
+    changed = replace(workload({"n1": GOOD, "n2": {**GOOD, "observedGeneration": 2}}), generation=2)
+    assert readiness(changed, ("n1", "n2")) == ("False", "Pending", "reserved on 1 of 2 nodes; n1: not asked yet")
