@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 import structlog
+from starlette.types import Receive, Scope, Send
 
+from app.devtools.listening import Listening
 from app.devtools.rmd.access import Tls
 from app.devtools.rmd.failures import Crash
 from app.devtools.rmd.faults import Trouble
 from app.devtools.rmd.handling import Handlers
-from app.devtools.rmd.listening import Message, Receive, Send, listening
 from app.devtools.rmd.routing import Answer, route, unknown
 from app.devtools.rmd.troubles import BEFORE, Connection, give, withhold
 from app.devtools.rmd.workloads import Daemon
@@ -22,6 +23,8 @@ from app.text import utc_now
 
 log = structlog.get_logger(__name__)
 _KEPT = 1000
+_NAME = "rmd-stand-in"
+"""The daemon sends no header `Server`: who looks at it sees what answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +54,7 @@ class Served:
         self._tls = tls
         self._clock = clock or utc_now
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request (ASGI)."""
         if scope["type"] != "http":
             return
@@ -78,7 +81,7 @@ class Served:
                 return trouble
         return None
 
-    async def _answer(self, scope: Message, body: bytes) -> Answer:
+    async def _answer(self, scope: Scope, body: bytes) -> Answer:
         method, path = scope["method"], scope["path"]
         if (nothing := unknown(path)) is not None:
             return nothing
@@ -101,10 +104,14 @@ async def serve(
     `Server` of the answers says that a stand-in answers.
     """
     served = Served(daemon, tls)
-    async with listening(served, address, port, tls.context() if tls is not None else None) as taken:
-        served.url = f"{'https' if tls is not None else 'http'}://{address}:{taken}"
-        log.info("a stand-in answers as RMD does; it is not RMD", url=served.url)
+    context = tls.context() if tls is not None else None
+    listening = await Listening.start(served, address, port, context, name=_NAME, headers=[("Server", _NAME)])
+    served.url = f"{'https' if tls is not None else 'http'}://{address}:{listening.port}"
+    log.info("a stand-in answers as RMD does; it is not RMD", url=served.url)
+    try:
         yield served
+    finally:
+        await listening.stop(at_once=True)
 
 
 async def _body(receive: Receive) -> bytes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+from starlette.types import Receive, Send
+
 from app.devtools.rmd.faults import Kind, Trouble
-from app.devtools.rmd.listening import Receive, Send
 from app.devtools.rmd.routing import JSON_TYPE, Answer, text
 
 _WITHOUT_EFFECT = {

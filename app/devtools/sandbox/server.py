@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import socket
 from typing import TYPE_CHECKING, Self
 
-import uvicorn
 import yaml
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from app.devtools.listening import Listening, Protocol
 from app.devtools.sandbox.access.auth import AUTHENTICATED, User
 from app.devtools.sandbox.api.apiserver import ApiServer
 from app.devtools.sandbox.bootstrap import new_state
@@ -29,23 +27,13 @@ if TYPE_CHECKING:
 _HOST = "127.0.0.1"
 _NAMES = (_HOST, "localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc")
 _KEEP_ALIVE = 75
-_GRACE = 1
-"""Seconds that requests get to end at a stop."""
-_STOPPED = "stopped"
-"""In the state of connections: their server has stopped."""
 
 
-class _Protocol(HttpToolsProtocol):
-    """HTTP over TLS that tells the application who the connection's client is, and sends an answer in one piece."""
+class _Protocol(Protocol):
+    """It sends an answer in one piece."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as the base class has it
         super().connection_made(GatheringTransport(transport, self.loop))
-        if _STOPPED in self.app_state:
-            transport.abort()  # its handshake outlasted the server
-            return
-        tls = transport.get_extra_info("ssl_object")
-        certificate = tls.getpeercert(binary_form=True) if tls is not None else None
-        self.app_state = {**self.app_state, "peer_certificate": certificate}
 
 
 class Cluster:
@@ -70,9 +58,7 @@ class Cluster:
         self.storage = self.state.storage
         self._authority = authority or Authority(f"{name}-ca")
         self._port = port
-        self._server: uvicorn.Server | None = None
-        self._loop: asyncio.Task[None] | None = None
-        self._socket: socket.socket | None = None
+        self._listening: Listening | None = None
 
     @property
     def ca_pem(self) -> str:
@@ -85,52 +71,25 @@ class Cluster:
 
     async def start(self) -> None:
         """Listen and serve; returns when requests are answered. Raises OSError where the port is taken."""
-        # The protocol is named so that asyncio turns off Nagle's algorithm: else every answer waits for an ACK, 40 ms.
-        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind((_HOST, self._port))
-        except OSError:
-            listener.close()
-            raise
-        self._port = listener.getsockname()[1]
         context = server_context(self._authority.serving(_NAMES), self._authority.pem)
-        config = uvicorn.Config(
+        self._listening = await Listening.start(
             ApiServer(self.state),
-            http=_Protocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
+            _HOST,
+            self._port,
+            context,
+            name=f"{self.name}-apiserver",
+            protocol=_Protocol,
             timeout_keep_alive=_KEEP_ALIVE,
-            timeout_graceful_shutdown=_GRACE,
-            ssl_context_factory=lambda _config, _default: context,
         )
-        config.load()
-        server = uvicorn.Server(config)
-        server.lifespan = config.lifespan_class(config)
-        await server.startup(sockets=[listener])
-        self._server, self._socket = server, listener
-        # Not `serve`: it installs signal handlers, and those are the caller's.
-        self._loop = asyncio.create_task(server.main_loop(), name=f"{self.name}-apiserver")
+        self._port = self._listening.port
 
     async def stop(self) -> None:
         """End all watches, answer what is under way, and close; a cluster that is not started is left alone."""
-        server, loop = self._server, self._loop
-        if server is None or loop is None:
+        listening, self._listening = self._listening, None
+        if listening is None:
             return
-        self._server = self._loop = None
         self.storage.close()
-        server.should_exit = True
-        server.lifespan.state[_STOPPED] = True
-        await loop
-        if self._socket is not None:
-            # A listener that closes in the turn in which it accepts drops the new connection without closing it.
-            asyncio.get_running_loop().remove_reader(self._socket)
-            await asyncio.sleep(0)
-        await server.shutdown(sockets=[self._socket] if self._socket else None)
-        await _abort_connections(server)
+        await listening.stop()
         await self.state.webhooks.close()
 
     async def __aenter__(self) -> Self:
@@ -169,16 +128,6 @@ class Cluster:
             "preferences": {},
         }
         return yaml.safe_dump(config, sort_keys=False)
-
-
-async def _abort_connections(server: uvicorn.Server) -> None:
-    """Cut what a graceful stop left: an idle client need not answer TLS's farewell, and would hold its socket open."""
-    for connection in list(server.server_state.connections):
-        transport = getattr(connection, "transport", None)
-        if transport is not None:
-            transport.abort()
-    for _ in range(10):  # the transports close in the next turns of the loop
-        await asyncio.sleep(0)
 
 
 def _b64(data: bytes) -> str:

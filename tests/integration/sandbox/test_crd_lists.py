@@ -90,5 +90,5 @@ def test_wide_columns_carry_their_priority(served: Any, defined: None, namespace
 
 def test_answers_do_not_wait_for_acknowledgments(sandboxed: Any) -> None:
     """Nagle's algorithm is off on every connection, else each answer waits for the client's delayed ACK."""
-    listener = sandboxed.cluster._socket
+    listener = sandboxed.cluster._listening._listener
     assert listener.proto == 6  # asyncio turns it off where the protocol is known to be TCP
