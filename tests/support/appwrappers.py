@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,17 +30,13 @@ NAMESPACE, SYSTEM = "default", "berth-system"
 CONFIG = "appwrapper-operator-config"
 JOBS = Resource("batch", "v1", "jobs", "Job")
 SERVICES = Resource("", "v1", "services", "Service")
+SHORT = {"retryPausePeriodDuration": "1s", "admissionGracePeriodDuration": "5s", "failureGracePeriodDuration": "1s"}
+"""Annotations of an AppWrapper that is reset soon."""
 _PREFIX = "workload.codeflare.dev.appwrapper/"
-_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class AppWrapperCluster(Infra):
     """No controller but ours runs there: what becomes of Pods and Jobs is told by `ended` and `patched`."""
-
-    @staticmethod
-    def now() -> datetime:
-        """The time of the loop, so that a simulated one passes for timers and for conditions alike."""
-        return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
     @contextlib.asynccontextmanager
     async def controller(
@@ -81,6 +75,11 @@ class AppWrapperCluster(Infra):
 
     def phase(self, name: str) -> str:
         return str(self.status(APP_WRAPPERS, name).get("phase", ""))
+
+    def component(self, name: str, index: int = 0) -> JSON:
+        """The status of a component."""
+        found: JSON = self.status(APP_WRAPPERS, name)["componentStatus"][index]
+        return found
 
     def condition(self, name: str, kind: str) -> JSON:
         return condition(self.status(APP_WRAPPERS, name), kind)

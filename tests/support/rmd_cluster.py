@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ JSON = dict[str, Any]
 NAMESPACE, SYSTEM, CERTIFICATE = "default", "berth-system", "berth-rmd-client"
 CRDS = Path(__file__).parents[2] / "app/rmd/crds"
 TWO_SOCKETS = Machine(caches=(Cache(0, "0-15"), Cache(1, "16-31", 1, 1)))
-_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 CACHE = {"rdt": {"cache": {"max": 2, "min": 2}}}
 
 
@@ -51,10 +48,6 @@ class StandIn:
 
 class RmdCluster(Infra):
     """No kubelet runs there: nodes and the Pods of daemons are written by `node`."""
-
-    @staticmethod
-    def now() -> datetime:
-        return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
     @contextlib.asynccontextmanager
     async def controller(

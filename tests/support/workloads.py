@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from tests.support.running import at_work
 JSON = dict[str, Any]
 T1, T2, SYSTEM = "tenant-tenant1", "tenant-tenant2", "universe"
 KIB = 1024
+_BEGINNING = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class CountingClient(KubeClient):
@@ -62,6 +65,11 @@ class Infra:
         self.cluster = cluster
         self.kubeconfig = kubeconfig
         self.admin = admin
+
+    @staticmethod
+    def now() -> datetime:
+        """The time of the loop, so that a simulated one passes for timers and for conditions alike."""
+        return _BEGINNING + timedelta(seconds=asyncio.get_running_loop().time())
 
     async def client(self) -> CountingClient:
         made = CountingClient(Session(await load_credentials(kubeconfig=str(self.kubeconfig))))

@@ -7,6 +7,8 @@ import os
 import re
 from typing import Any
 
+import pytest
+
 from app.appwrappers.model import APP_WRAPPER_UID, APP_WRAPPERS, PODS_READY
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -98,3 +100,15 @@ async def test_taking_over_touches_nothing_that_runs(cluster: AppWrapperCluster)
         # The operator's configuration is in force: no retry.
         await cluster.ended("p", 1)
         await cluster.reaches("taken", "Failed")
+
+
+@pytest.mark.simulated
+async def test_the_end_of_what_ran_before_is_seen(cluster: AppWrapperCluster) -> None:
+    await what_it_runs(cluster)
+    theirs = cluster.uid("p")
+    async with cluster.controller():
+        await cluster.says("taken", PODS_READY, "SufficientPodsReady")
+        assert cluster.uid("p") == theirs
+        assert APP_WRAPPER_UID not in cluster.pods()["p"]["metadata"]["labels"]
+        await cluster.ended("p")
+        await cluster.reaches("taken", "Succeeded")
