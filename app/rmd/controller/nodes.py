@@ -75,8 +75,11 @@ class NodeSync:
             before = by_key[one.key].states[node]
             response = present(before) if before.get("id") == reservation.id else CREATED
             await self._write(node, by_key[one.key], state_of(reservation, response))
+        unchanged = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {one.key for one in unknown}
         for key, text in faults.items():
-            await self._write(node, by_key[key], failed(text))
+            before = by_key[key].states[node]
+            # The id alone tells a reservation of the operator: it stays until the daemon has released that.
+            await self._write(node, by_key[key], failed(text, before if key in unchanged and "id" in before else None))
         for key in {one.key for one in leaving} - faults.keys():
             await self._write(node, by_key[key], None)
         return faults

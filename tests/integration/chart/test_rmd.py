@@ -188,6 +188,14 @@ async def test_a_node_agent_writes_of_its_own_node_alone(server: Server, tmp_pat
             )
         with pytest.raises(ApiError, match="of its node alone"):
             await agent.delete(RMD_WORKLOADS, "n2", namespace="default", uid=foreign["metadata"]["uid"])
+        # A selector wins over spec.nodes: the object is of other nodes too.
+        chosen = RMD_WORKLOADS.body({"name": "chosen"}, spec=own | {"nodeSelector": {"a": "b"}})
+        made = await server.client.create(RMD_WORKLOADS, chosen, namespace="default")
+        with pytest.raises(ApiError, match="of its node alone"):
+            await agent.delete(RMD_WORKLOADS, "chosen", namespace="default", uid=made["metadata"]["uid"])
+        change = {"spec": {"nodeSelector": None}, "metadata": {"ownerReferences": [OWNER]}}
+        with pytest.raises(ApiError, match="of its node alone"):
+            await agent.patch(RMD_WORKLOADS, "chosen", change, patch_type="merge", namespace="default")
         await agent.patch(RMD_WORKLOADS, "mine", {"spec": {"coreIds": ["2"]}}, patch_type="merge", namespace="default")
         await agent.delete(RMD_WORKLOADS, "mine", namespace="default")
     async with await _acting(server, await _token(server, ""), tmp_path) as unbound:

@@ -317,6 +317,30 @@ async def test_a_reservation_of_the_operator_is_taken_over(cluster: RmdCluster) 
             await eventually(lambda: held(daemon) == {"default/a": ("2",)})
 
 
+@pytest.mark.parametrize("deleted", [False, True])
+async def test_a_reservation_of_the_operator_is_known_after_a_release_that_was_refused(
+    cluster: RmdCluster, *, deleted: bool
+) -> None:
+    daemon = StandIn()
+    daemon.daemon.add(Workload(uuid="a", core_ids=("0-1",), max=2, min=2, origin="REST"))
+    daemon.troubles.append(Trouble(Kind.ERROR, "DELETE", times=2))
+    async with cluster.node("n1", daemon):
+        await cluster.reserve("a", "n1")
+        status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
+        await cluster.admin.patch(
+            RMD_WORKLOADS, "a", status, patch_type="merge", namespace="default", subresource="status"
+        )
+        async with cluster.controller():
+            await cluster.says("a", "Reserved")
+            if deleted:
+                await cluster.admin.delete(RMD_WORKLOADS, "a", namespace="default")
+                await cluster.gone("a")
+            else:
+                await cluster.change("a", coreIds=["2"])
+            await eventually(lambda: held(daemon) == ({} if deleted else {"default/a": ("2",)}))
+            assert sent(daemon, "DELETE") == ["DELETE"] * 3
+
+
 async def test_after_a_failed_patch_of_another_client_no_class_is_shared(cluster: RmdCluster) -> None:
     daemon = StandIn(replace(TWO_SOCKETS, classes=4), Faults(last_class_lost=False))
     async with cluster.node("n1", daemon), cluster.controller():
