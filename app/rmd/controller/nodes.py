@@ -8,14 +8,15 @@ from app.kube.controller import Done, RequeueAfter, Result
 from app.kube.store import Key
 from app.rmd import metrics
 from app.rmd.controller.caches import Caches
+from app.rmd.controller.comparing import desired, states_after, untold
 from app.rmd.controller.daemons import Daemons, cores_of
 from app.rmd.controller.showing import Showing
-from app.rmd.controller.states import CREATED, failed, present, state_of, succeeded
+from app.rmd.controller.states import failed
 from app.rmd.controller.steps import carry_out, faults_of
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.model import RMD_WORKLOADS
-from app.rmd.planning import Leaving, Wanted, plan_node
+from app.rmd.planning import plan_node
 from app.rmd.stored import Workload
 from app.rmd.writing import write_status
 from app.wire import JSON
@@ -60,53 +61,22 @@ class NodeSync:
     async def _sync(self, node: str, daemon: Daemon, workloads: list[Workload]) -> dict[Key, str]:
         """Why the daemon does not hold what is wanted, by RmdWorkload. Raises Unanswered and Refused."""
         found = await daemon.reservations()
-        every, untold = await cores_of(node, daemon)
-        wanted, leaving, unknown = self._desired(node, every, workloads)
-        plan = plan_node(wanted, leaving, found)
+        every, text = await cores_of(node, daemon)
+        want = desired(node, workloads, every, self._caches.targets_of)
+        plan = plan_node(want.wanted, want.leaving, found)
         refused = await carry_out(daemon, plan)
         if plan.release or plan.reserve:
             found = await daemon.reservations()
-            plan = plan_node(wanted, leaving, found)
+            plan = plan_node(want.wanted, want.leaving, found)
         await self._showing.connected(self._caches.node_state_of(node), found)
-        faults = faults_of(plan, refused) | {one.key: untold for one in unknown if not succeeded(one.states[node])}
-        metrics.answered(node, held=len(plan.held), missing=len(wanted) - len(plan.held), foreign=len(plan.foreign))
-        by_key = {one.key: one for one in workloads}
-        for one, reservation in plan.held:
-            before = by_key[one.key].states[node]
-            response = present(before) if before.get("id") == reservation.id else CREATED
-            await self._write(node, by_key[one.key], state_of(reservation, response))
-        unchanged = {owner.key for owner, _ in (*plan.release, *plan.blocked)} | {one.key for one in unknown}
-        for key, text in faults.items():
-            before = by_key[key].states[node]
-            # The id alone tells a reservation of the operator: it stays until the daemon has released that.
-            await self._write(node, by_key[key], failed(text, before if key in unchanged and "id" in before else None))
-        for key in {one.key for one in leaving} - faults.keys():
-            await self._write(node, by_key[key], None)
-        return faults
-
-    def _desired(
-        self, node: str, every: frozenset[int] | None, workloads: list[Workload]
-    ) -> tuple[list[Wanted], list[Leaving], list[Workload]]:
-        """What the node should have; and what wants every core where those are not known (None).
-
-        An RmdWorkload with problems keeps what it has.
-        """
-        wanted: list[Wanted] = []
-        leaving: list[Leaving] = []
-        unknown: list[Workload] = []
+        missing = len(want.wanted) - len(plan.held)
+        metrics.answered(node, held=len(plan.held), missing=missing, foreign=len(plan.foreign))
+        faults = faults_of(plan, refused) | untold(node, want.unknown, text)
+        states = states_after(node, workloads, want, plan, faults)
         for one in workloads:
-            known = str(one.states[node].get("id") or "")
-            request = one.read.request
-            if one.deleting or (not one.read.problems and node not in self._caches.targets_of(one)):
-                leaving.append(Leaving(one.key, known))
-            elif one.read.problems:
-                continue
-            elif request.all_cores and every is None:
-                unknown.append(one)
-            else:
-                cores = (every or frozenset()) - request.reserved if request.all_cores else request.cores
-                wanted.append(Wanted(one.key, one.created, cores, request.settings, known))
-        return wanted, leaving, unknown
+            if one.key in states:
+                await self._write(node, one, states[one.key])
+        return faults
 
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:
         """The state of one node; None where the node has nothing any more. Other nodes write theirs meanwhile."""

@@ -58,9 +58,9 @@ def succeeded(state: JSON) -> bool:
     return str(state.get("response") or "").startswith("Success")
 
 
-def _is_current(state: JSON, workload: Workload) -> bool:
-    """Whether it is about the spec as it is; the operator does not say which one it is about."""
-    return int(state.get("observedGeneration") or 0) == workload.generation
+def is_current(state: JSON, generation: int) -> bool:
+    """Whether it is about this spec; the operator does not say which one it is about."""
+    return int(state.get("observedGeneration") or 0) == generation
 
 
 def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str, str]:
@@ -72,7 +72,7 @@ def readiness(workload: Workload, targets: Collection[str]) -> tuple[Truth, str,
         return "False", "InvalidSpec", one_line("; ".join(workload.read.problems), MESSAGE)
     if not targets:
         return "False", "NoNodes", "no node is selected: want spec.nodes or a spec.nodeSelector that matches nodes"
-    states = {node: state for node, state in workload.states.items() if _is_current(state, workload)}
+    states = {node: state for node, state in workload.states.items() if is_current(state, workload.generation)}
     done = [node for node in targets if succeeded(states.get(node) or PENDING)]
     if len(done) == len(targets):
         return "True", "Reserved", f"reserved on {len(done)} of {len(targets)} nodes"
