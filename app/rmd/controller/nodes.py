@@ -67,7 +67,6 @@ class NodeSync:
         if plan.release or plan.reserve:
             found = await daemon.reservations()
             plan = plan_node(wanted, leaving, found)
-        await self._showing.connected(self._caches.node_state_of(node), found)
         faults = faults_of(plan, refused) | {one.key: untold for one in unknown if not succeeded(one.states[node])}
         metrics.answered(node, held=len(plan.held), missing=len(wanted) - len(plan.held), foreign=len(plan.foreign))
         by_key = {one.key: one for one in workloads}
@@ -79,6 +78,8 @@ class NodeSync:
             await self._write(node, by_key[key], failed(text))
         for key in {one.key for one in leaving} - faults.keys():
             await self._write(node, by_key[key], None)
+        # Last: an API server refuses a status that is too big, and a daemon may hold very much of others.
+        await self._showing.connected(self._caches.node_state_of(node), found)
         return faults
 
     def _desired(
