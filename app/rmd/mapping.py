@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from reprlib import Repr
 
 from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
@@ -13,6 +14,8 @@ from app.text import quoted
 from app.wire import JSON, load_yaml
 
 KEY = "classes.yaml"
+_SHORT = Repr()
+_SHORT.maxlevel = 3
 _WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
 
 
@@ -63,4 +66,9 @@ def _problem(item: ErrorDetails) -> str:
     if item["type"] == "value_error":
         return f"{field}: {item['msg'].removeprefix('Value error, ')}"
     wanted = _WANTS.get(item["type"]) or item["msg"].replace("Input should be", "want")
-    return f"{field}: {wanted}, got {quoted(str(value))}"
+    return f"{field}: {wanted}, got {quoted(_short(value))}"
+
+
+def _short(value: object) -> str:
+    """The aliases of a short YAML text can make a list whose whole text has gigabytes."""
+    return _SHORT.repr(value) if isinstance(value, list | dict) else str(value)

@@ -142,7 +142,7 @@ def settings_of(name: str, ways: int, annotations: Mapping[str, str], problems: 
     for setting in _NUMBERS:
         text = said.get(setting)
         if text is not None and text.isascii() and text.isdigit():
-            numbers[setting] = int(text[:_MOST_DIGITS])
+            numbers[setting] = int(text.lstrip("0")[:_MOST_DIGITS] or 0)
         elif text is not None:
             problems.append(f"metadata.annotations[{name}_{setting}]: want a whole number, got {quoted(text)}")
     mba = {unit: numbers[f"mba_{unit}"] for unit in ("percentage", "mbps") if f"mba_{unit}" in numbers}
@@ -176,13 +176,14 @@ def _in_annotations(line: str, container: str) -> str:
 def astray(spec: JSON, annotations: Mapping[str, str], asking: set[str]) -> list[str]:
     """Annotations that look like ours and have no effect, where the containers `asking` ask for something."""
     names = {one["name"] for kind in ("initContainers", "containers") for one in spec.get(kind) or ()}
+    silent = names - asking
     found = []
     for key in sorted(annotations):
         setting = next((one for one in SETTINGS if key.endswith(f"_{one}")), "")
         container = key.removesuffix(f"_{setting}") if setting else key.partition("_")[0]
         if not setting and container in asking and "/" not in key:
             found.append(f"metadata.annotations[{key}]: unknown setting: want one of {', '.join(SETTINGS)}")
-        elif setting and container in names - asking:
+        elif setting and container in silent:
             found.append(f"metadata.annotations[{key}]: has no effect: {container} asks for no {L3_CACHE_WAYS}")
         elif setting and container not in names and "/" not in key and asking:
             found.append(f"metadata.annotations[{key}]: there is no container {quoted(container)}")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.rmd.cores import parse_cores
+from app.rmd.cores import cores_in, parse_mask
 from app.text import quoted
 from app.wire import JSON
 
@@ -93,13 +93,13 @@ def read_spec(spec: JSON) -> Read:
 
 
 def _cores(spec: JSON, name: str, found: _Findings) -> frozenset[int]:
-    cores: set[int] = set()
+    mask = 0
     for index, text in enumerate(spec.get(name) or ()):
         try:
-            cores |= parse_cores(text)
+            mask |= parse_mask(text)
         except ValueError as error:
             found.problems.append(f"spec.{name}[{index}]: {error}")
-    return frozenset(cores)
+    return cores_in(mask)
 
 
 def _check_cores(spec: JSON, request: Request, found: _Findings) -> None:

@@ -52,4 +52,5 @@ class PodCheck:
 
 def _added(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
     """What was wrong before must not keep a controller from changing anything else."""
-    return tuple(line for line in now if line not in before)
+    known = set(before)
+    return tuple(line for line in now if line not in known)

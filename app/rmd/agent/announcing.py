@@ -18,6 +18,7 @@ from app.rmd.agent.plugin import CacheWays
 from app.rmd.agent.ways import Pool, pools_of
 from app.rmd.daemon.certificates import NoCertificate
 from app.rmd.daemon.client import Daemon
+from app.rmd.daemon.wire import Malformed
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.proto import plugin_grpc, plugin_pb
 from app.text import one_line
@@ -64,7 +65,7 @@ class Announcing:
             try:
                 pools = await self._ask()
                 answered, self._unasked = loop.time(), ""
-            except (Transient, NoCertificate) as error:
+            except (Transient, NoCertificate, Malformed) as error:
                 if not self._unasked:
                     log.warning("the daemon does not tell its cache ways", error=str(error))
                 pools, self._unasked = self._plugin.pools, str(error)

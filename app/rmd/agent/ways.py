@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from app.rmd.daemon.caches import GUARANTEED, Cache
-from app.rmd.daemon.wire import Reservation
+from app.rmd.daemon.caches import GUARANTEED, MOST_WAYS, Cache
+from app.rmd.daemon.wire import Malformed, Reservation
 
 
 class Pool(NamedTuple):
@@ -23,14 +23,20 @@ class Pool(NamedTuple):
 
 
 def pools_of(caches: Iterable[Cache], reservations: Iterable[Reservation]) -> tuple[Pool, ...]:
-    """A daemon tells the free ways of a pool. Those of its reservations belong to the pool as well."""
+    """A daemon tells the free ways of a pool. Those of its reservations belong to the pool as well.
+
+    Raises Malformed where that is more than a cache can have: each way becomes a device.
+    """
     guaranteed = [one for one in reservations if one.settings.cache and one.settings.cache[0] == one.settings.cache[1]]
     found = []
     for cache in caches:
         free = cache.free.get(GUARANTEED)
         if free is not None:
             used = [one.settings.cache[0] for one in guaranteed if one.settings.cache and _is_on(one, cache)]
-            found.append(Pool(cache.id, len(free) + sum(used), cache.numa))
+            ways = len(free) + sum(used)
+            if ways > MOST_WAYS:
+                raise Malformed(f"cache {cache.id}: {ways} guaranteed ways: want at most {MOST_WAYS}")
+            found.append(Pool(cache.id, ways, cache.numa))
     return tuple(found)
 
 

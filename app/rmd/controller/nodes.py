@@ -68,7 +68,6 @@ class NodeSync:
         if plan.release or plan.reserve:
             found = await daemon.reservations()
             plan = plan_node(want.wanted, want.leaving, found)
-        await self._showing.connected(self._caches.node_state_of(node), found)
         missing = len(want.wanted) - len(plan.held)
         metrics.answered(node, held=len(plan.held), missing=missing, foreign=len(plan.foreign))
         faults = faults_of(plan, refused) | untold(node, want.unknown, text)
@@ -76,6 +75,8 @@ class NodeSync:
         for one in workloads:
             if one.key in states:
                 await self._write(node, one, states[one.key])
+        # Last: an API server refuses a status that is too big, and a daemon may hold very much of others.
+        await self._showing.connected(self._caches.node_state_of(node), found)
         return faults
 
     async def _write(self, node: str, workload: Workload, after: JSON | None) -> None:

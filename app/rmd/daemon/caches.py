@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import parse_cores
+from app.rmd.cores import cores_in, parse_cores, parse_mask
 from app.rmd.daemon.wire import Malformed
 
+MOST_WAYS = 32
+"""Of one cache: resctrl has a mask of 32 bits for them."""
+_DIGITS = 4
+"""Of the number of a NUMA node: Linux has 1024 at most."""
 GUARANTEED = "guaranteed"
 """The pool of reservations whose max and min are the same, as the answer calls it."""
 
@@ -44,6 +48,13 @@ def _cache(name: str, one: Any) -> Cache:
     return Cache(
         id=name,
         cores=parse_cores(one["share_cpu_list"]),
-        numa=int(numa) if numa.isascii() and numa.isdigit() else None,
-        free={str(pool): parse_cores(ways) for pool, ways in pools.items()},
+        numa=int(numa) if numa.isascii() and numa.isdigit() and len(numa) <= _DIGITS else None,
+        free={str(pool): _ways(ways) for pool, ways in pools.items()},
     )
+
+
+def _ways(text: str) -> frozenset[int]:
+    mask = parse_mask(text)
+    if mask.bit_length() > MOST_WAYS:
+        raise ValueError(f"want ways below {MOST_WAYS}")
+    return cores_in(mask)

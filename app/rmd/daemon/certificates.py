@@ -31,7 +31,7 @@ def stored_files(obj: JSON) -> Mapping[str, bytes]:
 
 
 class Certificates:
-    """`files` are those of the Secret now, None where it is missing."""
+    """`files` are those of the Secret now, None where it is missing; it may raise OSError."""
 
     def __init__(self, files: Callable[[], Mapping[str, bytes] | None], *, place: str) -> None:
         self._files, self._place = files, place
@@ -40,7 +40,10 @@ class Certificates:
 
     def context(self) -> ssl.SSLContext:
         """For a connection that begins now. Raises NoCertificate."""
-        files = self._files()
+        try:
+            files = self._files()
+        except OSError as error:
+            raise NoCertificate(f"{self._place}: cannot be read: {error}") from error
         if files is None:
             raise NoCertificate(f"TLS to the daemon wants {self._place} with {', '.join(FILES)}: there is none")
         if self._context is None or files != self._made_of:

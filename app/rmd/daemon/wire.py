@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from app.rmd.cores import parse_cores, ranges_of
+from app.rmd.cores import cores_in, parse_mask, ranges_of
 from app.rmd.requests import Settings
 from app.wire import JSON
 
@@ -89,7 +89,7 @@ def read_reservation(document: Any) -> Reservation:
             core_ids=core_ids,
             tasks=bool(document.get("task_ids")),
         )
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Malformed(f"not a workload: {error}") from error
 
 
@@ -117,10 +117,13 @@ def _same_ratio(one: float | None, other: float | None) -> bool:
 
 
 def _cores(items: tuple[str, ...]) -> frozenset[int] | None:
+    mask = 0
     try:
-        return frozenset().union(*(parse_cores(item) for item in items))
+        for item in items:
+            mask |= parse_mask(item)
     except ValueError:
         return None
+    return cores_in(mask)
 
 
 def _text(value: Any) -> str:
@@ -132,4 +135,6 @@ def _text(value: Any) -> str:
 def _number(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"want a number, got {type(value).__name__}")
+    if not 0 <= value < 2**32:
+        raise ValueError("want a number of 32 bits without a sign, as a daemon has it")
     return value

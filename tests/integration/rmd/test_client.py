@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -139,6 +140,12 @@ async def test_a_client_that_the_daemon_does_not_know(client: DaemonClient) -> N
 async def test_without_a_certificate_nothing_is_asked(found: Mapping[str, bytes] | None, message: str) -> None:
     with pytest.raises(NoCertificate, match=message):
         certificates(found).context()
+
+
+async def test_a_certificate_that_cannot_be_read_is_none(tmp_path: Path) -> None:
+    """kubelet replaces the files of a Secret while they are read."""
+    with pytest.raises(NoCertificate, match="folder of the agent: cannot be read: "):
+        Certificates(lambda: {"tls.crt": (tmp_path / "tls.crt").read_bytes()}, place="folder of the agent").context()
 
 
 async def test_https_never_goes_without_certificates(client: DaemonClient) -> None:

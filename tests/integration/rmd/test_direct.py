@@ -48,6 +48,25 @@ async def test_reserves_on_each_node_and_releases(cluster: RmdCluster) -> None:
         await eventually(lambda: not cluster.status(RMD_NODE_STATES, "rmd-node-state-n1").get("workloads"))
 
 
+async def test_a_node_state_that_is_refused_holds_up_no_reservation(cluster: RmdCluster) -> None:
+    """An API server refuses a status that is too big."""
+
+    async def refuse(verb: str, name: str) -> None:
+        if verb == "patchstatus" and name.startswith("rmd-node-state-"):
+            raise ApiError("too big", status=413)
+
+    daemon = StandIn()
+    async with cluster.node("n1", daemon), await cluster.client() as client:
+        client.before = refuse
+        await cluster.show("n1")
+        await cluster.reserve("first", "n1")
+        async with cluster.controller(client):
+            await cluster.says("first", "Reserved")
+            await cluster.remove(RMD_WORKLOADS, "first", "default")
+            await cluster.gone("first")
+            assert held(daemon) == {}
+
+
 async def test_a_refusal_is_said_and_tried_again(cluster: RmdCluster) -> None:
     daemon = StandIn()
     async with cluster.node("n1", daemon), cluster.controller(events=True):

@@ -47,8 +47,32 @@ def test_an_answer_without_cores(answer: Any) -> None:
 
 
 def test_a_location_that_is_no_number_is_not_known() -> None:
-    (found,) = read_caches(said("0-3", location_on_node="?"))
-    assert found.numa is None
+    for location in ("?", "9" * 20):
+        (found,) = read_caches(said("0-3", location_on_node=location))
+        assert found.numa is None
+
+
+def test_more_ways_than_a_cache_can_have() -> None:
+    """Each way becomes a device of kubelet."""
+    with pytest.raises(Malformed, match="want ways below 32"):
+        read_caches(said("0-3", guaranteed="0-32"))
+    held = read_reservations([reservation("0", 4294967295, 4294967295)])
+    with pytest.raises(Malformed, match="cache 0: 4294967305 guaranteed ways: want at most 32"):
+        pools_of(read_caches(said("0-3")), held)
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"rdt": {"cache": {"max": -1, "min": -1}}},
+        {"rdt": {"cache": {"max": 2**32, "min": 1}}},
+        {"rdt": {"mba": {"percentage": -50}}},
+        {"plugins": {"pstate": {"ratio": 10**400}}},
+    ],
+)
+def test_numbers_that_no_daemon_has(lie: dict[str, Any]) -> None:
+    with pytest.raises(Malformed):
+        read_reservations([lie])
 
 
 @pytest.mark.parametrize(

@@ -121,3 +121,10 @@ def test_what_a_config_map_may_not_say(text: str | None, problem: str) -> None:
 def test_all_that_is_wrong_is_said_at_once() -> None:
     with pytest.raises(ValueError, match=r"cacheWays: want greater.*; .*: x: unknown key"):
         parsed("{x: 1, classes: [{name: a, cacheWays: -1}]}")
+
+
+def test_a_text_whose_aliases_multiply_is_cut() -> None:
+    nested = "".join(f"x{level}: &x{level} [{','.join([f'*x{level - 1}'] * 9)}]\n" for level in range(1, 12))
+    with pytest.raises(ValueError, match=r"classes\[0\]: want a mapping, got '\[\[\[") as caught:
+        parsed(f"x0: &x0 [x]\n{nested}classes: *x11\n")
+    assert len(str(caught.value)) < 10_000

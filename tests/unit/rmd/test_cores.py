@@ -36,6 +36,7 @@ def test_reads(text: str, cores: set[int]) -> None:
         (str(MOST_CORES), f"want cores below {MOST_CORES}"),
         ("0-99999", f"want cores below {MOST_CORES}"),
         ("²", "got '²'"),
+        ("x" * 1000, f"got '{'x' * 79}…'"),
     ],
 )
 def test_says_what_is_wrong(text: str, message: str) -> None:

@@ -17,6 +17,7 @@ from tests.support.rmd_reviews import container, pod
         ({}, {"rdt": {"cache": {"max": 2, "min": 2}}}),
         ({"c1_cache_min": "1"}, {"rdt": {"cache": {"max": 2, "min": 1}}}),
         ({"c1_mba_percentage": "50"}, {"rdt": {"cache": {"max": 2, "min": 2}, "mba": {"percentage": 50}}}),
+        ({"c1_mba_percentage": "0" * 14 + "50"}, {"rdt": {"cache": {"max": 2, "min": 2}, "mba": {"percentage": 50}}}),
         ({"c1_mba_mbps": "5000"}, {"rdt": {"cache": {"max": 2, "min": 2}, "mba": {"mbps": 5000}}}),
         (
             {"c1_pstate_ratio": "1.5", "c1_pstate_monitoring": "on"},
@@ -128,3 +129,11 @@ def test_resources_of_the_whole_pod_are_warned_of() -> None:
     assert any("PodLevelResourceManagers" in one for one in asks.warnings)
     given["spec"]["containers"] = [container(ways=None)]
     assert read_pod(given).warnings == ()
+
+
+@pytest.mark.timeout(60)
+def test_many_containers_with_many_annotations() -> None:
+    """As a request of megabytes has them. The names were compared anew for each annotation."""
+    names = [f"c{number}" for number in range(200_000)]
+    asks = read_pod(pod(*(container(name, ways=None) for name in names), **{f"{name}_policy": "" for name in names}))
+    assert len(asks.warnings) == len(names)

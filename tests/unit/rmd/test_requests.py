@@ -96,6 +96,13 @@ def test_what_may_work_is_a_warning(given: dict[str, Any], warning: str) -> None
     assert [one for one in read.warnings if one.startswith(warning)], read.warnings
 
 
+@pytest.mark.timeout(60)
+def test_many_ranges_are_read_at_once() -> None:
+    """As a request of megabytes has them. As sets of cores they would take minutes."""
+    found = read_spec(spec(**rdt((2, 2)), coreIds=["0-8191"] * 200_000 + [",".join(["0-8190"] * 200_000)]))
+    assert (len(found.request.cores), found.problems) == (8192, ())
+
+
 def test_values_of_version_0_1_count() -> None:
     read = read_spec(spec(cache={"max": 2, "min": 1}, pstate={"ratio": "3.0", "monitoring": "on"}))
     assert read.request.settings == Settings(cache=(2, 1), ratio=3.0, monitoring="on")
