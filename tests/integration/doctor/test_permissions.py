@@ -17,13 +17,7 @@ from app.registry import BY_NAME
 from app.tenancy.permissions import TENANT_GRANTS, tenants_role
 from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
 
-TABLES = {
-    "webhook": permissions_of("webhook"),
-    "controller": permissions_of("controller"),
-    "gateway": permissions_of("gateway"),
-    "agent": permissions_of("agent"),
-    "certificates": permissions_of("certificates"),
-}
+TABLES = {role: permissions_of(role) for role in BY_NAME}
 
 
 async def tenant_with_bindings(patient: Patient, *roles: str) -> None:
