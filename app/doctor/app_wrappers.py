@@ -11,7 +11,7 @@ from app.definitions import definition_name
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, VALIDATING_WEBHOOKS
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
 from app.text import moment
 from app.wire import JSON
 
@@ -30,8 +30,7 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     """Of each controller, one has to act: ours, or that of the peer."""
     if await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(APP_WRAPPERS)) is None:
         return
-    ours = await _ours(cluster)
-    peers = await or_default(cluster.get(DEPLOYMENTS, _PEER[1], namespace=_PEER[0]), None)
+    ours, peers = await cluster.controllers(), await cluster.peer(*_PEER)
     if "appwrappers" in ours and peers is not None:
         text = "the controllers of Berth and of AppWrapper both run"
         command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
@@ -61,15 +60,9 @@ async def _is_checked(cluster: Cluster) -> bool:
     return _WEBHOOK in names or _PEERS_WEBHOOK in configurations
 
 
-async def _ours(cluster: Cluster) -> frozenset[str]:
-    """The controllers of Berth that run here."""
-    running = await cluster.running("controller")
-    return frozenset(name for one in running for name in one.deployed.get("controllers", ()))
-
-
 async def _kueue_acts(cluster: Cluster) -> bool | None:
     """Whether Kueue makes the Workloads of AppWrappers; None where it does not run, or does not say it."""
-    if await or_default(cluster.get(DEPLOYMENTS, _KUEUE[1], namespace=_KUEUE[0]), None) is None:
+    if await cluster.peer(*_KUEUE) is None:
         return None
     config = await or_default(cluster.get(CONFIG_MAPS, _KUEUE_CONFIG, namespace=_KUEUE[0]), None)
     if config is None:

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from app.doctor.installed import Installed, roles_in, settings_in_force
+from app.doctor.model import or_default
 from app.doctor.webhooks import Registered, calling_us
 from app.errors import ApiError
 from app.kube.resources import DEPLOYMENTS, MUTATING_WEBHOOKS, NAMESPACES, PODS, VALIDATING_WEBHOOKS, Resource
@@ -105,6 +106,15 @@ class Cluster:
     async def running(self, role: str) -> list[Installed]:
         """The Deployments of a role; none where Deployments may not be listed."""
         return [one for one in await self._listable() or () if one.role == role]
+
+    async def controllers(self) -> frozenset[str]:
+        """The controllers that Deployments of the role `controller` choose."""
+        return frozenset(name for one in await self.running("controller") for name in one.setting("controllers"))
+
+    async def peer(self, namespace: str, name: str) -> JSON | None:
+        """The Deployment of another controller; None where it is not there, is scaled to 0, or may not be read."""
+        found = await or_default(self.get(DEPLOYMENTS, name, namespace=namespace), None)
+        return None if found is None or (found.get("spec") or {}).get("replicas") == 0 else found
 
     async def expected_roles(self) -> frozenset[str]:
         """The roles that the user named, else those that are installed; none where these may not be listed."""

@@ -29,9 +29,13 @@ _DECIDING = frozenset(
         "inject_hugepage_down_api",
         "honor_resources",
         "confine_tenants",
+        "wrapped_kinds",
+        "rmd_namespace",
+        "rmd_client_certificate",
+        "rmd_backend",
     }
 )
-"""The settings that decide about Pods and about tenants' namespaces."""
+"""The settings that decide about Pods, about tenants' namespaces, and what controllers act on."""
 _FALSE = frozenset({"0", "f", "false", "no", "off"})
 
 

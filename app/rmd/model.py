@@ -24,7 +24,8 @@ DAEMON_NAMESPACE = "default"
 PLAIN_PORT, TLS_PORT = 8081, 8443
 SERVER_NAME = "rmd-nameserver"
 """The name in the certificates of daemons."""
-READY = "Ready"
+READY, CONNECTED = "Ready", "Connected"
+"""Conditions: of RmdWorkloads and the RmdConfig; of RmdNodeStates, whether the daemon answers."""
 CONFIG_NAME = "rmdconfig"
 """The one name that an RmdConfig may have."""
 DEFAULT_NODES = {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}

@@ -44,6 +44,7 @@ WING = Wing(
     webhooks="app.rmd.permissions:WEBHOOKS",
     asks="app.rmd.permissions:ASKS",
     parts="app.rmd.build:review",
+    checks=("app.doctor.rmd:CHECK",),
     controllers=(
         Controller(
             "rmd",

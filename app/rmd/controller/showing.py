@@ -8,13 +8,11 @@ from datetime import datetime
 from app.kube.client import KubeClient
 from app.kube.conditions import Truth, set_condition
 from app.rmd.daemon.wire import Reservation
-from app.rmd.model import DAEMON_NAMESPACE, RMD_NODE_STATES
+from app.rmd.model import CONNECTED, DAEMON_NAMESPACE, RMD_NODE_STATES
 from app.rmd.stored import NodeState
 from app.rmd.writing import write_status
 from app.text import MESSAGE, one_line
 from app.wire import copied
-
-CONNECTED = "Connected"
 
 
 def rows_of(reservations: Sequence[Reservation]) -> dict[str, dict[str, str]]:

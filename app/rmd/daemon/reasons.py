@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Final
 
 CLASSES_USED_UP: Final = "ClassesUsedUp"
+CORES_TAKEN: Final = "CoresTaken"
 OTHER: Final = "Other"
 _TEXTS: Final = (
     ("not enough CLOS", CLASSES_USED_UP),
     ("No free CLOS", CLASSES_USED_UP),
-    ("has been assigned", "CoresTaken"),
+    ("has been assigned", CORES_TAKEN),
     ("Not enough cache left", "CacheUsedUp"),
     ("doesn't support pool", "NoPool"),
     ("Could not find the Policy", "UnknownPolicy"),

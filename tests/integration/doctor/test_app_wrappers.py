@@ -37,7 +37,7 @@ def deployment(name: str, *arguments: str) -> JSON:
     return {"selector": {"matchLabels": {"app": name}}, "template": template}
 
 
-async def controller(patient: Patient, controllers: str, *, checked: bool = True) -> None:
+async def controller(patient: Patient, controllers: str, *flags: str, checked: bool = True) -> None:
     """A controller role of Berth, without the chart; `checked` has a webhook registered for AppWrappers."""
     if checked:
         await patient.create(VALIDATING_WEBHOOKS, "appwrapper-validating-webhook-configuration", webhooks=[])
@@ -45,7 +45,7 @@ async def controller(patient: Patient, controllers: str, *, checked: bool = True
         DEPLOYMENTS,
         "berth-controller",
         namespace=HOME,
-        spec=deployment("c", "controller", f"--controllers={controllers}"),
+        spec=deployment("c", "controller", f"--controllers={controllers}", *flags),
     )
 
 
@@ -108,6 +108,13 @@ async def test_a_kind_that_the_controller_may_not_write_is_named(patient: Patien
     assert found.message == "has a widget.example.com, which is not among the wrapped kinds of the controller"
 
 
+async def test_kinds_that_the_controller_is_given_are_wrapped(patient: Patient) -> None:
+    await define(patient)
+    await controller(patient, "appwrappers", "--wrapped-kinds=pods,widgets.example.com")
+    await wrapped(patient, POD, WIDGET)
+    assert await patient.complaints(CHECK) == []
+
+
 async def test_both_framework_controllers(patient: Patient) -> None:
     await define(patient)
     await controller(patient, "appwrappers")
@@ -118,6 +125,11 @@ async def test_both_framework_controllers(patient: Patient) -> None:
     )
     (found,) = await patient.complaints(CHECK)
     assert found.message == "the controllers of Berth and of AppWrapper both run"
+    # As the command does: the sandbox has no /scale.
+    stopped = {"spec": {"replicas": 0}}
+    where = {"namespace": "appwrapper-system", "patch_type": "merge"}
+    await patient.client.patch(DEPLOYMENTS, "appwrapper-controller-manager", stopped, **where)
+    assert await patient.complaints(CHECK) == []
 
 
 @pytest.mark.parametrize(

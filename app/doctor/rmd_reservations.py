@@ -1,0 +1,66 @@
+"""Reservations that are on one side alone, RmdWorkloads or daemons; for the check `rmd`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import AsyncIterator, Sequence
+
+from app.doctor import commands, objects
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, error, listed, or_default, warning
+from app.doctor.rmd_records import Held, Row, States, lost, read_held, unknown
+from app.kube.store import Key
+from app.rmd.model import RMD_NODE_STATES, RMD_WORKLOADS, SERVER_NAME, TLS_PORT
+from app.rmd.stored import DaemonPod, stored_workload
+from app.wire import JSON
+
+_SHOWN = 6
+
+
+async def differing(cluster: Cluster, held: Held, states: States, daemon: DaemonPod | None) -> AsyncIterator[Finding]:
+    """What the daemon of a node holds without an RmdWorkload, and what it should hold by a status and does not.
+
+    What may have changed while all was read is read again.
+    """
+    if not any(unknown(held, states)) and not any(lost(held, states)):
+        return
+    again = await cluster.get(RMD_NODE_STATES, held.key[1], namespace=held.key[0])
+    held = read_held(again) if again is not None else held
+    about = f"Node {held.node}"
+    foreign = [
+        row for row in unknown(held, states) if row.key in states or await _state(cluster, row.key, held.node) is None
+    ]
+    if foreign:
+        text = f"its daemon holds what belongs to no RmdWorkload: {listed([str(row) for row in foreign], _SHOWN)}"
+        follows = "their cores, ways and classes of service stay taken; Berth leaves them alone"
+        yield warning(about, text, follows, _release(foreign, daemon) if daemon else "")
+    gone = [
+        (key, number)
+        for key, number in lost(held, states)
+        if ((await _state(cluster, key, held.node)) or {}).get("id") == number
+    ]
+    if gone:
+        names = listed([f"{namespace}/{name} (id {number})" for (namespace, name), number in gone], _SHOWN)
+        text = f"its daemon does not hold what RmdWorkloads have in their status: {names}"
+        follows = "their cores run without it; the controller does not ask anew for those with InvalidSpec"
+        (namespace, name), _ = gone[0]
+        yield error(
+            about, text, follows, commands.kubectl("describe", objects.plural(RMD_WORKLOADS), name, namespace=namespace)
+        )
+
+
+async def _state(cluster: Cluster, key: Key, node: str) -> JSON | None:
+    """The state of an RmdWorkload on a node as it is now, None where there is none."""
+    now = await or_default(cluster.get(RMD_WORKLOADS, key[1], namespace=key[0]), None) if all(key) else None
+    return stored_workload(now).states.get(node) if now is not None else None
+
+
+def _release(rows: Sequence[Row], daemon: DaemonPod) -> str:
+    """Releases reservations at their daemon."""
+    words = ["curl", "--fail", "--request", "DELETE", "--header", "Content-Type: application/json"]
+    base = daemon.url
+    if base.startswith("https:"):
+        base = f"https://{SERVER_NAME}:{TLS_PORT}"
+        words += ["--cert", "tls.crt", "--key", "tls.key", "--cacert", "ca.crt"]
+        words += ["--connect-to", f"{SERVER_NAME}:{TLS_PORT}:{daemon.url.removeprefix('https://')}"]
+    return shlex.join([*words, *(f"{base}/v1/workloads/{row.id}" for row in rows if row.id.isdigit())])
