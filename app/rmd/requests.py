@@ -203,7 +203,8 @@ def _ratio(text: Any, found: _Findings) -> float | None:
     if not text:
         return None
     try:
-        value = float(text)
+        # Python reads more than the daemon: digits of other scripts, and _ between them.
+        value = float(text) if str(text).isascii() and "_" not in str(text) else math.nan
     except ValueError:
         value = math.nan
     if value == 0:

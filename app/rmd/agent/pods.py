@@ -85,7 +85,7 @@ class PodSync:
             plan.wait = f"RmdWorkload {name} has just gone"
             return
         there = stored_made(found)
-        if there.pod[1] == pod.uid:
+        if there is not None and there.pod[1] == pod.uid:
             await self._change(there, wanted)
             return
         plan.notes.append(Note(NAME_TAKEN, f"RmdWorkload {name} is there and belongs to no container of this Pod"))

@@ -77,9 +77,12 @@ class Made:
     spec: JSON
 
 
-def stored_made(obj: JSON) -> Made:
+def stored_made(obj: JSON) -> Made | None:
+    """None of one that no Pod owns: whatever its labels say, a user made it."""
     metadata = obj["metadata"]
     owner = controller_of(metadata)
+    if not owner:
+        return None
     return Made(
         key=key_of(obj),
         uid=metadata["uid"],

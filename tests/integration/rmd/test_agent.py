@@ -156,6 +156,8 @@ async def test_one_name_in_two_namespaces(on_node: Node) -> None:
 async def test_what_belongs_to_others_is_left_alone(on_node: Node) -> None:
     await on_node.cluster.reserve("p-rmd-workload-c", "n1")
     await on_node.cluster.reserve("by-hand", "n1")
+    label = {"metadata": {"labels": {NODE_LABEL: "n1"}}}
+    await on_node.cluster.patched(RMD_WORKLOADS, "by-hand", label)
     before = on_node.specs()
     async with on_node.agent():
         await on_node.run("p")

@@ -62,6 +62,8 @@ def test_settings(given: dict[str, Any], settings: Settings) -> None:
         ({}, "spec: asks for nothing: want policy, rdt.cache, rdt.mba or plugins.pstate"),
         ({"plugins": {"pstate": {"ratio": "fast"}}}, "spec.plugins.pstate.ratio: want a positive number"),
         ({"plugins": {"pstate": {"ratio": "-1"}}}, "spec.plugins.pstate.ratio: want a positive number"),
+        ({"plugins": {"pstate": {"ratio": "1_0"}}}, "spec.plugins.pstate.ratio: want a positive number"),
+        ({"plugins": {"pstate": {"ratio": "\u0661"}}}, "spec.plugins.pstate.ratio: want a positive number"),
         ({"plugins": {"pstate": {"ratio": "nan"}}}, "spec.plugins.pstate.ratio: want a positive number"),
         ({"plugins": {"pstate": {"ratio": "inf"}}}, "spec.plugins.pstate.ratio: want a positive number"),
         ({"plugins": {"pstate": {"monitoring": "yes"}}}, "spec.plugins.pstate.monitoring: want on or off, got 'yes'"),
