@@ -21,7 +21,7 @@ States = Mapping[Key, JSON]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A reservation in an RmdNodeState. `shown` is the key of its entry: [NAMESPACE/]NAME, with the id where needed."""
+    """A reservation in an RmdNodeState. `shown` is the key of its entry: [NAMESPACE/]NAME [(id ID)], or id ID."""
 
     shown: str
     id: str
@@ -29,7 +29,7 @@ class Row:
     cos: str
 
     def __str__(self) -> str:
-        return plain(self.shown if " (id " in self.shown else f"{self.shown} (id {self.id})")
+        return plain(self.shown if f"id {self.id}" in self.shown else f"{self.shown} (id {self.id})")
 
     @property
     def name(self) -> str:
@@ -102,8 +102,11 @@ def _is_of(row: Row, key: Key, held: Held, state: JSON) -> bool:
 
 def lost(held: Held, states: States) -> Iterator[tuple[Key, str]]:
     """RmdWorkloads, and the ids of reservations that these have and the daemon has not."""
+    # A daemon that has started anew gives the same ids to others.
+    there = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
     for key, state in states.items():
-        if state.get("id") and succeeded(state) and state["id"] not in held.ids:
+        mine = {(key[1], state.get("id")), (key, state.get("id"))}
+        if state.get("id") and succeeded(state) and not mine & there:
             yield key, str(state["id"])
 
 

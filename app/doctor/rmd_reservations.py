@@ -56,11 +56,12 @@ async def _state(cluster: Cluster, key: Key, node: str) -> JSON | None:
 
 
 def _release(rows: Sequence[Row], daemon: DaemonPod) -> str:
-    """Releases reservations at their daemon."""
+    """Releases reservations at their daemon; "" where their ids can be in no request."""
     words = ["curl", "--fail", "--request", "DELETE", "--header", "Content-Type: application/json"]
     base = daemon.url
     if base.startswith("https:"):
         base = f"https://{SERVER_NAME}:{TLS_PORT}"
         words += ["--cert", "tls.crt", "--key", "tls.key", "--cacert", "ca.crt"]
         words += ["--connect-to", f"{SERVER_NAME}:{TLS_PORT}:{daemon.url.removeprefix('https://')}"]
-    return shlex.join([*words, *(f"{base}/v1/workloads/{row.id}" for row in rows if row.id.isdigit())])
+    places = [f"{base}/v1/workloads/{row.id}" for row in rows if row.id.isdigit()]
+    return shlex.join([*words, *places]) if places else ""

@@ -15,7 +15,7 @@ from app.doctor.rmd_records import Held, Row, read_held
 from app.doctor.rmd_reservations import differing
 from app.kube.store import Key
 from app.rmd.controller.states import readiness, succeeded
-from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, reason_of
+from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
 from app.rmd.model import READY, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
 from app.rmd.stored import Workload, stored_workload
 from app.text import moment
@@ -46,14 +46,8 @@ class _Judge:
         for node, state in one.states.items():
             self.states.setdefault(node, {})[one.key] = state
         about = objects.subject(RMD_WORKLOADS.kind, obj)
-        see = commands.kubectl("describe", _KIND, one.key[1], namespace=one.key[0])
         if one.deleting:
-            took = objects.overdue(obj, now) or 0.0
-            if not one.finalized or took < PATIENCE:
-                return None
-            text = f"is being deleted for {took / 60:.0f} minutes: {plain(readiness(one, ())[2])}"
-            follows = "it stays until these daemons have answered, or their nodes are deleted"
-            return error(about, text, follows, self._pods_of(min(one.states, default="")))
+            return self._deleting(about, one, objects.overdue(obj, now) or 0.0)
         if one.read.problems:
             text = f"InvalidSpec: {plain('; '.join(one.read.problems))}"
             return error(about, text, "no daemon is asked: it keeps what it had before, or has nothing", _edit(one))
@@ -62,19 +56,27 @@ class _Judge:
                 self.late.append(about)
             return None
         ready = objects.condition(obj, READY)
-        since = moment(ready.get("lastTransitionTime")) or now
-        message = plain(ready.get("message"))
         if ready.get("status") != "False":
             return None
+        waits = (now - (moment(ready.get("lastTransitionTime")) or now)).total_seconds()
         if ready.get("reason") == "NoNodes":
-            return warning(about, f"NoNodes: {message}", "nothing is reserved", _edit(one))
-        if ready.get("reason") == "Pending" and (now - since).total_seconds() > PATIENCE:
-            return error(
-                about, f"waits for its daemons for {(now - since).total_seconds() / 60:.0f} minutes", _WITHOUT, see
-            )
-        return self._refused(about, one, see) if ready.get("reason") == "NotReserved" else None
+            return warning(about, f"NoNodes: {plain(ready.get('message'))}", "nothing is reserved", _edit(one))
+        if ready.get("reason") == "Pending" and waits > PATIENCE:
+            return error(about, f"waits for its daemons for {waits / 60:.0f} minutes", _WITHOUT, _see(one.key))
+        return self._refused(about, one) if ready.get("reason") == "NotReserved" else None
 
-    def _refused(self, about: str, one: Workload, see: str) -> Finding | None:
+    def _deleting(self, about: str, one: Workload, took: float) -> Finding | None:
+        if not one.finalized or took < PATIENCE:
+            return None
+        text = f"is being deleted for {took / 60:.0f} minutes"
+        if not one.states:
+            return error(
+                about, f"{text}, and no node has it any more", "the controller rmd does not act", _see(one.key)
+            )
+        follows = "it stays until these daemons have answered, or their nodes are deleted"
+        return error(about, f"{text}: {plain(readiness(one, ())[2])}", follows, self._pods_of(min(one.states)))
+
+    def _refused(self, about: str, one: Workload) -> Finding | None:
         """By what the first daemon says that answers; those that are silent have findings of their own."""
         said = {
             node: str(state["response"])
@@ -96,7 +98,7 @@ class _Judge:
             return self._used_up(about, node, text, command)
         if reason in _ASK_LESS:
             return error(about, text, _WITHOUT, _edit(one))
-        return error(about, text, _WITHOUT, see if reason == "Other" else command)
+        return error(about, text, _WITHOUT, _see(one.key) if reason == OTHER else command)
 
     def _taken(self, about: str, one: Workload, held: Held, text: str, command: str) -> Finding:
         rows = held.on(one.read.request.cores)
@@ -153,6 +155,10 @@ async def _held(cluster: Cluster, namespace: str) -> dict[str, Held]:
 
 def _may_be_of_operator(row: Row, key: Key) -> bool:
     return not row.qualified and row.name == key[1] and row.id.isdigit()
+
+
+def _see(key: Key) -> str:
+    return commands.kubectl("describe", _KIND, key[1], namespace=key[0])
 
 
 def _edit(one: Workload) -> str:

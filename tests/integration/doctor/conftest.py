@@ -12,6 +12,8 @@ import pytest_asyncio
 from tests.integration.doctor.baseline import Baseline
 from tests.integration.doctor.installation import Place, a_place
 from tests.integration.doctor.patient import Patient, a_patient
+from tests.integration.doctor.rmd_patient import with_rmd
+from tests.support.rmd_cluster import RmdCluster
 
 HERE = Path(__file__).parent
 
@@ -57,3 +59,8 @@ def place(patient: Patient, installed: tuple[Place, Baseline]) -> Place:
     place, at_work = installed
     at_work.restore()
     return place
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def rmd(patient: Patient) -> RmdCluster:
+    return await with_rmd(patient)
