@@ -91,9 +91,11 @@ class Announcing:
             if kubelet is None:
                 self._unregistered = f"no kubelet listens at {self._folder / KUBELET}"
             else:
-                with contextlib.suppress(OSError):
+                try:
                     async with self._served():
                         await self._registered_with(kubelet)
+                except (OSError, RuntimeError) as error:  # gRPC raises the latter where it cannot bind
+                    self._unregistered = f"no socket {self._folder / SOCKET}: {one_line(str(error), _SHOWN)}"
             await asyncio.sleep(self._pause)
 
     async def _registered_with(self, kubelet: tuple[int, int]) -> None:

@@ -74,6 +74,26 @@ async def test_when_its_socket_is_removed_it_registers_again(on_node: Node) -> N
         await eventually(lambda: on_node.kubelet.resources == ALL)
 
 
+async def test_what_is_in_the_place_of_its_socket_is_said(on_node: Node) -> None:
+    path = on_node.folder / "device-plugins" / announcing.SOCKET
+    path.mkdir()
+    async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True, ready=False) as agent:
+        said = lambda: [one for one in agent.waiting() if str(path) in one]  # noqa: E731
+        await eventually(said, lambda found: bool(found) and found[0].startswith("cache ways: no socket"))
+        path.rmdir()
+        await eventually(lambda: on_node.kubelet.resources == ALL)
+        await eventually(lambda: agent.waiting() == [])
+
+
+async def test_a_socket_that_cannot_be_bound_is_said(on_node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    # gRPC binds no path that is longer than the name of a socket may be.
+    monkeypatch.setattr(announcing, "SOCKET", "s" * 108)
+    async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True, ready=False) as agent:
+        await eventually(agent.waiting, lambda found: any("no socket" in one for one in found))
+        monkeypatch.undo()
+        await eventually(lambda: on_node.kubelet.resources == ALL)
+
+
 async def test_without_the_agent_no_way_can_be_given(on_node: Node) -> None:
     async with on_node.cluster.node("n1", StandIn()):
         async with on_node.agent(announce=True):
