@@ -11,6 +11,7 @@ import yaml
 
 from app.devtools.rmd.access import Tls
 from app.devtools.sandbox.pki import Authority
+from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.doctor.model import Finding, Severity
 from app.doctor.rmd import CHECK
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NAMESPACES, PODS, SECRETS
@@ -18,6 +19,7 @@ from app.rmd.model import RMD_CONFIGS, RMD_NODE_STATES, SERVER_NAME
 from tests.integration.doctor.patient import HOME, JSON, Patient
 from tests.integration.doctor.rmd_patient import acting, change, deploy
 from tests.support.rmd_cluster import CERTIFICATE, RmdCluster, StandIn
+from tests.support.running import running
 from tests.support.waiting import eventually
 
 LABELS = {"matchLabels": {"name": "rmd-pod"}}
@@ -85,8 +87,9 @@ async def test_a_daemonset_that_no_rmdconfig_owns(patient: Patient, rmd: RmdClus
         found = await one_complaint(patient)
         assert (found.severity, found.subject) == (Severity.error, "DaemonSet default/rmd")
         assert found.command == "kubectl --namespace default delete daemonset rmd --cascade=orphan"
-        await patient.run(found.command)
-        await configured(rmd, "Deployed")
+        async with running(GarbageCollector(patient.client).run()):
+            await patient.run(found.command)
+            await configured(rmd, "Deployed")
     assert await patient.complaints(CHECK) == []
 
 
