@@ -48,7 +48,8 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
     namespace = settings.rmd_namespace
     there = await daemons_of(cluster, namespace)
     pods = {(one.get("spec") or {}).get("nodeName"): one for one in await _pods(cluster, namespace)}
-    missing = {node: _why(pods.get(node)) for node in await _selected(cluster, namespace) if node not in there}
+    selected = await _selected(cluster, namespace)
+    missing = {node: _why(pods.get(node)) for node, long in selected.items() if long and node not in there}
     for text, nodes in _alike(missing).items():
         command = commands.describe_pods(namespace, {DAEMON_LABEL: DAEMON_VALUE})
         if nodes[0] not in pods:
@@ -59,7 +60,8 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
     silent = {
         node: str(condition.get("message"))
         for node, one in sorted(said.items())
-        if (condition := objects.condition(one, CONNECTED)).get("status") == "False" and node not in missing
+        if (condition := objects.condition(one, CONNECTED)).get("status") == "False"
+        and (node in there or node not in selected)
     }
     for text, nodes in _alike(silent).items():
         if known and text == known:
@@ -74,14 +76,18 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         yield all_well("", f"{several(len(there), 'daemon')} of RMD: as they should be")
 
 
-async def _selected(cluster: Cluster, namespace: str) -> list[str]:
-    """The nodes on which the RmdConfig wants a daemon for some time."""
+async def _selected(cluster: Cluster, namespace: str) -> dict[str, bool]:
+    """The nodes on which the RmdConfig wants a daemon, and whether it has for longer than that takes."""
     obj = await cluster.get(RMD_CONFIGS, CONFIG_NAME, namespace=namespace)
     config = stored_config(obj) if obj is not None else None
-    if obj is None or config is None or objects.age(obj, cluster.now()) < PATIENCE:
-        return []
-    nodes = [one for one in await cluster.listed(NODES) if objects.age(one, cluster.now()) > PATIENCE]
-    return sorted(one["metadata"]["name"] for one in nodes if config.selector.items() <= objects.labels(one).items())
+    if obj is None or config is None:
+        return {}
+    now = cluster.now()
+    return {
+        one["metadata"]["name"]: min(objects.age(obj, now), objects.age(one, now)) > PATIENCE
+        for one in await cluster.listed(NODES)
+        if config.selector.items() <= objects.labels(one).items()
+    }
 
 
 def _why(pod: JSON | None) -> str:
@@ -120,13 +126,15 @@ async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
         return
     namespace, name = settings.rmd_namespace, settings.rmd_client_certificate
     about, follows = f"Secret {namespace}/{name}", f"daemons with TLS are not asked: {_nodes(nodes)}"
-    files = [f"--from-file={one}" for one in FILES]
-    made = commands.kubectl("create", "secret", "generic", name, *files, "--dry-run=client", "--output=yaml")
+    secret = await cluster.get(SECRETS, name, namespace=namespace) or {}
+    # The type of a Secret cannot be changed.
+    words = [*(f"--from-file={one}" for one in FILES), f"--type={secret.get('type') or 'Opaque'}"]
+    made = commands.kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
     command = f"{made} | {commands.kubectl('apply', '--filename=-', namespace=namespace)}"
     if text := await _unusable(cluster, settings):
-        yield error(about, plain(text), follows, command)
+        yield error(about, plain(text.removeprefix(f"{about}: ")), follows, command)
         return
-    data = ((await cluster.get(SECRETS, name, namespace=namespace)) or {}).get("data") or {}
+    data = secret["data"]
     authorities, _ = read(data["ca.crt"], source="ca.crt")
     (leaf, *_), _ = read(data["tls.crt"], source="tls.crt")
     if authorities and all(has_ended(one, cluster.now()) for one in authorities):

@@ -52,7 +52,8 @@ def _check_berth(words: list[str]) -> None:
 
 def _check_kubectl(words: list[str]) -> None:
     plain = [word for word in _without_leading_flags(words[1:]) if not word.startswith("-")]
-    verb = tuple(plain[: 2 if plain and plain[0] in _GROUPS else 1])
+    depth = 1 if plain[:1] and plain[0] not in _GROUPS else 2
+    verb = tuple(plain[: 3 if plain[:2] == ["create", "secret"] else depth])
     _check_flags(words[1:], _kubectl_flags(verb) | _kubectl_flags(("options",)), words)
 
 
