@@ -71,7 +71,13 @@ class ConfigSync:
             return f"DaemonSet {name} is managed by hand: delete it, or its template {TEMPLATES[name]}"
         applied = made["metadata"]["annotations"][TEMPLATE_HASH]
         if found is None or found.applied != applied or found.selector != config.selector:
-            await self._client.apply(DAEMON_SETS, name, made, namespace=config.key[0], field_manager=_FIELD_MANAGER)
+            try:
+                await self._client.apply(DAEMON_SETS, name, made, namespace=config.key[0], field_manager=_FIELD_MANAGER)
+            except ApiError as error:
+                # Retries are of no use until the RmdConfig, the template or a policy changes.
+                if not error.rejected and error.status != 403:
+                    raise
+                return f"DaemonSet {name}: {error}"
         return ""
 
     async def _say(self, config: Config, nodes: list[str], problem: str) -> None:

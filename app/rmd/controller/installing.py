@@ -40,18 +40,19 @@ def daemon_set(name: str, templates: Mapping[str, str], config: Config) -> JSON 
         return None
     try:
         (document,) = parse_documents(text, source=entry)
-        made = {**copied(document.content), "metadata": dict(document.content["metadata"])}
+        made = copied(document.content)
         pod = made["spec"]["template"]["spec"]
         if name == DAEMON and config.image:
             pod["containers"][0]["image"] = config.image
+        pod["nodeSelector"] = dict(config.selector)
+        made["metadata"] |= {"name": name, "namespace": config.key[0], "ownerReferences": [owner_of(config)]}
+        annotations = dict(made["metadata"].get("annotations") or {})
     except Exception as error:  # the wall: whatever an admin writes there, the other controllers go on
         raise BadTemplate(f"{entry}: want one DaemonSet: {error}") from error
     if made.get("kind") != "DaemonSet":
         raise BadTemplate(f"{entry}: want a DaemonSet, got {made.get('kind')}")
-    pod["nodeSelector"] = dict(config.selector)
-    made["metadata"] |= {"name": name, "namespace": config.key[0], "ownerReferences": [owner_of(config)]}
     digest = hashlib.sha256(encode_json(made)).hexdigest()
-    made["metadata"].setdefault("annotations", {})[TEMPLATE_HASH] = digest
+    made["metadata"]["annotations"] = {**annotations, TEMPLATE_HASH: digest}
     return made
 
 

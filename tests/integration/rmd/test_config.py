@@ -114,6 +114,12 @@ async def test_what_another_changes_is_put_back_and_nothing_is_written_without_n
         ),
         (template("rmd") + "---\n" + template("rmd"), "rmd-ds.yaml: want one DaemonSet: "),
         ("kind: DaemonSet\nmetadata: {name: rmd}\nspec: 5\n", "rmd-ds.yaml: want one DaemonSet: "),
+        ("kind: DaemonSet\nmetadata: {name: rmd}\nspec: {template: {spec: x}}\n", "rmd-ds.yaml: want one DaemonSet: "),
+        (
+            "kind: DaemonSet\nmetadata: {name: rmd, annotations: 5}\nspec: {template: {spec: {}}}\n",
+            "rmd-ds.yaml: want one",
+        ),
+        (template("rmd", image=["rmd:1"]), "DaemonSet rmd: "),
     ],
 )
 async def test_a_template_that_is_none_is_said(cluster: RmdCluster, text: str, problem: str) -> None:
