@@ -13,7 +13,8 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from app.cel.patterns import parse_duration
-from app.wire import JSON, load_yaml
+from app.kube.configuration import yaml_in
+from app.wire import JSON
 
 _SECOND = 10**9
 _HOUR = 3600.0
@@ -135,10 +136,7 @@ def parse_config(config_map: JSON) -> OperatorConfig:
     if len(data) != 1:
         raise ValueError(f"data: want exactly one key with the configuration as YAML, got {len(data)}")
     ((key, text),) = data.items()
-    try:
-        said = load_yaml(text)
-    except Exception as error:
-        raise ValueError(f"data[{key}]: this is not YAML: {' '.join(str(error).split())}") from error
+    said = yaml_in(text, key)
     try:
         return _Whole.model_validate(_without_null(said) or {}).appwrapper
     except ValidationError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 
 from app.kube.store import Store
-from app.wire import JSON
+from app.wire import JSON, load_yaml
 
 _log = structlog.get_logger(__name__)
 T = TypeVar("T")
@@ -17,6 +17,14 @@ T = TypeVar("T")
 def data_of(config_map: JSON) -> JSON:
     """What the cache keeps of the ConfigMap."""
     return {"data": config_map.get("data")}
+
+
+def yaml_in(text: str, key: str) -> Any:
+    """What the YAML of an entry says. Raises ValueError that names the entry."""
+    try:
+        return load_yaml(text)
+    except Exception as error:  # the wall: whatever an admin writes there, what was read before stays in force
+        raise ValueError(f"data[{key}]: this is not YAML: {' '.join(str(error).split())}") from error
 
 
 class Configuration(Generic[T]):

@@ -9,9 +9,10 @@ from pydantic import ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
+from app.kube.configuration import yaml_in
 from app.rmd.classes import Classes, RdtClass, described
 from app.text import quoted
-from app.wire import JSON, load_yaml
+from app.wire import JSON
 
 KEY = "classes.yaml"
 _SHORT = Repr()
@@ -24,10 +25,7 @@ def parse_classes(config_map: JSON) -> Classes:
     text = (config_map.get("data") or {}).get(KEY)
     if text is None:
         raise ValueError(f"data[{KEY}]: required: the classes of the container runtime, as YAML")
-    try:
-        said = load_yaml(text)
-    except Exception as error:
-        raise ValueError(f"data[{KEY}]: this is not YAML: {' '.join(str(error).split())}") from error
+    said = yaml_in(text, KEY)
     try:
         found = Classes.model_validate({} if said is None else said)
     except ValidationError as error:

@@ -26,6 +26,8 @@ SERVER_NAME = "rmd-nameserver"
 """The name in the certificates of daemons."""
 READY, CONNECTED = "Ready", "Connected"
 """Conditions: of RmdWorkloads and the RmdConfig; of RmdNodeStates, whether the daemon answers."""
+TEMPLATES_NAME = "berth-rmd-daemon-sets"
+"""The ConfigMap with the DaemonSets of an RmdConfig, unless a setting names another."""
 CONFIG_NAME = "rmdconfig"
 """The one name that an RmdConfig may have."""
 DEFAULT_NODES = {"feature.node.kubernetes.io/cpu-rdt.RDTL3CA": "true"}

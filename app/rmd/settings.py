@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from app.rmd.model import DAEMON_NAMESPACE
+from app.rmd.model import DAEMON_NAMESPACE, TEMPLATES_NAME
 from app.settings.source import DnsLabel, DnsSubdomain, Flag, RoleSettings
 
 PANEL = "RMD"
@@ -28,7 +28,7 @@ class RmdSettings(DaemonSettings):
     rmd_daemon_sets: Annotated[
         DnsSubdomain,
         Flag("ConfigMap with the DaemonSets of an RmdConfig, in the role's namespace", PANEL),
-    ] = "berth-rmd-daemon-sets"
+    ] = TEMPLATES_NAME
 
 
 class AdmissionSettings(RoleSettings):

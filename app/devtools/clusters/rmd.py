@@ -20,14 +20,14 @@ from app.kube.client import KubeClient
 from app.kube.owners import controller_reference
 from app.kube.resources import CONFIG_MAPS, DAEMON_SETS, NODES, PODS
 from app.kube.store import Key
-from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, PLAIN_PORT
+from app.rmd.controller.installing import AGENT, DAEMON, TEMPLATES
+from app.rmd.model import DAEMON_LABEL, DAEMON_NAMESPACE, DAEMON_VALUE, PLAIN_PORT, TEMPLATES_NAME
 from app.text import stamp
 from app.wire import JSON
 from app.wiring import SYSTEM_NAMESPACE
 
 _CPUS = Cpus({0: range(4), 1: range(4, 8)}, reserved=frozenset({0}))
 _MACHINE = Machine(caches=(Cache(0, "0-3"), Cache(1, "4-7", 1, 1)))
-_TEMPLATES = "berth-rmd-daemon-sets"
 _TEMPLATE = """\
 apiVersion: apps/v1
 kind: DaemonSet
@@ -42,7 +42,6 @@ spec:
       containers:
       - {{name: rmd, image: {name}, ports: [{{name: http, containerPort: {port}}}]}}
 """
-_DAEMON_SET = "rmd"
 
 
 class RmdHosts:
@@ -78,11 +77,11 @@ class RmdHosts:
     async def install(self) -> None:
         """What the chart has for an RmdConfig."""
         texts = {
-            "rmd-ds.yaml": _TEMPLATE.format(name=_DAEMON_SET, pods=DAEMON_VALUE, port=PLAIN_PORT),
-            "rmd-node-agent-ds.yaml": _TEMPLATE.format(name="rmd-node-agent", pods="rmd-node-agent-pod", port=8444),
+            TEMPLATES[DAEMON]: _TEMPLATE.format(name=DAEMON, pods=DAEMON_VALUE, port=PLAIN_PORT),
+            TEMPLATES[AGENT]: _TEMPLATE.format(name=AGENT, pods="rmd-node-agent-pod", port=8444),
         }
-        body = {**CONFIG_MAPS.body({"name": _TEMPLATES}), "data": texts}
-        await self._client.apply(CONFIG_MAPS, _TEMPLATES, body, namespace=SYSTEM_NAMESPACE)
+        body = {**CONFIG_MAPS.body({"name": TEMPLATES_NAME}), "data": texts}
+        await self._client.apply(CONFIG_MAPS, TEMPLATES_NAME, body, namespace=SYSTEM_NAMESPACE)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -110,12 +109,12 @@ class RmdHosts:
             await self._client.patch(NODES, name, body, patch_type="merge", subresource="status")
 
     async def _daemon(self, node: str) -> None:
-        name, daemons = f"rmd-{node}", self._sets.get(DAEMON_NAMESPACE, _DAEMON_SET)
+        name, daemons = f"rmd-{node}", self._sets.get(DAEMON_NAMESPACE, DAEMON)
         pod = self._pods.get(DAEMON_NAMESPACE, name)
         if pod is None and daemons is not None and "deletionTimestamp" not in daemons["metadata"]:
             template = daemons["spec"]["template"]
             metadata = {"name": name, "labels": template["metadata"]["labels"]}
-            owner = controller_reference(DAEMON_SETS, _DAEMON_SET, daemons["metadata"]["uid"])
+            owner = controller_reference(DAEMON_SETS, DAEMON, daemons["metadata"]["uid"])
             body = PODS.body({**metadata, "ownerReferences": [owner]}, spec={**template["spec"], "nodeName": node})
             await self._client.create(PODS, body, namespace=DAEMON_NAMESPACE)
         elif pod is not None and "deletionTimestamp" in pod["metadata"]:

@@ -63,7 +63,7 @@ class CacheWays(plugin_grpc.DevicePluginServicer):
     async def Allocate(  # noqa: N802
         self, request: plugin_pb.AllocateRequest, context: grpc.aio.ServicerContext[Any, Any]
     ) -> plugin_pb.AllocateResponse:
-        """The daemon chooses the ways, when the RmdWorkload of the container is there. It is told the ids alone."""
+        """The daemon chooses the ways later, for the RmdWorkload of the container. The container gets the ids."""
         known = {name for pool in self._pools for name in pool.ids}
         answers = []
         for one in request.container_requests:

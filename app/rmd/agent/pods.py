@@ -41,7 +41,7 @@ class PodSync:
                 cores = await self._kubelet.cores()
             except NoAnswer as error:
                 silent = str(error)
-        shared = shared_cores(cores or {}, self._caches.pods.values())
+        shared = shared_cores(cores, self._caches.pods.values()) if cores else frozenset[int]()
         plan = plan_pod(pod, self._caches.made_of(key), cores, shared)
         await self._write(pod, plan)
         self._say(key, pod, plan.notes)

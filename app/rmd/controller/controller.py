@@ -24,7 +24,7 @@ from app.rmd.controller.nodes import NodeSync
 from app.rmd.controller.showing import Showing
 from app.rmd.controller.workloads import WorkloadSync
 from app.rmd.daemon.client import DaemonClient
-from app.rmd.model import CONFIG_NAME
+from app.rmd.model import CONFIG_NAME, TEMPLATES_NAME
 from app.text import utc_now
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
@@ -44,7 +44,7 @@ class Options:
     namespace: str
     secret: str
     own: str
-    templates: str = "berth-rmd-daemon-sets"
+    templates: str = TEMPLATES_NAME
     workers: int = 16
     daemons: int = 64
     resync: float | None = 600.0

@@ -320,15 +320,18 @@ async def test_a_bad_spec_is_said_and_keeps_what_there_is(cluster: RmdCluster) -
         assert held(daemon) == {"default/a": ("0-1",)}
 
 
+async def said_by_the_operator(cluster: RmdCluster) -> None:
+    """The status that the operator wrote."""
+    status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
+    await cluster.admin.patch(RMD_WORKLOADS, "a", status, patch_type="merge", namespace="default", subresource="status")
+
+
 async def test_a_reservation_of_the_operator_is_taken_over(cluster: RmdCluster) -> None:
     daemon = StandIn()
     daemon.daemon.add(Workload(uuid="a", core_ids=("0-1",), max=2, min=2, origin="REST"))
     async with cluster.node("n1", daemon):
         await cluster.reserve("a", "n1")
-        status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
-        await cluster.admin.patch(
-            RMD_WORKLOADS, "a", status, patch_type="merge", namespace="default", subresource="status"
-        )
+        await said_by_the_operator(cluster)
         async with cluster.controller():
             await cluster.says("a", "Reserved")
             assert sent(daemon) == []
@@ -345,10 +348,7 @@ async def test_a_reservation_of_the_operator_is_known_after_a_release_that_was_r
     daemon.troubles.append(Trouble(Kind.ERROR, "DELETE", times=2))
     async with cluster.node("n1", daemon):
         await cluster.reserve("a", "n1")
-        status = {"status": {"workloadStates": {"n1": {"response": "Success: 201", "id": "1", "status": "Successful"}}}}
-        await cluster.admin.patch(
-            RMD_WORKLOADS, "a", status, patch_type="merge", namespace="default", subresource="status"
-        )
+        await said_by_the_operator(cluster)
         async with cluster.controller():
             await cluster.says("a", "Reserved")
             if deleted:
