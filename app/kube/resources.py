@@ -65,3 +65,9 @@ MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS = (
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
 NETWORK_ATTACHMENTS = Resource("k8s.cni.cncf.io", "v1", "network-attachment-definitions", "NetworkAttachmentDefinition")
+RESOURCE_CLAIMS, RESOURCE_CLAIM_TEMPLATES = (
+    Resource("resource.k8s.io", "v1", f"{kind.lower()}s", kind) for kind in ("ResourceClaim", "ResourceClaimTemplate")
+)
+DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", namespaced=False)
+RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", "ResourceSlice", namespaced=False)
+ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")

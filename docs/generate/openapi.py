@@ -14,6 +14,8 @@ from docs.generate.texts import Page
 
 _VERSIONS = range(30, 38)
 _KINDS = {(row.group, row.version, row.kind) for row in BUILTIN} | {("", "v1", "Binding")}
+_PACKAGES = {kind: f"{group.partition('.')[0] or 'core'}.{version}.{kind}" for group, version, kind in _KINDS}
+"""How the names of the types of kinds end."""
 _OPEN = {"*": "*"}
 _KNOWN: dict[str, Any] = {
     "Quantity": "q",
@@ -61,8 +63,14 @@ class _Version:
                     self._type(name)
 
     def _type(self, name: str) -> Any:
-        """The shape of a reference: the name of the type in Go, which is in `types` from now on."""
+        """The shape of a reference: the name of the type in Go, which is in `types` from now on.
+
+        A kind has its name alone, so a type with the name of a kind has its package before it.
+        """
         short, properties = name.rpartition(".")[2], self._definitions[name].get("properties")
+        qualified = ".".join(name.split(".")[-3:])
+        if _PACKAGES.get(short, qualified) != qualified:
+            short = qualified
         if short in _KNOWN or properties is None:
             return _KNOWN.get(short, _OPEN)
         if self._names.setdefault(short, name) != name and properties.keys() != self.types[short].keys():

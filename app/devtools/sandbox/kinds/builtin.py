@@ -110,6 +110,18 @@ def _rows() -> list[ApiResource]:
     def rbac(plural: str, kind: str, *, namespaced: bool) -> ApiResource:
         return ApiResource("rbac.authorization.k8s.io", "v1", plural, kind, namespaced)
 
+    def dra(
+        plural: str,
+        kind: str,
+        *,
+        namespaced: bool = True,
+        sub: frozenset[str] = frozenset(),
+        generation: bool = False,
+    ) -> ApiResource:
+        return ApiResource(
+            "resource.k8s.io", "v1", plural, kind, namespaced, subresources=sub, generation=generation
+        )
+
     def question(group: str, plural: str, kind: str, *, namespaced: bool = False) -> ApiResource:
         return ApiResource(group, "v1", plural, kind, namespaced, virtual=True)
 
@@ -204,6 +216,11 @@ def _rows() -> list[ApiResource]:
             short_names=("pc",),
             generation=True,
         ),
+        dra("resourceclaims", "ResourceClaim", sub=status),
+        dra("resourceclaimtemplates", "ResourceClaimTemplate"),
+        dra("deviceclasses", "DeviceClass", namespaced=False, generation=True),
+        dra("resourceslices", "ResourceSlice", namespaced=False, generation=True),
+        ApiResource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", generation=True),
         question(authorization, "subjectaccessreviews", "SubjectAccessReview"),
         question(authorization, "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
         question(authorization, "localsubjectaccessreviews", "LocalSubjectAccessReview", namespaced=True),
