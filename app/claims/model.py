@@ -1,0 +1,37 @@
+"""Names of dynamic resource allocation and of Multus that the wing reads and writes. Pure."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEVICE_ID = "k8s.cni.cncf.io/deviceID"
+RESOURCE_NAME = "k8s.cni.cncf.io/resourceName"
+"""Attributes of a device by which Multus finds it: its id, and the resourceName of the attachments that it serves."""
+PCI_BUS_ID = "resource.kubernetes.io/pciBusID"
+"""The standard attribute with the address of a PCI device."""
+NETWORK_STATUS = "k8s.v1.cni.cncf.io/network-status"
+OLD_NETWORK_STATUS = "k8s.v1.cni.cncf.io/networks-status"
+"""Annotations on Pods, by Multus: what it has attached, as a JSON list; the second is the older name."""
+EXTENDED_RESOURCE_CLAIM = "resource.kubernetes.io/extended-resource-claim"
+"""Annotation "true" on a ResourceClaim, by the scheduler: it made the claim for extended resources of a Pod."""
+POD_CLAIM_NAME = "resource.kubernetes.io/pod-claim-name"
+"""Annotation on a ResourceClaim, by the resource claim controller: the name in `spec.resourceClaims` of its Pod."""
+FIELD_MANAGER = "berth-claims"
+PUBLISHED = "NetworkDataPublished"
+"""The condition on each entry of `status.devices` that has network data of ours."""
+MOST_IPS = 16
+INTERFACE_BYTES = 256
+HARDWARE_ADDRESS_BYTES = 128
+"""Limits of `networkData`, by the validation of resource.k8s.io/v1."""
+
+
+class DeviceKey(NamedTuple):
+    """The keys of an entry of `status.devices`; `share` is the shareID, "" for a device that is not shared."""
+
+    driver: str
+    pool: str
+    device: str
+    share: str = ""
+
+    def __str__(self) -> str:
+        return "/".join(self[:3] if not self.share else self)

@@ -1,0 +1,257 @@
+"""What the wing keeps of ResourceClaims, Pods and ResourceSlices. Pure projections of checked objects of an API server.
+
+Members of `managedFields`, `status.devices` and annotations are others' to write: odd ones are taken as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import msgspec
+
+from app.claims.model import (
+    DEVICE_ID,
+    EXTENDED_RESOURCE_CLAIM,
+    NETWORK_STATUS,
+    OLD_NETWORK_STATUS,
+    PCI_BUS_ID,
+    RESOURCE_NAME,
+    DeviceKey,
+)
+from app.kube.owners import controller_of
+from app.kube.store import Key, key_of
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.wire import JSON, decode_json
+
+
+class Result(NamedTuple):
+    """A device that is allocated, and for which request. One with admin access is not for the claim alone."""
+
+    device: DeviceKey
+    request: str
+    admin_access: bool
+
+
+class Consumer(NamedTuple):
+    """Who the claim is reserved for; `resource` is "pods" for a Pod."""
+
+    resource: str
+    name: str
+    uid: str
+
+
+class Config(NamedTuple):
+    """Opaque parameters for a driver; for all requests where `requests` is empty."""
+
+    driver: str
+    requests: tuple[str, ...]
+    parameters: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of `status.devices`. `managers` are the field managers that own any of its network data."""
+
+    network_data: JSON | None
+    conditions: tuple[JSON, ...]
+    data: JSON
+    managers: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim. `pod` is the (name, UID) of the Pod that it was made for, `node` the one of its devices.
+
+    `node` is "" where the devices are not bound to one node.
+    """
+
+    key: Key
+    uid: str
+    version: str
+    deleting: bool
+    pod: tuple[str, str] | None
+    extended: bool
+    allocated: bool
+    node: str
+    results: tuple[Result, ...]
+    consumers: tuple[Consumer, ...]
+    configs: tuple[Config, ...]
+    entries: Mapping[DeviceKey, Entry]
+
+
+def stored_claim(obj: JSON) -> Claim:
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    allocation: JSON = status.get("allocation") or {}
+    devices: JSON = allocation.get("devices") or {}
+    owner = controller_of(metadata)
+    return Claim(
+        key=key_of(obj),
+        uid=metadata.get("uid", ""),
+        version=metadata.get("resourceVersion", ""),
+        deleting="deletionTimestamp" in metadata,
+        pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else None,
+        extended=(metadata.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true",
+        allocated=bool(allocation),
+        node=_node_of(allocation),
+        results=tuple(
+            Result(device_key(one), one.get("request", ""), bool(one.get("adminAccess")))
+            for one in devices.get("results") or ()
+        ),
+        consumers=tuple(
+            Consumer(one.get("resource", ""), one.get("name", ""), one.get("uid", ""))
+            for one in status.get("reservedFor") or ()
+        ),
+        configs=tuple(_configs(devices)),
+        entries=_entries(status, metadata),
+    )
+
+
+def device_key(obj: JSON) -> DeviceKey:
+    """The key of an allocation result, of an entry of `status.devices`, or of its key in managedFields."""
+    return DeviceKey(obj.get("driver", ""), obj.get("pool", ""), obj.get("device", ""), obj.get("shareID") or "")
+
+
+def _node_of(allocation: JSON) -> str:
+    """As the API server finds it: the selector has one term, and that names one node."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields = terms[0].get("matchFields") or []
+    if len(fields) != 1 or (fields[0].get("key"), fields[0].get("operator")) != ("metadata.name", "In"):
+        return ""
+    values = fields[0].get("values") or []
+    return str(values[0]) if len(values) == 1 else ""
+
+
+def _configs(devices: JSON) -> Iterator[Config]:
+    for one in devices.get("config") or ():
+        opaque = one.get("opaque") or {}
+        parameters = opaque.get("parameters")
+        if isinstance(parameters, dict):
+            yield Config(opaque.get("driver", ""), tuple(one.get("requests") or ()), parameters)
+
+
+def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
+    entries = status.get("devices") or ()
+    managers = _managers(metadata) if entries else {}
+    found = {}
+    for one in entries:
+        key, data = device_key(one), one.get("data")
+        found[key] = Entry(
+            one.get("networkData"),
+            tuple(one.get("conditions") or ()),
+            data if isinstance(data, dict) else {},
+            managers.get(key, frozenset()),
+        )
+    return found
+
+
+def _managers(metadata: JSON) -> dict[DeviceKey, frozenset[str]]:
+    """Who owns network data, by device."""
+    found: dict[DeviceKey, frozenset[str]] = {}
+    for manager in metadata.get("managedFields") or ():
+        owned: Any = manager.get("fieldsV1") or {}
+        for name in ("f:status", "f:devices"):
+            owned = owned.get(name) or {}
+        for key, fields in owned.items():
+            if key.startswith("k:") and "f:networkData" in fields:
+                device = device_key(decode_json(key[2:]))
+                found[device] = found.get(device, frozenset()) | {manager.get("manager", "")}
+    return found
+
+
+class PodClaim(NamedTuple):
+    """An element of `spec.resourceClaims`; `claim` is "" until the claim of a template is known."""
+
+    name: str
+    claim: str
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimPod:
+    """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none."""
+
+    key: Key
+    uid: str
+    node: str
+    host_network: bool
+    over: bool
+    networks: str
+    default_network: str
+    network_status: str | None
+    claims: tuple[PodClaim, ...]
+    extended_claim: str
+
+    @property
+    def claim_names(self) -> tuple[str, ...]:
+        """The names of its ResourceClaims, as far as they are known."""
+        found = (*(one.claim for one in self.claims), self.extended_claim)
+        return tuple(dict.fromkeys(name for name in found if name))
+
+
+def stored_pod(obj: JSON) -> ClaimPod | None:
+    """None for a Pod that has no claim."""
+    metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
+    made = {one.get("name"): one.get("resourceClaimName") or "" for one in status.get("resourceClaimStatuses") or ()}
+    claims = tuple(
+        PodClaim(one["name"], one.get("resourceClaimName") or made.get(one["name"], ""))
+        for one in spec.get("resourceClaims") or ()
+    )
+    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
+    if not claims and not extended:
+        return None
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    return ClaimPod(
+        key=key_of(obj),
+        uid=metadata.get("uid", ""),
+        node=spec.get("nodeName") or "",
+        host_network=bool(spec.get("hostNetwork")),
+        over=status.get("phase") in ("Succeeded", "Failed"),
+        networks=annotations.get(NETWORKS, ""),
+        default_network=annotations.get(DEFAULT_NETWORK, ""),
+        network_status=annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS)),
+        claims=claims,
+        extended_claim=extended,
+    )
+
+
+class Attributes(msgspec.Struct, frozen=True):
+    """The attributes of a device that say which it is; "" for one that it does not have as a string."""
+
+    device_id: str = ""
+    resource_name: str = ""
+    pci_bus_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """A ResourceSlice; its pool has `slices` of them in this generation. `node` is "" for devices of no single node."""
+
+    name: str
+    driver: str
+    pool: str
+    generation: int
+    slices: int
+    node: str
+    devices: Mapping[str, Attributes]
+
+
+def stored_slice(obj: JSON) -> Slice:
+    spec = obj["spec"]
+    pool = spec["pool"]
+    return Slice(
+        name=obj["metadata"]["name"],
+        driver=spec["driver"],
+        pool=pool["name"],
+        generation=pool.get("generation", 0),
+        slices=pool.get("resourceSliceCount", 0),
+        node=spec.get("nodeName") or "",
+        devices={one["name"]: _attributes(one.get("attributes") or {}) for one in spec.get("devices") or ()},
+    )
+
+
+def _attributes(attributes: JSON) -> Attributes:
+    texts = ((attributes.get(name) or {}).get("string") or "" for name in (DEVICE_ID, RESOURCE_NAME, PCI_BUS_ID))
+    return Attributes(*texts)
