@@ -75,8 +75,7 @@ def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> I
             f"--service-cluster-ip-range={services}",
         ]
     )
-    kubeconfig = directory / "admin.kubeconfig"
-    kubeconfig.write_text(yaml.safe_dump(_kubeconfig(directory, port)))
+    kubeconfig = client_kubeconfig(directory, "admin", url=f"https://127.0.0.1:{port}", groups=["system:masters"])
     try:
         client = kubernetes.client.CoreV1Api(kubernetes.config.new_client_from_config(str(kubeconfig)))
         wait_until(lambda: server.process.poll() is not None or _answers(client))
@@ -87,18 +86,15 @@ def _api_server(assets: Path, directory: Path, *, etcd: str, services: str) -> I
 
 
 def _write_files(directory: Path) -> None:
-    """Its CA, its certificate and keys, and an administrator's."""
+    """Its CA, its certificate and keys."""
     now = datetime.now(UTC)
     ca = issue_authority(common_name="e2e", now=now, days=2)
-    admin = issue_client(ca, common_name="admin", organizations=["system:masters"], now=now, days=1)
     serving = issue_serving(ca, names=serving_names(addresses=("127.0.0.1",)), now=now, days=1)
     files = {
         "ca.crt": ca.certificate_pem,
         "ca.key": ca.key_pem,
         "tls.crt": serving.certificate_pem,
         "tls.key": serving.key_pem,
-        "admin.crt": admin.certificate_pem,
-        "admin.key": admin.key_pem,
         "sa.key": _service_account_key(),
     }
     for name, content in files.items():
@@ -112,17 +108,34 @@ def read_authority(directory: Path) -> Issued:
     return Issued(x509.load_pem_x509_certificate((directory / "ca.crt").read_bytes()), key)
 
 
-def _kubeconfig(directory: Path, port: int) -> dict[str, object]:
-    user = {"client-certificate": str(directory / "admin.crt"), "client-key": str(directory / "admin.key")}
-    cluster = {"server": f"https://127.0.0.1:{port}", "certificate-authority": str(directory / "ca.crt")}
-    return {
+def client_kubeconfig(directory: Path, user: str, *, url: str, groups: Sequence[str] = ()) -> Path:
+    """The file by which one acts as this user at the API server of this directory, which listens at `url`."""
+    pair = issue_client(
+        read_authority(directory), common_name=user, organizations=list(groups), now=datetime.now(UTC), days=1
+    )
+    name = user.replace(":", "-")
+    files = {f"{name}.crt": pair.certificate_pem, f"{name}.key": pair.key_pem}
+    for file, content in files.items():
+        (directory / file).write_bytes(content)
+    config = {
         "apiVersion": "v1",
         "kind": "Config",
         "current-context": "e2e",
-        "clusters": [{"name": "e2e", "cluster": cluster}],
-        "users": [{"name": "admin", "user": user}],
+        "clusters": [{"name": "e2e", "cluster": {"server": url, "certificate-authority": str(directory / "ca.crt")}}],
+        "users": [
+            {
+                "name": "admin",
+                "user": {
+                    "client-certificate": str(directory / f"{name}.crt"),
+                    "client-key": str(directory / f"{name}.key"),
+                },
+            }
+        ],
         "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "admin"}}],
     }
+    path = directory / f"{name}.kubeconfig"
+    path.write_text(yaml.safe_dump(config))
+    return path
 
 
 def _service_account_key() -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Protocol
 
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
@@ -20,11 +21,16 @@ from app.devtools.sandbox.standins.workloads import DeploymentKeeper, ReplicaSet
 from app.kube.client import KubeClient
 
 
+class _Part(Protocol):
+    async def run(self) -> None: ...
+
+
 class StandIns:
     """The controllers, the scheduler and the kubelets of one cluster; `nodes` are the nodes that it has.
 
     Pods for which `elsewhere` returns true are skipped: the caller runs them and writes their status. `resources` are
-    resource managers of nodes, which admit Pods there.
+    resource managers of nodes, which admit Pods there. With `kubelets_only` there are nodes and kubelets, for a cluster
+    that has a scheduler and a controller manager of its own.
     """
 
     def __init__(
@@ -34,24 +40,33 @@ class StandIns:
         *,
         elsewhere: Elsewhere = lambda _pod: False,
         resources: Mapping[str, Resources] = MappingProxyType({}),
+        kubelets_only: bool = False,
     ) -> None:
         watched = Watched(client)
-        self._parts = (
-            watched,
+        kubelets = (
             NodeKeeper(client, watched, nodes).controller,
-            Scheduler(client, watched).controller,
             Kubelet(client, watched, nodes, elsewhere=elsewhere, resources=resources).controller,
-            NamespaceCollector(client, watched).controller,
-            DeploymentKeeper(client, watched).controller,
-            ReplicaSetKeeper(client, watched).controller,
-            StatefulSetKeeper(client, watched).controller,
-            JobRunner(client, watched).controller,
-            QuotaCounter(client, watched).controller,
-            GarbageCollector(client),
         )
+        central = () if kubelets_only else _central(client, watched)
+        # What is watched is known when all parts are made.
+        self._parts: tuple[_Part, ...] = (watched, *kubelets, *central)
 
     async def run(self) -> None:
         """Runs until cancelled; faults of the API server are waited out."""
         async with asyncio.TaskGroup() as group:
             for part in self._parts:
                 group.create_task(part.run())
+
+
+def _central(client: KubeClient, watched: Watched) -> tuple[_Part, ...]:
+    """What a scheduler and a controller manager do."""
+    return (
+        Scheduler(client, watched).controller,
+        NamespaceCollector(client, watched).controller,
+        DeploymentKeeper(client, watched).controller,
+        ReplicaSetKeeper(client, watched).controller,
+        StatefulSetKeeper(client, watched).controller,
+        JobRunner(client, watched).controller,
+        QuotaCounter(client, watched).controller,
+        GarbageCollector(client),
+    )
