@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from app.devtools.sandbox.standins.claims import ClaimMaker, ClaimReleaser
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
@@ -47,6 +48,8 @@ class StandIns:
             StatefulSetKeeper(client, watched).controller,
             JobRunner(client, watched).controller,
             QuotaCounter(client, watched).controller,
+            ClaimMaker(client, watched).controller,
+            ClaimReleaser(client, watched).controller,
             GarbageCollector(client),
         )
 
