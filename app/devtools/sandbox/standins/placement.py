@@ -2,7 +2,8 @@
 
 Honors unschedulable nodes, spec.nodeName, NoSchedule and NoExecute taints, nodeSelector, required node affinity, free
 capacity of every requested resource, what other Pods mean (`neighbors`), and devices of claims (`Devices`). Preferences
-are not modeled; of the nodes that fit, the one with the fewest Pods is chosen.
+are not modeled; of the nodes that fit, one whose own capacity serves the Pod comes first, then the one with the fewest
+Pods.
 """
 
 from __future__ import annotations
@@ -80,12 +81,13 @@ def place(
     wanted = pod_requests(pod)
     reasons: Counter[str] = Counter()
     hopeless = 0
-    fitting: list[tuple[int, str]] = []
+    fitting: list[tuple[bool, int, str]] = []
     for node in nodes:
         name = node["metadata"]["name"]
         found = _refusal(pod, node)
         if found is None:
-            counted = {resource: amount for resource, amount in wanted.items() if resource not in devices.served(node)}
+            served = devices.served(node)
+            counted = {resource: amount for resource, amount in wanted.items() if resource not in served}
             lacking = _lacking(counted, node, used.get(name, {}), counts[name])
             if not lacking and (kept_off := neighbors.refusal(node)):
                 lacking = [kept_off]
@@ -93,13 +95,13 @@ def place(
                 lacking = [kept_off]
                 hopeless += 1
             if not lacking:
-                fitting.append((counts[name], name))
+                fitting.append((bool(served), counts[name], name))
             reasons.update(lacking)
         else:
             reasons[found] += 1
             hopeless += 1
     if fitting:
-        return Placement(min(fitting)[1])
+        return Placement(min(fitting)[-1])
     return Placement("", _explain(len(nodes), reasons, hopeless, claims=devices.needed()))
 
 
