@@ -1,16 +1,18 @@
 """Where a Pod may run: a pure choice among nodes, and the scheduler's words where there is none.
 
 Honors unschedulable nodes, spec.nodeName, NoSchedule and NoExecute taints, nodeSelector, required node affinity, free
-capacity of every requested resource, and what other Pods mean (`neighbors`). Preferences are not modeled; of the nodes
-that fit, the one with the fewest Pods is chosen.
+capacity of every requested resource, what other Pods mean (`neighbors`), and devices of claims (`Devices`). Preferences
+are not modeled; of the nodes that fit, one whose own capacity serves the Pod comes first, then the one with the fewest
+Pods.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Protocol
 
 from app.devtools.sandbox.standins.neighbors import Neighbors
 from app.kinds.requests import Amounts, added, amounts_of, pod_requests
@@ -32,8 +34,40 @@ class Placement:
     message: str = ""
 
 
+class Devices(Protocol):
+    """The devices that the Pod gets by claims."""
+
+    def needed(self) -> bool: ...
+
+    def served(self, node: JSON) -> Collection[str]:
+        """The resources that devices serve on this node, so that its capacity need not."""
+        ...
+
+    def refusal(self, node: JSON) -> str | None:
+        """Why the node does not have them."""
+        ...
+
+
+class _NoDevices:
+    def needed(self) -> bool:
+        return False
+
+    def served(self, _node: JSON) -> Collection[str]:
+        return ()
+
+    def refusal(self, _node: JSON) -> str | None:
+        return None
+
+
+NO_DEVICES: Devices = _NoDevices()
+
+
 def place(
-    pod: JSON, nodes: Sequence[JSON], pods: Sequence[JSON], namespaces: Mapping[str, JSON] | None = None
+    pod: JSON,
+    nodes: Sequence[JSON],
+    pods: Sequence[JSON],
+    namespaces: Mapping[str, JSON] | None = None,
+    devices: Devices = NO_DEVICES,
 ) -> Placement:
     """The node for `pod`, given all nodes and the Pods that are bound to them (finished ones do not count).
 
@@ -47,34 +81,47 @@ def place(
     wanted = pod_requests(pod)
     reasons: Counter[str] = Counter()
     hopeless = 0
-    fitting: list[tuple[int, str]] = []
+    fitting: list[tuple[bool, int, str]] = []
     for node in nodes:
         name = node["metadata"]["name"]
         found = _refusal(pod, node)
         if found is None:
-            lacking = _lacking(wanted, node, used.get(name, {}), counts[name])
+            served = devices.served(node)
+            counted = {resource: amount for resource, amount in wanted.items() if resource not in served}
+            lacking = _lacking(counted, node, used.get(name, {}), counts[name])
             if not lacking and (kept_off := neighbors.refusal(node)):
                 lacking = [kept_off]
+            if not lacking and (kept_off := devices.refusal(node)):
+                lacking = [kept_off]
+                hopeless += 1
             if not lacking:
-                fitting.append((counts[name], name))
+                fitting.append((bool(served), counts[name], name))
             reasons.update(lacking)
         else:
             reasons[found] += 1
             hopeless += 1
     if fitting:
-        return Placement(min(fitting)[1])
-    return Placement("", _explain(len(nodes), reasons, hopeless))
+        return Placement(min(fitting)[-1])
+    return Placement("", _explain(len(nodes), reasons, hopeless, claims=devices.needed()))
 
 
-def _explain(total: int, reasons: Counter[str], hopeless: int) -> str:
+def no_node(total: int, reason: str) -> str:
+    """The message about a Pod that no node can run, whatever the node."""
+    available = f"0/{total} nodes are available: "
+    helpless = f"{total} Preemption is not helpful for scheduling"
+    return f"{available}{reason}. no new claims to deallocate, preemption: {available}{helpless}."
+
+
+def _explain(total: int, reasons: Counter[str], hopeless: int, *, claims: bool) -> str:
     listed = ", ".join(sorted(f"{count} {reason}" for reason, count in reasons.items()))
+    deallocation = "still not schedulable" if claims else "no new claims to deallocate"
     tail = []
     if total - hopeless:
         tail.append(f"{total - hopeless} No preemption victims found for incoming pod")
     if hopeless:
         tail.append(f"{hopeless} Preemption is not helpful for scheduling")
     available = f"0/{total} nodes are available: "
-    return f"{available}{listed}. no new claims to deallocate, preemption: {available}{', '.join(tail)}."
+    return f"{available}{listed}. {deallocation}, preemption: {available}{', '.join(tail)}."
 
 
 def _refusal(pod: JSON, node: JSON) -> str | None:
@@ -120,10 +167,14 @@ def matches_node(spec: JSON, node: JSON) -> bool:
         return False
     affinity: JSON = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
-    if required is None:
-        return True
-    fields = {"metadata.name": metadata.get("name", "")}
-    return any(_term_holds(term, labels, fields) for term in required.get("nodeSelectorTerms") or [])
+    return required is None or matches_selector(required, node)
+
+
+def matches_selector(selector: JSON, node: JSON) -> bool:
+    """Whether a node selector allows the node: one of its terms does."""
+    metadata: JSON = node.get("metadata") or {}
+    labels, fields = metadata.get("labels") or {}, {"metadata.name": metadata.get("name", "")}
+    return any(_term_holds(term, labels, fields) for term in selector.get("nodeSelectorTerms") or [])
 
 
 def _term_holds(term: JSON, labels: dict[str, str], fields: dict[str, str]) -> bool:

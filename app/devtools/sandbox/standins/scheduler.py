@@ -1,12 +1,16 @@
 """Binds Pods to nodes, one at a time, and says on the Pod why it could not. The choice itself is `placement`.
 
-Remembers what it bound until the cache shows it, so that two Pods never get the same free device. Whatever changes on a
-node or frees capacity makes it look at all waiting Pods again.
+Devices of ResourceClaims are allocated before (`devices`). Remembers what it bound until the cache shows it, so that
+two Pods never get the same free device. Whatever changes on a node or frees capacity makes it look at all waiting Pods
+again.
 """
 
 from __future__ import annotations
 
-from app.devtools.sandbox.standins.placement import place
+from app.devtools.sandbox.standins.devices.claiming import Claiming
+from app.devtools.sandbox.standins.devices.fitting import ClassMissing, Fit
+from app.devtools.sandbox.standins.devices.selecting import Refused
+from app.devtools.sandbox.standins.placement import Placement, no_node, place
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
 from app.kube.resources import NAMESPACES, NODES, PODS
@@ -25,12 +29,19 @@ class Scheduler:
         pods, nodes, namespaces = (watched.store(one) for one in (PODS, NODES, NAMESPACES))
         self._pods, self._nodes, self._namespaces = pods, nodes, namespaces
         self._bound: dict[Key, JSON] = {}
+        self._claiming = Claiming(client, watched)
         # One worker: capacity is counted and taken without another Pod in between.
         self.controller = reconciling(
-            "scheduler", self._reconcile, pods, nodes, namespaces, wakes=is_waiting, workers=1, resync=60.0
+            "scheduler",
+            self._reconcile,
+            *(pods, nodes, namespaces, *self._claiming.stores),
+            wakes=is_waiting,
+            workers=1,
+            resync=60.0,
         )
         pods.subscribe(self._on_pod)
-        nodes.subscribe(lambda *_: self._look_again())
+        for store in (nodes, *self._claiming.stores):
+            store.subscribe(lambda *_: self._look_again())
 
     def _look_again(self) -> None:
         for key in self._pods.keys():  # noqa: SIM118  # not a dict
@@ -50,13 +61,27 @@ class Scheduler:
         assumed = self._bound.get(key)
         if assumed is not None and assumed["metadata"]["uid"] == pod["metadata"]["uid"]:
             return
+        nodes = self._nodes.values()
+        try:
+            fit = self._claiming.fit(pod)
+            if fit is None:
+                return  # it waits for its claims, and says nothing
+            placement = self._place(pod, nodes, fit)
+        except ClassMissing as error:
+            await self._explain(pod, no_node(len(nodes), str(error)))
+        except Refused as error:
+            await self._explain(pod, f'running "DynamicResources" filter plugin: {error}', reason="SchedulerError")
+        else:
+            if placement.node:
+                await self._claiming.claim(pod, fit, placement.node)
+                await self._bind(key, pod, placement.node)
+            else:
+                await self._explain(pod, placement.message)
+
+    def _place(self, pod: JSON, nodes: list[JSON], fit: Fit) -> Placement:
         others = [other for other in self._pods.values() if other["spec"].get("nodeName")]
         labels = {one["metadata"]["name"]: one["metadata"].get("labels") or {} for one in self._namespaces.values()}
-        placement = place(pod, self._nodes.values(), [*others, *self._bound.values()], labels)
-        if placement.node:
-            await self._bind(key, pod, placement.node)
-        else:
-            await self._explain(pod, placement.message)
+        return place(pod, nodes, [*others, *self._bound.values()], labels, fit)
 
     async def _bind(self, key: Key, pod: JSON, node: str) -> None:
         namespace, name = key
@@ -73,7 +98,7 @@ class Scheduler:
             self._bound.pop(key, None)
             raise
 
-    async def _explain(self, pod: JSON, message: str) -> None:
+    async def _explain(self, pod: JSON, message: str, *, reason: str = "Unschedulable") -> None:
         conditions = (pod.get("status") or {}).get("conditions") or []
         said: JSON = next((c for c in conditions if c.get("type") == "PodScheduled"), {})
         if said.get("status") == "False" and said.get("message") == message:
@@ -81,7 +106,7 @@ class Scheduler:
         condition = {
             "type": "PodScheduled",
             "status": "False",
-            "reason": "Unschedulable",
+            "reason": reason,
             "message": message,
             "lastProbeTime": None,
             "lastTransitionTime": said.get("lastTransitionTime") if said.get("status") == "False" else stamp(),

@@ -1,0 +1,1 @@
+"""Stand-ins for what brings devices and networks to Pods: a driver of dynamic resource allocation, and Multus."""

@@ -1,0 +1,162 @@
+"""What Multus makes of a Pod's annotations: which attachment gets which device, and the network status. Pure.
+
+Devices come from claims as Multus finds them: by ResourceSlices of the node, their generations merged, by attributes
+`k8s.cni.cncf.io/resourceName` and `deviceID`. Claims that a Pod names itself are not looked at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME
+from app.claims.stored import device_key
+from app.devtools.claims.ipam import Unattachable
+from app.networks.model import DEFAULT_NETWORK, NETWORKS
+from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
+from app.networks.selection import Selection, is_json, parse, parse_default
+from app.wire import JSON, decode_json
+
+CLUSTER_NETWORK = "cluster-network"
+HOME = "kube-system"
+"""Where default networks are that name no namespace."""
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """A network that a Pod selects, with the addresses and the hardware address that it asks for."""
+
+    selection: Selection
+    ips: tuple[str, ...] = ()
+    mac: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.selection.namespace, self.selection.name
+
+
+def selected(pod: JSON) -> tuple[Element | None, list[Element]]:
+    """The default network, None for that of the cluster, and the others in their order. Raises Denied."""
+    metadata = pod["metadata"]
+    annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    text, first = annotations.get(NETWORKS, ""), annotations.get(DEFAULT_NETWORK, "")
+    default = parse_default(first, annotation=DEFAULT_NETWORK, default_namespace=HOME)
+    others = parse(text, annotation=NETWORKS, default_namespace=metadata["namespace"])
+    found = [_element(one, raw) for one, raw in zip(others, _raw(text, len(others)), strict=True)]
+    return None if default is None else _element(default, _raw(first, 1)[0]), found
+
+
+def _raw(text: str, count: int) -> list[JSON]:
+    return list(decode_json(text)) if is_json(text) else [{}] * count
+
+
+def _element(selection: Selection, raw: JSON) -> Element:
+    fields: dict[str, Any] = {name.lower(): value for name, value in raw.items()}
+    return Element(selection, tuple(fields.get("ips") or ()), (fields.get("mac") or "").lower())
+
+
+@dataclass(slots=True)
+class DeviceMap:
+    """The IDs of devices by resource, in the order of strings. Each use of a resource takes the next one."""
+
+    ids: Mapping[str, Sequence[str]]
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    _used: dict[str, int] = field(default_factory=dict)
+
+    def next_id(self, resource: str) -> str:
+        """The next ID; "" where the resource is used up: the attachment then gets no device."""
+        at = self._used.get(resource, 0)
+        self._used[resource] = at + 1
+        ids = self.ids.get(resource, ())
+        return ids[at] if at < len(ids) else ""
+
+    def fresh(self) -> DeviceMap:
+        """The same devices, none used."""
+        return DeviceMap(self.ids, self.addresses)
+
+
+def device_map(claims: Iterable[tuple[JSON, Mapping[str, str] | None]], slices: Iterable[JSON], node: str) -> DeviceMap:
+    """The devices of these claims. One for extended resources comes with the resource of each of its requests.
+
+    Raises Unattachable for a claim that has no devices, and for a device for an extended resource whose attributes do
+    not say so. Without the attributes, a device of another claim is skipped.
+    """
+    known: dict[tuple[str, ...], JSON] = {}
+    for body in slices:
+        spec = body["spec"]
+        if spec.get("nodeName") == node:  # Multus finds no others
+            for device in spec.get("devices") or ():
+                known[spec["driver"], spec["pool"]["name"], device["name"]] = device.get("attributes") or {}
+    ids: dict[str, set[str]] = {}
+    addresses: dict[str, str] = {}
+    for claim, extended in claims:
+        allocation = (claim.get("status") or {}).get("allocation")
+        if not allocation:
+            raise Unattachable(f"claim {claim['metadata']['name']} has no allocation")
+        for result in (allocation.get("devices") or {}).get("results") or ():
+            attributes = known.get(device_key(result)[:3], {})
+            device, resource = _text(attributes, DEVICE_ID), _text(attributes, RESOURCE_NAME)
+            if extended is not None and not (device and resource == extended.get(result["request"])):
+                raise Unattachable(f"device {result['device']} lacks {DEVICE_ID} or the resource's {RESOURCE_NAME}")
+            if device and resource:
+                ids.setdefault(resource, set()).add(device)
+                addresses[device] = _text(attributes, PCI_BUS_ID) or device
+    return DeviceMap({resource: sorted(found) for resource, found in ids.items()}, addresses)
+
+
+def _text(attributes: JSON, name: str) -> str:
+    return str((attributes.get(name) or {}).get("string") or "")
+
+
+def network_status(
+    pod: JSON,
+    attachments: Mapping[tuple[str, str], JSON],
+    devices: DeviceMap,
+    *,
+    sandbox: int,
+    give: Callable[[Element], list[str]],
+) -> list[JSON]:
+    """The status of all networks, the default one first. `sandbox` counts the sandboxes of the Pod.
+
+    `give` has the addresses for an element.
+    """
+    uid, (default, others) = pod["metadata"]["uid"], selected(pod)
+    entries = []
+    first = default or Element(Selection("", CLUSTER_NETWORK))
+    at = _device(attachments.get(first.key), devices.fresh())
+    entries.append(_entry(first, "eth0", [pod["status"]["podIP"]], at, _mac(first, f"{uid}/eth0/{sandbox}"), devices))
+    entries[0]["default"] = True
+    for number, element in enumerate(others, start=1):
+        interface = element.selection.interface or f"net{number}"
+        at = _device(attachments[element.key], devices)
+        mac = _mac(element, f"{uid}/{interface}/{sandbox}")
+        entries.append(_entry(element, interface, give(element), at, mac, devices))
+    return entries
+
+
+def _device(attachment: JSON | None, devices: DeviceMap) -> str:
+    resource = resource_of(attachment) if attachment else ""
+    return devices.next_id(resource) if resource else ""
+
+
+def resource_of(attachment: JSON) -> str:
+    """The resource whose devices feed the attachment; "" for none."""
+    return str((attachment["metadata"].get("annotations") or {}).get(RESOURCE_OF_ATTACHMENT) or "").strip()
+
+
+def _entry(element: Element, interface: str, ips: list[str], device: str, mac: str, devices: DeviceMap) -> JSON:
+    namespace, name = element.key
+    entry: JSON = {"name": f"{namespace}/{name}" if namespace else name, "interface": interface}
+    entry |= {"ips": ips} if ips else {}
+    entry |= {"mac": mac, "dns": {}}
+    if device:
+        pci = {"pci-address": devices.addresses.get(device, device)}
+        entry["device-info"] = {"type": "pci", "version": "1.1.0", "pci": pci}
+    return entry
+
+
+def _mac(element: Element, seed: str) -> str:
+    """A locally administered address that differs where the seed does."""
+    return element.mac or ":".join(("02", *(f"{byte:02x}" for byte in hashlib.sha256(seed.encode()).digest()[:5])))

@@ -1,0 +1,32 @@
+"""Devices for networks in a cluster of the sandbox: a class, a driver that has four on each host, and Multus.
+
+Where a node has capacity of the resource itself, as with a device plugin, that is used and not the devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.devtools.claims.driver import DriverStandIn
+from app.devtools.claims.multus import MultusStandIn
+from app.devtools.clusters.parts import Parts
+from app.kube.client import KubeClient
+from app.kube.resources import DEVICE_CLASSES
+from app.wire import JSON
+
+DRIVER = DEVICE_CLASS = "vf.example.com"
+RESOURCE = "example.com/foo"
+_CLASS: JSON = {
+    "extendedResourceName": RESOURCE,
+    "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}],
+}
+
+
+async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -> MultusStandIn:
+    """To Pods that ask for the resource, or that have claims of the class."""
+    await client.apply(DEVICE_CLASSES, DEVICE_CLASS, DEVICE_CLASSES.body({"name": DEVICE_CLASS}, spec=_CLASS))
+    driver, multus = DriverStandIn(client, DRIVER, "data", hosts, resource=RESOURCE), MultusStandIn(client)
+    await driver.publish_slices()
+    parts.run(driver)
+    parts.run(multus)
+    return multus
