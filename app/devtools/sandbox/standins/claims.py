@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 
 from app.claims.model import POD_CLAIM_NAME
-from app.devtools.sandbox.standins.dependents import owned, reference
+from app.devtools.sandbox.standins.dependents import owned
 from app.devtools.sandbox.standins.devices.claiming import FINALIZER
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling, write_status
 from app.kube.client import KubeClient
-from app.kube.owners import controller_of
+from app.kube.owners import controller_of, controller_reference
 from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from app.kube.retry import get_or_none
 from app.kube.store import Key, Store
@@ -63,7 +63,7 @@ def claim_of(template: JSON, pod: JSON, name: str) -> JSON:
     metadata: JSON = {
         "generateName": f"{pod['metadata']['name']}-{name}-",
         "annotations": {**(given.get("annotations") or {}), POD_CLAIM_NAME: name},
-        "ownerReferences": [reference(PODS, pod)],
+        "ownerReferences": [controller_reference(PODS, pod["metadata"]["name"], pod["metadata"]["uid"])],
     }
     if given.get("labels"):
         metadata["labels"] = given["labels"]
