@@ -30,10 +30,16 @@ class Write:
     drivers: frozenset[str]
 
 
-def write_of(claim: Claim, data: Mapping[DeviceKey, NetworkData], *, now: datetime) -> Write | None:
-    """The write after which our fields of the claim are exactly these; None where they are already."""
+def write_of(
+    claim: Claim, data: Mapping[DeviceKey, NetworkData], kept: frozenset[DeviceKey] = frozenset(), *, now: datetime
+) -> Write | None:
+    """The write after which our fields of the claim are exactly these; None where they are already.
+
+    Of devices that are `kept`, and not in `data`, our fields stay what they are.
+    """
     changed = {device for device, one in data.items() if not _is_written(claim.entries.get(device), one)}
-    changed |= {device for device, entry in claim.entries.items() if "." in entry.owned and device not in data}
+    ours = {device for device, entry in claim.entries.items() if "." in entry.owned and device not in data}
+    changed |= ours - kept
     if not changed:
         return None
     force = any(_others(claim.entries.get(device)) for device in data)
@@ -42,6 +48,7 @@ def write_of(claim: Claim, data: Mapping[DeviceKey, NetworkData], *, now: dateti
     if force:
         metadata["resourceVersion"] = claim.version
     entries = [_entry(device, claim.entries.get(device), one, now) for device, one in data.items()]
+    entries += [_as_it_is(device, claim.entries[device]) for device in sorted(ours & kept)]
     body = RESOURCE_CLAIMS.body(metadata, **({"status": {"devices": entries}} if entries else {}))
     return Write(body, force, frozenset(device.driver for device in changed))
 
@@ -86,13 +93,25 @@ def _others(entry: Entry | None) -> frozenset[str]:
     return frozenset() if entry is None else (entry.managers | entry.tellers) - {FIELD_MANAGER}
 
 
-def _entry(device: DeviceKey, entry: Entry | None, data: NetworkData, now: datetime) -> JSON:
+def _keys(device: DeviceKey) -> JSON:
     found: JSON = {"driver": device.driver, "pool": device.pool, "device": device.device}
-    if device.share:
-        found["shareID"] = device.share
-    found["networkData"] = data.body()
+    return found | ({"shareID": device.share} if device.share else {})
+
+
+def _entry(device: DeviceKey, entry: Entry | None, data: NetworkData, now: datetime) -> JSON:
+    found = _keys(device) | {"networkData": data.body()}
     if _has_room(entry):
         said: JSON = {"conditions": entry.conditions if entry is not None else ()}
         set_condition(said, PUBLISHED, "True", reason_of(data), message_of(data), now=now)
         found["conditions"] = [condition(said, PUBLISHED)]
+    return found
+
+
+def _as_it_is(device: DeviceKey, entry: Entry) -> JSON:
+    """What our manager owns of an entry."""
+    found = _keys(device)
+    if members := {key: value for key, value in (entry.network_data or {}).items() if key in entry.owned}:
+        found["networkData"] = members
+    if PUBLISHED in entry.owned:
+        found["conditions"] = [one for one in entry.conditions if one.get("type") == PUBLISHED]
     return found
