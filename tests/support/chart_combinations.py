@@ -73,6 +73,7 @@ ARGS: dict[str, Any] = {
         "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
     },
     "certificates": {"days": 30, "authorityDays": 90},
+    "claims-node": {"enabled": True, "args": {"resyncSeconds": 300}},
     "rmd-node": {"args": {"kubeletFolder": "/var/snap/kubelet", "announceCacheWays": False, "resyncSeconds": 300}},
     "placement": {
         "hostLabel": "h/host",
