@@ -51,6 +51,8 @@ class Terminal(BerthError):
 
 EXCEEDED_QUOTA = "exceeded quota"
 """Part of the message for an object that exceeds a ResourceQuota. Only this text distinguishes it from a denial."""
+DRIVER_PERMISSION = 'requires resource="resourceclaims/driver"'
+"""Part of the message, with HTTP 422, for a status of a ResourceClaim whose writer may not act for a driver."""
 REJECTED = (
     # Server-side apply: a field that this version of the API has not, or a value of another type.
     "failed to create typed patch object",
@@ -99,6 +101,11 @@ class ApiError(Transient):
         if self.status == 500 and not self.reason:
             return str(self).partition("HTTP 500: ")[2].startswith(REJECTED)
         return self.status in (400, 413, 422)
+
+    @property
+    def lacks_driver(self) -> bool:
+        """HTTP 422: the role may write the status of ResourceClaims, but not for the drivers of what has changed."""
+        return self.status == 422 and DRIVER_PERMISSION in str(self)
 
     @property
     def exceeded_quota(self) -> bool:

@@ -14,9 +14,11 @@ import msgspec
 from app.claims.model import (
     DEVICE_ID,
     EXTENDED_RESOURCE_CLAIM,
+    FIELD_MANAGER,
     NETWORK_STATUS,
     OLD_NETWORK_STATUS,
     PCI_BUS_ID,
+    PUBLISHED,
     RESOURCE_NAME,
     DeviceKey,
 )
@@ -52,12 +54,18 @@ class Config(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An entry of `status.devices`. `managers` are the field managers that own any of its network data."""
+    """An entry of `status.devices`. `managers` are the field managers that own any of its network data.
+
+    `tellers` own any of our condition. `owned` is what our own manager has: "." for the entry, the members of its
+    network data, and the type of our condition.
+    """
 
     network_data: JSON | None
     conditions: tuple[JSON, ...]
     data: JSON
-    managers: frozenset[str]
+    managers: frozenset[str] = frozenset()
+    tellers: frozenset[str] = frozenset()
+    owned: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,31 +143,57 @@ def _configs(devices: JSON) -> Iterator[Config]:
 
 def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
     entries = status.get("devices") or ()
-    managers = _managers(metadata) if entries else {}
+    owners = _owners(metadata) if entries else {}
     found = {}
     for one in entries:
         key, data = device_key(one), one.get("data")
+        owned = owners.get(key, _NO_OWNERS)
         found[key] = Entry(
             one.get("networkData"),
             tuple(one.get("conditions") or ()),
             data if isinstance(data, dict) else {},
-            managers.get(key, frozenset()),
+            frozenset(owned.managers),
+            frozenset(owned.tellers),
+            frozenset(owned.ours),
         )
     return found
 
 
-def _managers(metadata: JSON) -> dict[DeviceKey, frozenset[str]]:
-    """Who owns network data, by device."""
-    found: dict[DeviceKey, frozenset[str]] = {}
-    for manager in metadata.get("managedFields") or ():
-        owned: Any = manager.get("fieldsV1") or {}
+class _Owners(NamedTuple):
+    managers: set[str]
+    tellers: set[str]
+    ours: set[str]
+
+
+_NO_OWNERS = _Owners(set(), set(), set())
+_OUR_CONDITION = f'k:{{"type":"{PUBLISHED}"}}'
+
+
+def _owners(metadata: JSON) -> dict[DeviceKey, _Owners]:
+    """Who owns network data, and our condition, by device."""
+    found: dict[DeviceKey, _Owners] = {}
+    for one in metadata.get("managedFields") or ():
+        fields: Any = one.get("fieldsV1") or {}
         for name in ("f:status", "f:devices"):
-            owned = owned.get(name) or {}
-        for key, fields in owned.items():
-            if key.startswith("k:") and "f:networkData" in fields:
+            fields = fields.get(name) or {}
+        manager = one.get("manager", "")
+        for key, below in fields.items():
+            if key.startswith("k:"):
                 device = device_key(decode_json(key[2:]))
-                found[device] = found.get(device, frozenset()) | {manager.get("manager", "")}
+                owners = found.setdefault(device, _Owners(set(), set(), set()))
+                _add(owners, manager, below)
     return found
+
+
+def _add(owners: _Owners, manager: str, fields: JSON) -> None:
+    data = fields.get("f:networkData")
+    told = _OUR_CONDITION in (fields.get("f:conditions") or ())
+    if data is not None:
+        owners.managers.add(manager)
+    if told:
+        owners.tellers.add(manager)
+    if manager == FIELD_MANAGER:
+        owners.ours.update((".", *(name.removeprefix("f:") for name in data or ()), *((PUBLISHED,) if told else ())))
 
 
 class PodClaim(NamedTuple):
@@ -171,7 +205,11 @@ class PodClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimPod:
-    """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none."""
+    """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none.
+
+    `extended_requests` are the requests of its extended-resource claim with the resource that each is for.
+    `plugin_resources` are the extended resources that it asks for and that device plugins give, not that claim.
+    """
 
     key: Key
     uid: str
@@ -183,6 +221,8 @@ class ClaimPod:
     network_status: str | None
     claims: tuple[PodClaim, ...]
     extended_claim: str
+    extended_requests: tuple[tuple[str, str], ...] = ()
+    plugin_resources: frozenset[str] = frozenset()
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -199,10 +239,15 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
         PodClaim(one["name"], one.get("resourceClaimName") or made.get(one["name"], ""))
         for one in spec.get("resourceClaims") or ()
     )
-    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
+    by_resource: JSON = status.get("extendedResourceClaimStatus") or {}
+    extended = by_resource.get("resourceClaimName") or ""
     if not claims and not extended:
         return None
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    requests = tuple(
+        (one.get("requestName") or "", one.get("resourceName") or "")
+        for one in by_resource.get("requestMappings") or ()
+    )
     return ClaimPod(
         key=key_of(obj),
         uid=metadata.get("uid", ""),
@@ -214,7 +259,17 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
         network_status=annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS)),
         claims=claims,
         extended_claim=extended,
+        extended_requests=requests,
+        plugin_resources=frozenset(_extended_resources(spec)) - {resource for _, resource in requests},
     )
+
+
+def _extended_resources(spec: JSON) -> Iterator[str]:
+    """Their limits are their requests, so either may stand alone."""
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("requests"), resources.get("limits")):
+            yield from (name for name in amounts or () if "/" in name)
 
 
 class Attributes(msgspec.Struct, frozen=True):

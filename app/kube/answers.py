@@ -12,13 +12,13 @@ from typing import Any
 
 import msgspec
 
-from app.errors import EXCEEDED_QUOTA, ApiError
+from app.errors import DRIVER_PERMISSION, EXCEEDED_QUOTA, ApiError
 from app.text import one_line
 from app.wire import JSON, decode_json
 
 MESSAGE_LIMIT = 300
 QUOTA_LIMIT = 1000
-"""Of what names a quota with its bounds: the API server puts the longest names before and between them."""
+"""Of what names a quota with its bounds, or a permission: the API server puts the longest names before them."""
 MAX_RETRY_AFTER = 300.0
 
 
@@ -35,7 +35,8 @@ def error_of_status(
     seconds = _number(details.get("retryAfterSeconds"), 0) if isinstance(details, dict) else 0
     if delay is None and seconds:
         delay = min(float(seconds), MAX_RETRY_AFTER)
-    limit = QUOTA_LIMIT if code == 403 and EXCEEDED_QUOTA in text else MESSAGE_LIMIT
+    long = (code == 403 and EXCEEDED_QUOTA in text) or (code == 422 and DRIVER_PERMISSION in text)
+    limit = QUOTA_LIMIT if long else MESSAGE_LIMIT
     return ApiError(
         one_line(f"{what}: HTTP {code}: {text}", limit),
         status=code,

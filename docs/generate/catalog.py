@@ -23,10 +23,10 @@ _ROLES_OF_MODULE: dict[str, tuple[str, ...]] = {
     "app.serving.metrics": ("webhook", "gateway", "agent"),
     **{module: roles for wing in WINGS for module, roles in wing.metrics.items()},
 }
-_RECONCILING = ("controller", "agent", "certificates", "rmd-node")
+_RECONCILING = ("controller", "agent", "certificates", "rmd-node", "claims-node")
 _ROLES_OF_METRIC: dict[str, tuple[str, ...]] = {
     "leader": ("controller", "agent"),
-    "events_total": ("webhook", "controller", "agent", "rmd-node"),
+    "events_total": ("webhook", "controller", "agent", "rmd-node", "claims-node"),
     "reconcile_total": _RECONCILING,
     "reconcile_duration_seconds": _RECONCILING,
     "queue_depth": _RECONCILING,

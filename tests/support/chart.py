@@ -50,9 +50,9 @@ class Rendered(list[JSON]):
         return found[0]
 
     def workloads(self) -> list[JSON]:
-        """What runs roles: Deployments, and the DaemonSet that an RmdConfig installs out of a ConfigMap."""
+        """What runs roles: Deployments and DaemonSets, also the one that an RmdConfig installs out of a ConfigMap."""
         texts = [one["data"]["rmd-node-agent-ds.yaml"] for one in self.of("ConfigMap") if "rmd-ds.yaml" in one["data"]]
-        return self.of("Deployment") + [yaml.load(text, Loader=_LOADER) for text in texts]
+        return self.of("Deployment") + self.of("DaemonSet") + [yaml.load(text, Loader=_LOADER) for text in texts]
 
     def pods(self) -> list[JSON]:
         """The Pod templates."""

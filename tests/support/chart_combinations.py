@@ -73,6 +73,7 @@ ARGS: dict[str, Any] = {
         "args": {"gatewayName": "gw.example", "tenant": "one", "keepFinished": True, "resyncSeconds": 300},
     },
     "certificates": {"days": 30, "authorityDays": 90},
+    "claims-node": {"enabled": True, "args": {"resyncSeconds": 300}},
     "rmd-node": {"args": {"kubeletFolder": "/var/snap/kubelet", "announceCacheWays": False, "resyncSeconds": 300}},
     "placement": {
         "hostLabel": "h/host",
@@ -84,6 +85,16 @@ ARGS: dict[str, Any] = {
 }
 """Every flag of a role with another value than its default."""
 
+CLAIMS = {
+    "controller": {"enabled": True, "args": {"controllers": ["claims"]}},
+    "claims-node": {"enabled": True, "args": {"resyncSeconds": 300}},
+    "claims": {
+        "drivers": ["sriovnetwork.k8snetworkplumbingwg.io", "vf.example.com"],
+        "conflict": "force",
+        "selfPublishing": [],
+        "repairAfter": 90,
+    },
+}
 COMBINATIONS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "infra": INFRA,
@@ -94,6 +105,8 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "rmd reviewed": REVIEWED,
     "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},
     "args": ARGS,
+    "claims": NOTHING | CLAIMS,
+    "claims on nodes": NOTHING | {"claims-node": {"enabled": True}},
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},
     "cert-manager": {"certificates": {"mode": "cert-manager"}},

@@ -71,7 +71,8 @@ def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
             for obj in rendered.of(binding["roleRef"]["kind"])
             if obj["metadata"]["name"] == binding["roleRef"]["name"] and obj["metadata"].get("namespace") == place
         )
-        granted.setdefault("rmd-node" if of_node else subject["name"].rpartition("-")[2], set()).update(
+        name = subject["name"].partition("berth-")[2]
+        granted.setdefault(name, set()).update(
             _ruled(role, scopes[place])
         )
     for role in TENANT_GRANTS:

@@ -1,5 +1,19 @@
-"""Clusters with claims."""
+"""API servers with attachments and claims, and clusters whose Pods are scheduled."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+
+from tests.support.chart import Server, server  # noqa: F401  # a fixture
+from tests.support.claims import ClaimsCluster
 from tests.support.control_plane import control_plane  # noqa: F401  # a fixture
+from tests.support.sandbox import real_server  # noqa: F401  # a fixture
+
+
+@pytest_asyncio.fixture
+async def cluster(server: Server) -> AsyncIterator[ClaimsCluster]:  # noqa: F811  # the fixture
+    made = ClaimsCluster(server)
+    await made.prepare()
+    yield made

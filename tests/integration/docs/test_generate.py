@@ -44,6 +44,7 @@ WORDS = {
 }
 """Defaults that the help tells in words, and what they are."""
 NEEDED = {"berth agent": {"gateway": "gateway.example:443"}, "berth rmd-node": {"node_name": "worker-1"}}
+NEEDED["berth claims-node"] = NEEDED["berth rmd-node"]
 """Settings without which a role does not start."""
 
 

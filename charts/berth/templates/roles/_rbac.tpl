@@ -27,20 +27,25 @@ subjects:
     namespace: {{ include "berth.namespaceOf" . | quote }}
 {{- end -}}
 
-{{- /* (dict "root" $ "rules" (list …)): those of the rules, and of their names, whose sources are on; as JSON. */ -}}
+{{- /*
+(dict "root" $ "rules" (list …)): those of the rules, and of their names, whose sources are on; as JSON. A source may be a
+list of names: a rule with an empty one holds for all.
+*/ -}}
 {{- define "berth.rules" -}}
 {{- $root := .root -}}
 {{- $rules := list -}}
 {{- range .rules -}}
 {{- $names := list -}}
+{{- $on := not .names -}}
 {{- range .names -}}
 {{- if include "berth.isOn" (dict "root" $root "when" .when) -}}
+{{- $on = true -}}
 {{- $name := .text -}}
 {{- if .source -}}{{- $name = (include "berth.read" (dict "root" $root "source" .source) | fromJson).value -}}{{- end -}}
-{{- $names = append $names $name -}}
+{{- $names = concat $names (kindIs "slice" $name | ternary $name (list $name)) -}}
 {{- end -}}
 {{- end -}}
-{{- if and (include "berth.isOn" (dict "root" $root "when" .when)) (or $names (not .names)) -}}
+{{- if and $on (include "berth.isOn" (dict "root" $root "when" .when)) -}}
 {{- if .kinds -}}
 {{- $verbs := .verbs -}}
 {{- range (include "berth.read" (dict "root" $root "source" .kinds) | fromJson).value -}}

@@ -1,0 +1,33 @@
+"""What claims need at an API server.
+
+Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the driver of each entry that it changes
+(KEP-4817, gate DRAResourceClaimGranularStatusAuthorization). Before, nothing asks for it.
+"""
+
+from __future__ import annotations
+
+from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.wiring import READ, Permission, Permissions
+
+_GROUP, _CLAIMS = RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural
+
+
+def _publishing(verb: str) -> tuple[Permission, ...]:
+    """`verb` is the one for drivers. Without names it holds for all drivers."""
+    return (
+        Permission("cluster", "", ("pods",), READ),
+        Permission("cluster", _GROUP, (_CLAIMS, RESOURCE_SLICES.plural), READ),
+        Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), READ),
+        Permission("cluster", _GROUP, (f"{_CLAIMS}/status",), ("patch",)),
+        Permission("cluster", _GROUP, (f"{_CLAIMS}/driver",), (verb,), names=("{claims_drivers}",)),
+    )
+
+
+PERMISSIONS: Permissions = {
+    "claims": _publishing("arbitrary-node:patch"),
+    # The API server compares the node of the token with the one of the devices.
+    "claims-node": (
+        *_publishing("associated-node:patch"),
+        Permission("cluster", "", ("events",), ("create", "patch")),
+    ),
+}

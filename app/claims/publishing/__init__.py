@@ -1,0 +1,1 @@
+"""What the network data of the devices of a Pod is, and what writes it."""

@@ -1,0 +1,117 @@
+"""What is applied to a claim: entries of `status.devices` with our fields alone, where any of them differ. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from app.claims.model import FIELD_MANAGER, PUBLISHED, DeviceKey
+from app.claims.publishing.model import NetworkData
+from app.claims.stored import Claim, Entry
+from app.kube.conditions import condition, set_condition
+from app.kube.resources import RESOURCE_CLAIMS
+from app.wire import JSON
+
+MOST_CONDITIONS = 8
+"""On an entry, of all writers together, by the validation of resource.k8s.io/v1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A server-side apply of the status; what it leaves out of what we had applied is released.
+
+    `drivers` are those whose entries change. With `force`, fields of other managers are taken over; `body` then has the
+    version of the claim in which they were seen.
+    """
+
+    body: JSON
+    force: bool
+    drivers: frozenset[str]
+
+
+def write_of(
+    claim: Claim, data: Mapping[DeviceKey, NetworkData], kept: frozenset[DeviceKey] = frozenset(), *, now: datetime
+) -> Write | None:
+    """The write after which our fields of the claim are exactly these; None where they are already.
+
+    Of devices that are `kept`, and not in `data`, our fields stay what they are.
+    """
+    changed = {device for device, one in data.items() if not _is_written(claim.entries.get(device), one)}
+    ours = {device for device, entry in claim.entries.items() if "." in entry.owned and device not in data}
+    changed |= ours - kept
+    if not changed:
+        return None
+    force = any(_others(claim.entries.get(device)) for device in data)
+    namespace, name = claim.key
+    metadata = {"name": name, "namespace": namespace, "uid": claim.uid}
+    if force:
+        metadata["resourceVersion"] = claim.version
+    entries = [_entry(device, claim.entries.get(device), one, now) for device, one in data.items()]
+    entries += [_as_it_is(device, claim.entries[device]) for device in sorted(ours & kept)]
+    body = RESOURCE_CLAIMS.body(metadata, **({"status": {"devices": entries}} if entries else {}))
+    return Write(body, force, frozenset(device.driver for device in changed))
+
+
+def reason_of(data: NetworkData) -> str:
+    return "PrefixUnknown" if data.unknown_prefixes else "Published"
+
+
+def message_of(data: NetworkData) -> str:
+    """It names the addresses, so that it changes with them.
+
+    A manager that puts back an older entry then owns the message too, by which it is recognized.
+    """
+    found = f"{', '.join(data.ips) or 'no address'} on {data.interface or 'no interface'} of network {data.network}"
+    if data.unknown_prefixes:
+        found += f"; nothing says the prefix of {', '.join(data.unknown_prefixes)}"
+    return f"{found}; {data.dropped} more addresses do not fit" if data.dropped else found
+
+
+def _is_written(entry: Entry | None, data: NetworkData) -> bool:
+    """Whether our manager owns these values, and no others of the entry."""
+    if entry is None or "." not in entry.owned:
+        return False
+    members = data.body()
+    there = entry.network_data or {}
+    if entry.owned - {".", PUBLISHED} != members.keys() or any(there.get(key) != members[key] for key in members):
+        return False
+    if not _has_room(entry):
+        return PUBLISHED not in entry.owned
+    said = condition({"conditions": entry.conditions}, PUBLISHED)
+    wanted = ("True", reason_of(data), message_of(data))
+    return PUBLISHED in entry.owned and tuple(said.get(key) for key in ("status", "reason", "message")) == wanted
+
+
+def _has_room(entry: Entry | None) -> bool:
+    """Whether the entry has our condition, or has room for it."""
+    conditions = entry.conditions if entry is not None else ()
+    return len(conditions) < MOST_CONDITIONS or any(one.get("type") == PUBLISHED for one in conditions)
+
+
+def _others(entry: Entry | None) -> frozenset[str]:
+    return frozenset() if entry is None else (entry.managers | entry.tellers) - {FIELD_MANAGER}
+
+
+def _keys(device: DeviceKey) -> JSON:
+    found: JSON = {"driver": device.driver, "pool": device.pool, "device": device.device}
+    return found | ({"shareID": device.share} if device.share else {})
+
+
+def _entry(device: DeviceKey, entry: Entry | None, data: NetworkData, now: datetime) -> JSON:
+    found = _keys(device) | {"networkData": data.body()}
+    if _has_room(entry):
+        said: JSON = {"conditions": entry.conditions if entry is not None else ()}
+        set_condition(said, PUBLISHED, "True", reason_of(data), message_of(data), now=now)
+        found["conditions"] = [condition(said, PUBLISHED)]
+    return found
+
+
+def _as_it_is(device: DeviceKey, entry: Entry) -> JSON:
+    """What our manager owns of an entry."""
+    found = _keys(device)
+    if members := {key: value for key, value in (entry.network_data or {}).items() if key in entry.owned}:
+        found["networkData"] = members
+    if PUBLISHED in entry.owned:
+        found["conditions"] = [one for one in entry.conditions if one.get("type") == PUBLISHED]
+    return found

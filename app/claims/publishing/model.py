@@ -1,0 +1,104 @@
+"""What the planner of network data reads, and what it answers. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from typing import Literal
+
+from app.claims.model import DeviceKey
+from app.claims.stored import Claim, ClaimPod, Slice
+from app.kube.store import Key
+from app.wire import JSON
+
+NETWORK_DRIVERS = frozenset({"dra.net", "sriovnetwork.k8snetworkplumbingwg.io", "cni.dra.networking.x-k8s.io"})
+"""The DRA drivers known to have network devices only: dranet, dra-driver-sriov and cni-dra-driver."""
+
+Reason = Literal[
+    "PodOver",  # the Pod has ended
+    "HostNetwork",  # the Pod has no network of its own
+    "NoNetworkStatus",  # Multus has not written what it attached
+    "BadNetworkStatus",  # what is written is not a network status
+    "NotAllocated",
+    "NotReserved",  # the claim is not reserved for this Pod
+    "SharedClaim",  # reserved for several Pods
+    "PodGroup",  # reserved for something that is not a Pod
+    "AdminAccess",
+    "NotNetwork",  # nothing says that the device is a network device
+    "NoSlice",  # its attributes are not known
+    "NoInterface",  # no entry of the network status is left for it
+    "Ambiguous",  # entries are left, but no rule says which is its
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Attachment:
+    """What is kept of a NetworkAttachmentDefinition. `key` is NAMESPACE/NAME, `resource` "" where it names none.
+
+    `subnets` are the ranges of its address management, `statics` its fixed addresses, both in their order.
+    """
+
+    key: str
+    resource: str
+    subnets: tuple[IPv4Network | IPv6Network, ...] = ()
+    statics: tuple[IPv4Interface | IPv6Interface, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """A Pod, and what exists of its claims, of the pools of their devices, and of its attachments.
+
+    `slices` may hold several generations of a pool. `attachments` are by NAMESPACE/NAME. `home` is the namespace of a
+    default network that names none. `drivers` are those of which every device is a network device.
+    """
+
+    pod: ClaimPod
+    claims: tuple[Claim, ...]
+    slices: tuple[Slice, ...]
+    attachments: Mapping[str, Attachment]
+    home: str = "kube-system"
+    drivers: frozenset[str] = NETWORK_DRIVERS
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkData:
+    """The network data of a device. `network` is NAMESPACE/NAME of its attachment.
+
+    `ips` are in canonical CIDR form, at most 16; `dropped` counts those beyond. `unknown_prefixes` are those of `ips`
+    whose prefix nothing says: they have /32 or /128.
+    """
+
+    interface: str
+    hardware_address: str
+    ips: tuple[str, ...]
+    unknown_prefixes: tuple[str, ...]
+    dropped: int
+    network: str
+
+    def body(self) -> JSON:
+        """`networkData` as resource.k8s.io/v1 has it; empty members are left out."""
+        members = {"interfaceName": self.interface, "hardwareAddress": self.hardware_address, "ips": list(self.ips)}
+        return {name: value for name, value in members.items() if value}
+
+
+@dataclass(frozen=True, slots=True)
+class Unpublished:
+    """A device that gets no network data, and why. `device` is None where that holds for all devices of the claim.
+
+    `problem` is true where a user should look, false for what is no network device or is not attached yet.
+    """
+
+    claim: Key
+    device: DeviceKey | None
+    reason: Reason
+    message: str
+    problem: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The network data of the devices of a Pod, by claim and device. A claim without any is not in `data`."""
+
+    data: Mapping[Key, Mapping[DeviceKey, NetworkData]]
+    unpublished: tuple[Unpublished, ...]

@@ -1,0 +1,56 @@
+"""Whose the network data of a device is: which of what is planned is written, and what is left to others. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.claims.model import FIELD_MANAGER, DeviceKey
+from app.claims.stored import Entry
+
+Conflict = Literal["defer", "force"]
+State = Literal["published", "deferred", "self-publishing", "unlisted"]
+"""published: the data are ours to write; deferred: another manager owns them; self-publishing: its driver writes them
+itself; unlisted: its driver is not on the list.
+"""
+STATES: tuple[State, ...] = ("published", "deferred", "self-publishing", "unlisted")
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """`drivers` are the only ones that data are written for; empty: all.
+
+    `self_publishing` are drivers that write for themselves. `repair_after` are the seconds after which that counts as
+    failed where nothing is written; 0: never.
+    """
+
+    drivers: frozenset[str] = frozenset()
+    conflict: Conflict = "defer"
+    self_publishing: frozenset[str] = frozenset({"dra.net"})
+    repair_after: float = 0.0
+
+
+def others_of(entry: Entry | None) -> frozenset[str]:
+    """The other field managers that own network data of the entry.
+
+    A manager that owns our condition as well has put back a list that it had read before: the data in it are ours. No
+    driver writes this condition of its own accord.
+    """
+    return frozenset() if entry is None else entry.managers - entry.tellers - {FIELD_MANAGER}
+
+
+def state_of(device: DeviceKey, entry: Entry | None, rules: Rules, *, waited: float) -> State:
+    """`waited` are the seconds for which the data could have been published; `entry` is None where there is none."""
+    if rules.drivers and device.driver not in rules.drivers:
+        return "unlisted"
+    taken = others_of(entry)
+    if device.driver in rules.self_publishing:
+        return "self-publishing" if taken or not _repairs(entry, rules, waited) else "published"
+    return "deferred" if taken and rules.conflict == "defer" else "published"
+
+
+def _repairs(entry: Entry | None, rules: Rules, waited: float) -> bool:
+    """Also where the data are ours: they were repaired before, and a new sandbox of the Pod may have changed them."""
+    if not rules.repair_after:
+        return False
+    return waited >= rules.repair_after or (entry is not None and FIELD_MANAGER in entry.managers)

@@ -1,0 +1,90 @@
+"""What the network data of the devices of a Pod is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from app.claims.model import INTERFACE_BYTES, DeviceKey
+from app.claims.network_status import Attached, attached_to
+from app.claims.publishing import reasons
+from app.claims.publishing.addresses import addressed, hardware_address
+from app.claims.publishing.devices import Device, devices_of
+from app.claims.publishing.matching import Matching
+from app.claims.publishing.model import Inputs, NetworkData, Planned, Unpublished
+from app.claims.publishing.selected import Selected, selected_in
+from app.claims.stored import Claim
+from app.kube.store import Key
+
+
+def plan_pod(inputs: Inputs) -> Planned:
+    """The network data of each device of the Pod's claims, whatever is written already; never raises.
+
+    Every device of the claims of the Pod has network data or a reason why it has none. Claims that are not the Pod's
+    are left out.
+    """
+    pod = inputs.pod
+    mine = (one for one in inputs.claims if one.key[0] == pod.key[0] and one.key[1] in pod.claim_names)
+    claims = tuple(sorted(mine, key=lambda one: one.key))
+    status, error = _status(pod.network_status)
+    devices = devices_of(inputs, claims)
+    whole = reasons.pod_refused(pod)
+    refused: dict[Key, reasons.Why] = {}
+    for claim in claims:
+        why = whole or reasons.claim_refused(claim, pod) or reasons.status_refused(pod, error)
+        if why is not None:
+            refused[claim.key] = why
+    data: dict[Key, dict[DeviceKey, NetworkData]] = {}
+    unpublished = [reasons.of_claim(one, refused[one.key], devices) for one in claims if one.key in refused]
+    for device, answer in _answers(inputs, claims, devices, status):
+        if device.claim in refused:
+            continue
+        if isinstance(answer, NetworkData):
+            data.setdefault(device.claim, {})[device.key] = answer
+        else:
+            unpublished.append(answer)
+    return Planned(data, tuple(unpublished))
+
+
+def _status(text: str | None) -> tuple[tuple[Attached, ...], ValueError | None]:
+    try:
+        return attached_to(text or "[]"), None
+    except ValueError as error:
+        return (), error
+
+
+def _answers(
+    inputs: Inputs, claims: tuple[Claim, ...], devices: tuple[Device, ...], status: tuple[Attached, ...]
+) -> Iterator[tuple[Device, NetworkData | Unpublished]]:
+    """Devices that are not published are matched too: their interfaces are not those of other devices."""
+    selected = selected_in(inputs, status)
+    allocated = {one.key[1] for one in claims if one.allocated}
+    missing = [name for name in inputs.pod.claim_names if name not in allocated]
+    matching = Matching(inputs.pod, devices, selected, certain=not missing)
+    for device in devices:
+        one = matching.found.get(device)
+        if device.admin:
+            message = "allocated with admin access: its interface is that of another claim"
+            yield device, reasons.of_device(device, "AdminAccess", message)
+        elif one is None:
+            yield device, reasons.unmatched(device, matching.left_for(device), selected, missing)
+        else:
+            yield device, _network_data(device, one)
+
+
+def _network_data(device: Device, selected: Selected) -> NetworkData | Unpublished:
+    entry = selected.entry(device.interface)
+    if entry is None:
+        return reasons.of_device(device, "NoInterface", f"the network status has no entry for {selected.key}")
+    found = addressed(entry.ips, requested=selected.ips, attachment=selected.attachment, driver=device.ips)
+    data = NetworkData(
+        interface=entry.interface if len(entry.interface.encode(errors="replace")) <= INTERFACE_BYTES else "",
+        hardware_address=hardware_address(entry.mac),
+        ips=found.ips,
+        unknown_prefixes=found.unknown,
+        dropped=found.dropped,
+        network=selected.key,
+    )
+    if data.body():
+        return data
+    message = f"the entry of {selected.key} has no interface, no addresses and no hardware address"
+    return reasons.of_device(device, "NoInterface", message)

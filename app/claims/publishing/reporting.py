@@ -1,0 +1,83 @@
+"""Says what is not published and why: Events on Pods and claims once for each state, metrics, lines of readiness."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from app.claims import metrics
+from app.claims.model import DeviceKey
+from app.claims.publishing.model import NetworkData, Planned
+from app.claims.publishing.ownership import State
+from app.claims.publishing.refusals import missing_rule
+from app.claims.stored import Claim, ClaimPod
+from app.kube.events import EventRecorder, EventType, Regarding
+from app.kube.resources import PODS, RESOURCE_CLAIMS
+from app.kube.store import Key
+
+_Problem = tuple[str, str]
+"""Reason and message of an Event."""
+
+
+class Reporting:
+    """`verb` is the one for drivers that the role needs. Without `events` there are none."""
+
+    def __init__(self, events: EventRecorder | None, *, verb: str) -> None:
+        self._events, self._verb = events, verb
+        self._told: dict[Key, tuple[str, frozenset[_Problem]]] = {}
+        """Of each Pod that has problems: its UID, and the problems."""
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """What the role lacks, a line each."""
+        return [f"network data is not published: the role needs {missing_rule(name, self._verb)}" for name in names]
+
+    def planned(self, pod: ClaimPod, planned: Planned, states: Mapping[DeviceKey, State]) -> None:
+        """What was found for a Pod: its problems become Events where they are new."""
+        unmatched: Counter[str] = Counter(one.reason for one in planned.unpublished if one.problem)
+        metrics.found(pod.key, Counter(states.values()), unmatched)
+        problems = frozenset(_problems(planned))
+        uid, before = self._told.pop(pod.key, ("", frozenset()))
+        if problems:
+            self._told[pod.key] = (pod.uid, problems)
+        for reason, message in sorted(problems - before if uid == pod.uid else problems):
+            self._record(Regarding.of(PODS, pod.key, pod.uid), "Warning", reason, message)
+
+    def refused(self, pod: ClaimPod, claim: Claim, names: Iterable[str]) -> None:
+        for line in self.missing(names):
+            self._on_both(pod, claim, "NetworkDataForbidden", line)
+
+    def rejected(self, pod: ClaimPod, claim: Claim, said: str) -> None:
+        """The API server does not take the network data, whoever may write them."""
+        self._on_both(pod, claim, "NetworkDataRejected", said)
+
+    def erased(self, pod: ClaimPod, claim: Claim, count: int) -> None:
+        message = f"another writer of status.devices has removed the network data {count} times; the pauses grow"
+        self._on_both(pod, claim, "NetworkDataErased", message)
+
+    def forget(self, pod: Key) -> None:
+        """The Pod is gone, or has ended."""
+        self._told.pop(pod, None)
+        metrics.forget(pod)
+
+    def _on_both(self, pod: ClaimPod, claim: Claim, reason: str, message: str) -> None:
+        self._record(Regarding.of(RESOURCE_CLAIMS, claim.key, claim.uid), "Warning", reason, message)
+        self._record(Regarding.of(PODS, pod.key, pod.uid), "Warning", reason, f"claim {claim.key[1]}: {message}")
+
+    def _record(self, regarding: Regarding, event: EventType, reason: str, message: str) -> None:
+        if self._events is not None:
+            self._events.record(regarding, event, reason=reason, message=message)
+
+
+def _problems(planned: Planned) -> Iterable[_Problem]:
+    for one in planned.unpublished:
+        if one.problem:
+            device = "" if one.device is None else f", device {one.device}"
+            yield "NetworkDataUnmatched", f"claim {one.claim[1]}{device}: {one.message}"
+    for claim, found in planned.data.items():
+        for key, data in found.items():
+            if data.dropped:
+                yield "TooManyAddresses", _dropped(claim, key, data)
+
+
+def _dropped(claim: Key, device: DeviceKey, data: NetworkData) -> str:
+    return f"claim {claim[1]}, device {device}: {data.dropped} addresses beyond {len(data.ips)} are not published"

@@ -1,0 +1,119 @@
+"""Applies network data to claims, once for each change, and acts on what the API server answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+
+import structlog
+
+from app.claims import metrics
+from app.claims.model import FIELD_MANAGER, DeviceKey
+from app.claims.publishing.caches import Caches
+from app.claims.publishing.entries import Write, write_of
+from app.claims.publishing.model import NetworkData
+from app.claims.publishing.refusals import STATUS, Refusals
+from app.claims.publishing.reporting import Reporting
+from app.claims.publishing.rewrites import BUDGET, Rewrites
+from app.claims.stored import Claim, ClaimPod, stored_claim
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.resources import RESOURCE_CLAIMS
+from app.kube.store import Key
+
+log = structlog.get_logger(__name__)
+
+Data = Mapping[DeviceKey, NetworkData]
+_OUR_FAULT = ("metadata.uid", "status.devices[")
+"""Fields of a 422 for a claim that has changed since it was read: replaced by another, or with other devices."""
+
+
+class Writing:
+    """`granted` is called where a permission that was refused is there."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: Caches,
+        reporting: Reporting,
+        now: Callable[[], datetime],
+        granted: Callable[[], object],
+    ) -> None:
+        self._client, self._caches, self._reporting, self._now = client, caches, reporting, now
+        self._granted = granted
+        self._refusals, self._rewrites = Refusals(), Rewrites()
+        self._applied: dict[Key, tuple[str, Data]] = {}
+        """By claim: its UID, and what was applied last."""
+        self._given_up: dict[Key, tuple[str, Data]] = {}
+        """By claim: its version, and what the API server does not take for that."""
+        caches.claims.subscribe(lambda _event, key, _old, new: self._forget(key) if new is None else None)
+
+    def problems(self) -> list[str]:
+        """What the role lacks, a line each."""
+        return self._reporting.missing(self._refusals.names)
+
+    async def write(self, pod: ClaimPod, claim: Claim, data: Data, kept: frozenset[DeviceKey]) -> float | None:
+        """Make our fields these, but for those of the devices that are `kept`.
+
+        The result is the seconds after which to come again, None for not before something changes. Raises ApiError
+        for what may pass.
+        """
+        wanted = write_of(claim, data, kept, now=self._now())
+        if wanted is None or self._given_up.get(claim.key) == (claim.version, data):
+            return None
+        if pause := self._refusals.pause(wanted.drivers):
+            return pause
+        again = self._applied.get(claim.key) == (claim.uid, data)
+        if again and (pause := self._rewrites.pause(claim.uid)):
+            return pause
+        if not await self._apply(pod, claim, wanted, data):
+            return None if claim.key in self._given_up else self._refusals.pause(wanted.drivers)
+        if again:
+            metrics.REWRITES.inc()
+            if self._rewrites.count(claim.uid) == BUDGET:
+                self._reporting.erased(pod, claim, BUDGET)
+        return None
+
+    async def _apply(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data) -> bool:
+        namespace, name = claim.key
+        try:
+            answer = await self._client.apply(
+                RESOURCE_CLAIMS,
+                name,
+                wanted.body,
+                namespace=namespace,
+                field_manager=FIELD_MANAGER,
+                force=wanted.force,
+                subresource="status",
+            )
+        except ApiError as error:
+            metrics.WRITES.labels(self._outcome(pod, claim, wanted, data, error)).inc()
+            return False
+        self._caches.written.wrote(claim.key, stored_claim(answer))
+        self._applied[claim.key] = (claim.uid, data)
+        self._given_up.pop(claim.key, None)
+        metrics.WRITES.labels("applied" if data else "released").inc()
+        if self._refusals.granted(wanted.drivers):
+            self._granted()
+        return True
+
+    def _outcome(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, error: ApiError) -> str:
+        """How it ended. Raises what is to be tried again."""
+        if error.lacks_driver or (error.status == 403 and " cannot patch resource " in str(error)):
+            names = wanted.drivers if error.lacks_driver else (STATUS,)
+            self._refusals.refused(names)
+            self._reporting.refused(pod, claim, names)
+            log.warning("network data forbidden", claim=claim.key, error=str(error))
+            return "refused"
+        if error.not_found or error.rejected or error.status == 403:
+            self._given_up[claim.key] = (claim.version, data)
+            if not error.not_found and not any(field in str(error) for field in _OUR_FAULT):
+                self._reporting.rejected(pod, claim, str(error))
+            log.info("network data not taken", claim=claim.key, error=str(error))
+            return "gone" if error.not_found else "rejected"
+        metrics.WRITES.labels("conflict" if error.conflict else "failed").inc()
+        raise error
+
+    def _forget(self, claim: Key) -> None:
+        self._applied.pop(claim, None)
+        self._given_up.pop(claim, None)

@@ -1,0 +1,59 @@
+"""What claims add to the settings of roles."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, field_validator
+
+from app.kube.names import check_annotation_key, check_dns_subdomain
+from app.networks.model import RESOURCE_NAME
+from app.settings.source import DnsLabel, Flag, Items, RoleSettings
+
+PANEL = "Claims"
+
+
+def _drivers(value: tuple[str, ...]) -> tuple[str, ...]:
+    for name in value:
+        check_dns_subdomain(name)
+    return tuple(dict.fromkeys(value))
+
+
+def _keys(value: tuple[str, ...]) -> tuple[str, ...]:
+    for key in value:
+        check_annotation_key(key)
+    return tuple(dict.fromkeys(value))
+
+
+Drivers = Annotated[Items, AfterValidator(_drivers)]
+
+
+class PublishingSettings(RoleSettings):
+    """Which network data are published. Times are in seconds."""
+
+    claims_drivers: Annotated[
+        Drivers,
+        Flag("Comma list of the DRA drivers for whose devices network data are published", PANEL, default="all"),
+    ] = ()
+    claims_conflict: Annotated[
+        Literal["defer", "force"],
+        Flag("What becomes of network data that another field manager owns: defer to it, or force ours", PANEL),
+    ] = "defer"
+    claims_self_publishing: Annotated[
+        Drivers, Flag("Comma list of drivers that publish network data for themselves, and are left alone", PANEL)
+    ] = ("dra.net",)
+    claims_repair_after: Annotated[
+        float,
+        Flag("After how many seconds network data are published that such a driver has not published; 0: never", PANEL),
+    ] = Field(0.0, ge=0, allow_inf_nan=False)
+    network_resource_name_keys: Annotated[
+        Annotated[Items, AfterValidator(_keys)], Flag("Annotation keys on attachments that name a resource", PANEL)
+    ] = (RESOURCE_NAME,)
+    default_network_namespace: Annotated[
+        DnsLabel, Flag("Where default networks without a namespace are looked up", PANEL)
+    ] = "kube-system"
+
+    @field_validator("network_resource_name_keys")
+    @classmethod
+    def _some(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return value or (RESOURCE_NAME,)

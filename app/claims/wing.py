@@ -1,0 +1,58 @@
+"""The descriptor of the wing."""
+
+from __future__ import annotations
+
+from app.wiring import Argument, Chart, Controller, Role, Wing
+
+_RUNS = "controller.args.controllers=claims"
+_KEYS, _HOME = "webhook.args.networkResourceNameKeys", "webhook.args.defaultNetworkNamespace"
+"""One value for all roles: they read the same attachments."""
+
+
+def _publishing(when: str = "") -> tuple[Argument, ...]:
+    """What the roles that publish have in common."""
+    return (
+        Argument("claims_drivers", source="claims.drivers", when=when),
+        Argument("claims_conflict", source="claims.conflict", when=when),
+        Argument("claims_self_publishing", source="claims.selfPublishing", when=when, always=True),
+        Argument("claims_repair_after", source="claims.repairAfter", when=when),
+        Argument("network_resource_name_keys", source=_KEYS, when=when),
+        Argument("default_network_namespace", source=_HOME, when=when),
+    )
+
+
+NODE = Role(
+    name="claims-node",
+    settings="app.claims.publishing.role:NodeSettings",
+    build="app.claims.publishing.role:build",
+    summary="Publish network data in the ResourceClaims of the Pods of this node.",
+    examples=("berth claims-node --node-name worker-1 --kubeconfig worker-1.kubeconfig",),
+    notes="It does for one node what controller claims does for all, with a permission that holds for this node alone.",
+    needs="webhook",
+    chart=Chart(
+        kind="DaemonSet",
+        enabled="claims-node.enabled",
+        arguments=(*_publishing(), Argument("resync_seconds")),
+    ),
+    when_down="the ResourceClaims of Pods of its node get no network data, and keep what they have",
+    when_refused={"": "ResourceClaims of the node get no network data"},
+)
+
+WING = Wing(
+    "claims",
+    controllers=(
+        Controller(
+            "claims",
+            build="app.claims.build:publishing",
+            reconcilers=("claims",),
+            watches=("Pod", "ResourceClaim", "ResourceSlice", "NetworkAttachmentDefinition"),
+            needs="webhook",
+            usual=False,
+        ),
+    ),
+    permissions="app.claims.permissions:PERMISSIONS",
+    settings={"controller": "app.claims.settings:PublishingSettings"},
+    metrics={"app.claims.metrics": ("controller", "claims-node")},
+    arguments={"controller": _publishing(_RUNS)},
+    roles=(NODE,),
+)
