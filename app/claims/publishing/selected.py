@@ -21,7 +21,7 @@ from app.networks.selection import Selection, parse
 class Selected:
     """A selection with its entries. At most one device is behind them, since Multus gives it one.
 
-    `key` is NAMESPACE/NAME of the attachment, or how the status names the cluster's own network. `order` is its place in
+    `key` is NAMESPACE/NAME of the attachment, or the name of the cluster's own network. `order` is its place in
     the annotation, from 1 on; 0 for entries whose selection is not known. `ips` and `device_id` are what it asks for.
     """
 
