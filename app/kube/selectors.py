@@ -1,4 +1,4 @@
-"""Label selectors as objects have them (matchLabels, matchExpressions) and as a text: parsed once, matched many times."""
+"""Label selectors as objects have them (matchLabels, matchExpressions) and as a text: parsed once, matched often."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class ServicePort(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """What is wrong with a Service, for an Event. One that is `refused` gets no EndpointSlices; else what it has stays."""
+    """What is wrong with a Service, for an Event. With `refused` it gets no EndpointSlices; else what it has stays."""
 
     reason: str
     message: str
