@@ -32,6 +32,8 @@ from app.kube.resources import (
     NETWORK_ATTACHMENTS,
     NODES,
     PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
     SERVICES,
     Resource,
 )
@@ -43,9 +45,9 @@ from tests.support.waiting import eventually
 from tests.support.workloads import CountingClient
 
 JSON = dict[str, Any]
-Shown = dict[str, tuple[bool, ...]]
 CRD = ROOT / "app/networks/crds/network-attachment-definitions.yaml"
 SLICE_LABEL = "endpointslice.kubernetes.io/managed-by"
+DRIVER = "vf.example.com"
 _NUMBERS = itertools.count(1)
 _ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
 
@@ -70,8 +72,9 @@ class NetworkCluster:
             async with at_work(ServicesController(client, resync=resync, events=recorder), recorder):
                 yield client
 
-    async def attachment(self, name: str, **annotations: str) -> None:
-        metadata = {"name": name, "annotations": {key.replace("__", "/"): value for key, value in annotations.items()}}
+    async def attachment(self, name: str, resource: str = "") -> None:
+        annotations = {"k8s.v1.cni.cncf.io/resourceName": resource} if resource else {}
+        metadata = {"name": name, "annotations": annotations}
         await self.create(NETWORK_ATTACHMENTS, NETWORK_ATTACHMENTS.body(metadata, spec={"config": "{}"}))
 
     async def service(
@@ -80,7 +83,8 @@ class NetworkCluster:
         """A headless Service for IPv4 with the port 80, unless `spec` says something else."""
         said = {"berth.dev/network": network, "berth.dev/selector": selector}
         annotations = {key: value for key, value in said.items() if value is not None}
-        body = {"clusterIP": "None", "ipFamilies": ["IPv4"], "ports": [{"port": 80, "protocol": "TCP"}], **spec}
+        one = {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
+        body = {"clusterIP": "None", **one, "ports": [{"port": 80, "protocol": "TCP"}], **spec}
         metadata = {"name": name, "labels": {"team": "a"}, "annotations": annotations}
         return await self.create(SERVICES, SERVICES.body(metadata, spec=body))
 
@@ -123,6 +127,43 @@ class NetworkCluster:
     async def remove_pod(self, name: str) -> None:
         """At once, as kubelet confirms it."""
         await self.admin.delete(PODS, name, namespace=self.namespace, grace_period_seconds=0)
+
+    async def claimed_pod(self, name: str, device: str, *ips: str, networks: str = "vlan", **config: str) -> None:
+        """A Pod with a claim of its own for a device of n1, whose driver has published these addresses.
+
+        `config` are the opaque parameters for the driver.
+        """
+        metadata = {"name": name, "labels": {"app": "x"}, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}}
+        container = {"name": "c", "image": "c", "resources": {"claims": [{"name": "nic"}]}}
+        claims = [{"name": "nic", "resourceClaimName": name}]
+        spec = {"nodeName": "n1", "containers": [container], "resourceClaims": claims}
+        pod = await self.create(PODS, PODS.body(metadata, spec=spec))
+        await self.set_ready(name, ready=True)
+        request = {"name": "nic", "exactly": {"deviceClassName": "vf.example.com"}}
+        body = RESOURCE_CLAIMS.body({"name": name}, spec={"devices": {"requests": [request]}})
+        await self.create(RESOURCE_CLAIMS, body)
+        key = {"driver": DRIVER, "pool": "n1", "device": device}
+        opaque = {"driver": DRIVER, "parameters": {"kind": "VfConfig", **config}}
+        allocated = {
+            "results": [{**key, "request": "nic"}],
+            "config": [{"source": "FromClaim", "requests": ["nic"], "opaque": opaque}] if config else [],
+        }
+        status = {
+            "allocation": {"devices": allocated},
+            "reservedFor": [{"resource": "pods", "name": name, "uid": pod["metadata"]["uid"]}],
+            "devices": [{**key, "networkData": {"interfaceName": "net1", "ips": list(ips)}}],
+        }
+        await self.patch(RESOURCE_CLAIMS, name, {"status": status}, subresource="status")
+
+    async def devices(self, generation: int, **resources: str) -> None:
+        """The ResourceSlice of n1: the resource of each device, as Multus asks for it."""
+        devices = [
+            {"name": name, "attributes": {"k8s.cni.cncf.io/resourceName": {"string": resource}}}
+            for name, resource in resources.items()
+        ]
+        pool = {"name": "n1", "generation": generation, "resourceSliceCount": 1}
+        spec = {"driver": DRIVER, "nodeName": "n1", "pool": pool, "devices": devices}
+        await self.admin.apply(RESOURCE_SLICES, "n1", RESOURCE_SLICES.body({"name": "n1"}, spec=spec))
 
     async def create(self, resource: Resource, body: JSON) -> JSON:
         return await self.admin.create(resource, body, namespace=self.namespace)

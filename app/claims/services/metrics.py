@@ -11,8 +11,12 @@ from app.claims.services.addresses import Reason
 from app.kube.store import Key
 
 SERVICES = Gauge("claims_services", "Services with the annotation for a network: served, or with a problem", ("state",))
-ENDPOINTS = Gauge("claims_service_endpoints", "Endpoints of Services on other networks, by whether they are ready", ("state",))
-SKIPPED = Gauge("claims_service_pods_skipped", "Pods that such Services select and that are no endpoints, by reason", ("reason",))
+ENDPOINTS = Gauge(
+    "claims_service_endpoints", "Endpoints of Services on other networks, by whether they are ready", ("state",)
+)
+SKIPPED = Gauge(
+    "claims_service_pods_skipped", "Pods that such Services select and that are no endpoints, by reason", ("reason",)
+)
 WRITES = Counter("claims_endpoint_slice_writes_total", "EndpointSlices created, changed and deleted", ("verb",))
 
 _STATES = {SERVICES: ("served", "problem"), ENDPOINTS: ("ready", "unready"), SKIPPED: get_args(Reason)}

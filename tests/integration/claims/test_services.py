@@ -8,7 +8,7 @@ import pytest
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import ENDPOINT_SLICES, NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES, SERVICES
+from app.kube.resources import ENDPOINT_SLICES, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
 from tests.support.network_services import SLICE_LABEL, NetworkCluster
 from tests.support.waiting import eventually
 
@@ -146,7 +146,7 @@ async def test_slices_of_others_are_left_alone(cluster: NetworkCluster) -> None:
     assert others(await cluster.stored(ENDPOINT_SLICES)) == before
 
 
-async def test_what_somebody_changes_is_put_back(cluster: NetworkCluster) -> None:
+async def test_changes_by_others_are_put_back(cluster: NetworkCluster) -> None:
     await cluster.service("db")
     await cluster.pod("p1", "192.168.1.1")
     async with cluster.controller():
@@ -163,7 +163,7 @@ async def test_what_somebody_changes_is_put_back(cluster: NetworkCluster) -> Non
 
 async def test_a_selector_of_its_own_is_refused(cluster: NetworkCluster) -> None:
     await cluster.service("db", selector=None)
-    await cluster.service("both", **{"selector": "app=x"})
+    await cluster.service("both")
     await cluster.pod("p1", "192.168.1.1")
     async with cluster.controller() as client:
         await cluster.shows("both", _192_168_1_1=True)
@@ -256,3 +256,51 @@ async def test_a_create_whose_answer_is_lost(cluster: NetworkCluster) -> None:
         await cluster.restart("p1", "192.168.1.2")
         await cluster.shows("db", _192_168_1_2=True)
         assert len(await cluster.slices("db")) == 1
+
+
+async def test_network_data_of_claims(cluster: NetworkCluster) -> None:
+    """A device is on the network where its configuration says so, or where no other network can have it."""
+    await cluster.attachment("fast", "example.com/fast")
+    await cluster.service("db", network="fast")
+    await cluster.claimed_pod("by-config", "vf0", "192.168.1.1/24", networks="", netAttachDefName="fast")
+    await cluster.claimed_pod("elsewhere", "vf1", "192.168.1.2/24", networks="fast", netAttachDefName="other")
+    await cluster.claimed_pod("by-resource", "vf2", "192.168.1.3/24", networks="fast")
+    await cluster.claimed_pod("other-resource", "vf3", "192.168.1.4/24", networks="fast")
+    async with cluster.controller():
+        await cluster.shows("db", _192_168_1_1=True)
+        await cluster.devices(1, vf1="example.com/fast", vf2="example.com/fast", vf3="example.com/slow")
+        await cluster.shows("db", _192_168_1_1=True, _192_168_1_3=True)
+        await cluster.attachment("faster", "example.com/fast")
+        change = {"metadata": {"annotations": {"k8s.v1.cni.cncf.io/networks": "fast,faster"}}}
+        await cluster.patch(PODS, "by-resource", change)
+        await cluster.shows("db", _192_168_1_1=True)
+        await cluster.admin.delete(NETWORK_ATTACHMENTS, "faster", namespace=cluster.namespace)
+        await cluster.shows("db", _192_168_1_1=True, _192_168_1_3=True)
+
+
+async def test_a_thousand_pods_by_writes(cluster: NetworkCluster) -> None:
+    """Ten slices, one write for one change, and none where nothing has changed."""
+    await cluster.service("db")
+    for number in range(1000):
+        await cluster.pod(f"p{number:04}", f"192.168.{number // 250}.{number % 250 + 1}")
+    writes = lambda: {name: one for name, one in client.counts.items() if name.endswith(" endpointslices")}  # noqa: E731
+    async with cluster.controller() as client:
+        await eventually(lambda: cluster.shown("db"), lambda found: len(found) == 1000)
+        assert writes() == {"create endpointslices": 10}
+        await cluster.set_ready("p0500", ready=False)
+        await eventually(lambda: cluster.shown("db"), lambda found: sum(found.values()) == 999)
+        assert writes() == {"create endpointslices": 10, "patch endpointslices": 1}
+        await cluster.remove_pod("p0500")
+        await eventually(lambda: cluster.shown("db"), lambda found: len(found) == 999)
+        await cluster.pod("p1000", "192.168.9.9")
+        await eventually(lambda: cluster.shown("db"), lambda found: found.get("192.168.9.9"))
+        counted = writes()
+        assert counted["create endpointslices"] == 10
+        # A deletion may be two changes of a Pod, and a new Pod becomes ready by a second one.
+        assert 3 <= counted["patch endpointslices"] <= 5
+    async with cluster.controller() as client:
+        await cluster.service("second", selector="app=none")
+        await cluster.pod("last", "192.168.9.10", labels={"app": "none"})
+        await cluster.shows("second", _192_168_9_10=True)
+        assert writes().keys() <= {"create endpointslices", "patch endpointslices"}
+        assert writes()["create endpointslices"] == 1, "the slices that are there are right"
