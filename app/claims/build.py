@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.claims import metrics
 from app.claims.publishing.controller import ClaimsController, Options
 from app.claims.publishing.ownership import Rules
+from app.claims.services.controller import ServicesController
 from app.claims.settings import PublishingSettings
 from app.settings.reconciling import ControllerContext
 from app.settings.source import settings_as
@@ -33,4 +34,14 @@ def options_of(settings: PublishingSettings, *, workers: int, resync: float, nod
         node=node,
         workers=workers,
         resync=resync,
+    )
+
+
+def services(context: ControllerContext) -> ServicesController:
+    settings = context.settings
+    return ServicesController(
+        context.client,
+        workers=settings.max_concurrent_reconciles,
+        resync=settings.resync_seconds,
+        events=context.events,
     )

@@ -6,10 +6,11 @@ Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the dr
 
 from __future__ import annotations
 
-from app.kube.resources import NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.kube.resources import ENDPOINT_SLICES, NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.wiring import READ, Permission, Permissions
 
 _GROUP, _CLAIMS = RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural
+_WATCH = ("list", "watch")
 
 
 def _publishing(verb: str) -> tuple[Permission, ...]:
@@ -29,5 +30,11 @@ PERMISSIONS: Permissions = {
     "claims-node": (
         *_publishing("associated-node:patch"),
         Permission("cluster", "", ("events",), ("create", "patch")),
+    ),
+    "network-services": (
+        Permission("cluster", "", ("services", "pods", "nodes"), _WATCH),
+        Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), _WATCH),
+        Permission("cluster", _GROUP, (_CLAIMS, RESOURCE_SLICES.plural), _WATCH),
+        Permission("cluster", ENDPOINT_SLICES.group, (ENDPOINT_SLICES.plural,), (*READ, "create", "patch", "delete")),
     ),
 }

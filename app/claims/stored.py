@@ -233,6 +233,12 @@ class ClaimPod:
 
 def stored_pod(obj: JSON) -> ClaimPod | None:
     """None for a Pod that has no claim."""
+    pod = claim_pod(obj)
+    return pod if pod.claims or pod.extended_claim else None
+
+
+def claim_pod(obj: JSON) -> ClaimPod:
+    """Any Pod, also one that has no claim."""
     metadata, spec, status = obj["metadata"], obj.get("spec") or {}, obj.get("status") or {}
     made = {one.get("name"): one.get("resourceClaimName") or "" for one in status.get("resourceClaimStatuses") or ()}
     claims = tuple(
@@ -241,8 +247,6 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
     )
     by_resource: JSON = status.get("extendedResourceClaimStatus") or {}
     extended = by_resource.get("resourceClaimName") or ""
-    if not claims and not extended:
-        return None
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
     requests = tuple(
         (one.get("requestName") or "", one.get("resourceName") or "")

@@ -1,15 +1,27 @@
-"""Label selectors as objects have them, with matchLabels and matchExpressions: parsed once, matched many times."""
+"""Label selectors as objects have them (matchLabels, matchExpressions) and as a text: parsed once, matched often."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from app.kube.names import check_label_key, check_label_value
+from app.text import quoted
 from app.wire import JSON
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist"]
+_KEY = r"[^\s,=!()<>]+"
+_REQUIREMENT = re.compile(
+    rf"""\s*(?:
+        !\s*(?P<absent>{_KEY})
+      | (?P<set>{_KEY})\s+(?P<word>in|notin)\s*\((?P<values>[^()]*)\)
+      | (?P<equal>{_KEY})\s*(?P<sign>==|!=|=)\s*(?P<value>[^\s,=!()<>]*)
+      | (?P<present>{_KEY})
+    )\s*(?P<end>,|$)""",
+    re.VERBOSE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +69,32 @@ def label_selector_from_json(selector: JSON | None) -> LabelSelector:
     found = [_requirement(key, "In", [value]) for key, value in labels.items()]
     found += [_expression(expression) for expression in expressions]
     return LabelSelector(tuple(found))
+
+
+def label_selector_from_text(text: str) -> LabelSelector:
+    """The selector that `kubectl -l` reads: `a=b,c!=d,e in (f,g),h notin (i),j,!k`. ValueError where it is malformed.
+
+    A text without a requirement selects everything, as {} does. The operators `>` and `<` are not among them.
+    """
+    found: list[Requirement] = []
+    rest, end = text.strip(), ""
+    while rest or end:
+        one = _REQUIREMENT.match(rest)
+        if one is None:
+            want = "use key=value, key!=value, key in (a,b), key notin (a,b), key or !key, with commas between them"
+            raise ValueError(f"{quoted(rest or text)} is not a requirement: {want}")
+        found.append(_from_text(one))
+        rest, end = rest[one.end() :], one["end"]
+    return LabelSelector(tuple(found))
+
+
+def _from_text(found: re.Match[str]) -> Requirement:
+    if found["absent"] or found["present"]:
+        return _requirement(found["absent"] or found["present"], "DoesNotExist" if found["absent"] else "Exists", [])
+    if found["set"]:
+        values = [value.strip() for value in found["values"].split(",")]
+        return _requirement(found["set"], "In" if found["word"] == "in" else "NotIn", values)
+    return _requirement(found["equal"], "NotIn" if found["sign"] == "!=" else "In", [found["value"]])
 
 
 def _expression(expression: Any) -> Requirement:

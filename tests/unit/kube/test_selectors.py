@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from app.kube.selectors import (
     NOTHING,
     LabelSelector,
     label_selector_from_json,
+    label_selector_from_text,
 )
 
 LABELS = {"app": "web", "tier": "front", "empty": "", "example.com/zone": "a"}
@@ -61,3 +63,51 @@ def test_malformed_object_is_refused(selector: Any, message: str) -> None:
 def test_everything_and_nothing() -> None:
     assert LabelSelector().matches(None)
     assert not NOTHING.matches({})
+
+
+@pytest.mark.parametrize(
+    ("text", "matches"),
+    [
+        ("", True),
+        ("app=web", True),
+        ("app==web", True),
+        (" app = web , tier != back ", True),
+        ("app=api", False),
+        ("app!=web", False),
+        ("absent!=x", True),
+        ("app in (web, api),tier", True),
+        ("app in (api)", False),
+        ("app notin (web)", False),
+        ("absent notin (web)", True),
+        ("!absent", True),
+        ("! app", False),
+        ("absent", False),
+        ("empty=", True),
+        ("empty in ()", True),
+        ("example.com/zone in (a,b)", True),
+        ("in in (a)", False),
+    ],
+)
+def test_text_form(text: str, *, matches: bool) -> None:
+    """As `kubectl -l` reads it."""
+    assert label_selector_from_text(text).matches(LABELS) is matches
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("app=web,", "'app=web,' is not a requirement: use key=value"),
+        (",app=web", "',app=web' is not a requirement"),
+        ("app web", "'app web' is not a requirement"),
+        ("app in web", "'app in web' is not a requirement"),
+        ("app in (web", "'app in (web' is not a requirement"),
+        ("size>3", "'size>3' is not a requirement"),
+        ("app=web,size>3", "'size>3' is not a requirement"),
+        ("-app=web", "'-app' is not a qualified name"),
+        ("app=a b", "'app=a b' is not a requirement"),
+        ("app in (a b)", "'a b' is not a label value"),
+    ],
+)
+def test_malformed_text(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        label_selector_from_text(text)

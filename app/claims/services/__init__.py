@@ -1,0 +1,1 @@
+"""Services on secondary networks: EndpointSlices with the addresses that Pods have there."""

@@ -1,0 +1,119 @@
+"""The addresses that a Pod has on a network: as Multus says, else by the network data of its claims. Pure."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from app.claims.model import DeviceKey
+from app.claims.services.pods import Pod
+from app.claims.stored import Claim, Result
+from app.kube.store import Key
+from app.wire import JSON
+
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+Reason = Literal[
+    "HostNetwork", "NoNode", "NoNetworkStatus", "BadNetworkStatus", "NotAttached", "NoAddress", "BadAddress"
+]
+"""Why a Pod is no endpoint: it is on the network of its node, which no attachment changes; its node is not known;
+nothing says what it is attached to; Multus' annotation cannot be read; it is not on the network; it has no address
+there; it has none that an EndpointSlice may have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """An attachment (NAMESPACE/NAME), its resource ("" without) and all attachments that have this resource."""
+
+    key: str
+    resource: str = ""
+    sharing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Claimed:
+    """The claims of Pods, and of their devices the attribute resourceName, where one is published."""
+
+    claims: Mapping[Key, Claim] = field(default_factory=dict)
+    resources: Mapping[DeviceKey, str] = field(default_factory=dict)
+
+
+def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address, ...] | Reason:
+    """In the order of their sources, each once."""
+    if pod.host_network:
+        return "HostNetwork"
+    texts = (pod.attached or {}).get(network.key)
+    if texts is None:
+        texts = _by_claims(pod, network, claimed)
+    if texts is None:
+        if pod.odd:
+            return "BadNetworkStatus"
+        return "NoNetworkStatus" if pod.attached is None else "NotAttached"
+    if not texts:
+        return "NoAddress"
+    found = tuple(dict.fromkeys(address for text in texts if (address := _usable(text)) is not None))
+    return found or "BadAddress"
+
+
+def _usable(text: str) -> Address | None:
+    """None for what is no address, and for those that an API server refuses in an EndpointSlice."""
+    try:
+        address = ipaddress.ip_interface(text).ip
+    except ValueError:
+        return None
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.scope_id is not None:
+            return None
+        address = address.ipv4_mapped or address
+    odd = address.is_unspecified or address.is_loopback or address.is_link_local or address.is_multicast
+    return None if odd else address
+
+
+def _by_claims(pod: Pod, network: Network, claimed: Claimed) -> tuple[str, ...] | None:
+    """What its devices on this network have; None where none is known to be there."""
+    found: list[str] | None = None
+    for claim, result in _own_devices(pod, claimed):
+        entry = claim.entries.get(result.device)
+        if entry is None or entry.network_data is None or not _is_on(pod, claim, result, network, claimed):
+            continue
+        found = [*(found or ()), *(entry.network_data.get("ips") or ())]
+    return None if found is None else tuple(found)
+
+
+def _own_devices(pod: Pod, claimed: Claimed) -> Iterator[tuple[Claim, Result]]:
+    """Those that only this Pod uses: of others nothing says whose addresses they have."""
+    for name in pod.claims:
+        claim = claimed.claims.get((pod.key[0], name))
+        if claim is not None and [one.uid for one in claim.consumers] == [pod.uid]:
+            yield from ((claim, one) for one in claim.results if not one.admin_access)
+
+
+def _is_on(pod: Pod, claim: Claim, result: Result, network: Network, claimed: Claimed) -> bool:
+    """The configuration for its driver names the attachment, or only this attachment can have the device."""
+    named = set(_named(claim, result))
+    if named:
+        return named == {network.key}
+    if not network.resource or claimed.resources.get(result.device) != network.resource or pod.selected is None:
+        return False
+    return (network.sharing & pod.selected if pod.selected else network.sharing) == {network.key}
+
+
+def _named(claim: Claim, result: Result) -> Iterator[str]:
+    """The attachments in opaque parameters as dra-driver-sriov has them (VfConfig)."""
+    for config in claim.configs:
+        if config.driver != result.device.driver or not _concerns(config.requests, result.request):
+            continue
+        name = _text(config.parameters, "netAttachDefName")
+        if name:
+            yield f"{_text(config.parameters, 'netAttachDefNamespace') or claim.key[0]}/{name}"
+
+
+def _concerns(requests: tuple[str, ...], request: str) -> bool:
+    """A configuration for a request is also for its alternatives, REQUEST/NAME."""
+    return not requests or request in requests or request.partition("/")[0] in requests
+
+
+def _text(parameters: JSON, name: str) -> str:
+    value = parameters.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,132 @@
+"""What the controller reads, and what a plan for a Service is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from app.claims import stored
+from app.claims.model import DeviceKey
+from app.claims.services.addresses import Claimed, Network
+from app.claims.services.devices import resources_of
+from app.claims.services.model import MANAGED_BY, OURS, Service, Wish
+from app.claims.services.planning import Inputs
+from app.claims.services.pods import Pod, stored_pod
+from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
+from app.claims.services.stored import stored_attachment, stored_service, stored_zone
+from app.kube import resources
+from app.kube.client import KubeClient
+from app.kube.own_writes import OwnWrites
+from app.kube.reflector import Reflector
+from app.kube.running import problems_of
+from app.kube.store import Key, Store
+
+_LAG = 10.0
+"""Seconds for which a write of ours counts that the watch has not shown."""
+
+
+class Caches:
+    """Of Services those with the annotation, of Pods those with network status or claims, of EndpointSlices ours."""
+
+    def __init__(self, client: KubeClient) -> None:
+        self.services: Store[Service] = Store(
+            stored_service,
+            indices={
+                "namespace": lambda one: (one.key[0],),
+                "network": lambda one: (one.wish.network,) if one.wish else (),
+            },
+        )
+        self.pods: Store[Pod] = Store(
+            stored_pod,
+            indices={
+                "namespace": lambda one: (one.key[0],),
+                "node": lambda one: (one.node,),
+                "claim": lambda one: ((one.key[0], name) for name in one.claims),
+            },
+        )
+        self.zones: Store[str] = Store(stored_zone)
+        self.claims: Store[stored.Claim] = Store(stored.stored_claim, indices={"pool": _pools_of})
+        self.devices: Store[stored.Slice] = Store(
+            stored.stored_slice, indices={"pool": lambda one: ((one.driver, one.pool),)}
+        )
+        self.attachments: Store[tuple[str, str]] = Store(
+            stored_attachment, indices={"resource": lambda one: (one[1],) if one[1] else ()}
+        )
+        self.slices: Store[EndpointSlice] = Store(stored_endpoint_slice, indices={"service": lambda one: (one.of,)})
+        self.written: OwnWrites[EndpointSlice] = OwnWrites(
+            lambda key: self.slices.get(*key),
+            lifetime=_LAG,
+            reached=lambda shown, written: shown.version >= written.version,
+            uid=lambda one: one.uid,
+            group=lambda one: one.of,
+        )
+        self.reflectors = (
+            Reflector(client, resources.SERVICES, self.services, called="NetworkService"),
+            Reflector(client, resources.PODS, self.pods, called="NetworkPod"),
+            Reflector(client, resources.NODES, self.zones),
+            Reflector(client, resources.RESOURCE_CLAIMS, self.claims),
+            Reflector(client, resources.RESOURCE_SLICES, self.devices),
+            Reflector(client, resources.NETWORK_ATTACHMENTS, self.attachments),
+            Reflector(client, resources.ENDPOINT_SLICES, self.slices, label_selector=f"{MANAGED_BY}={OURS}"),
+        )
+        self.stores: tuple[Store[Any], ...] = tuple(one.store for one in self.reflectors)
+
+    def waiting(self) -> list[str]:
+        """What readiness waits for, one line each."""
+        return problems_of(self.reflectors)
+
+    def keys(self) -> set[Key]:
+        """All Services that ask for a network, or have slices of ours."""
+        return {*self.services.keys(), *(one.of for one in self.slices.values())}
+
+    def slices_of(self, service: Key) -> tuple[EndpointSlice, ...]:
+        """Those there are as far as is known, also of an earlier Service of this name."""
+        named = (*self.slices.by_index("service", service), *self.written.of(service))
+        found = {one.key: self.written.get(one.key) for one in named}
+        return tuple(one for _, one in sorted(found.items()) if one is not None)
+
+    def attached(self, network: str) -> bool:
+        """Whether the attachment exists."""
+        return _key(network) in self.attachments
+
+    def inputs(self, service: Service, wish: Wish, *, taken: Iterable[str] = ()) -> Inputs:
+        """`taken` are names that slices of others have."""
+        pods = tuple(one for one in self.pods.by_index("namespace", service.key[0]) if wish.pods.matches(one.labels))
+        zones = ((one.node, self.zones.get("", one.node)) for one in pods)
+        return Inputs(
+            service,
+            self._network(wish.network),
+            pods,
+            self.slices_of(service.key),
+            {node: zone for node, zone in zones if zone is not None},
+            self._claimed(one for one in pods if wish.network not in (one.attached or ())),
+            frozenset(taken),
+        )
+
+    def _network(self, network: str) -> Network:
+        found = self.attachments.get(*_key(network))
+        resource = found[1] if found else ""
+        sharing = self.attachments.by_index("resource", resource) if resource else ()
+        return Network(network, resource, frozenset(name for name, _ in sharing))
+
+    def _claimed(self, pods: Iterable[Pod]) -> Claimed:
+        """The claims of Pods of which Multus does not say that they are on the network."""
+        keys = {(one.key[0], name) for one in pods for name in one.claims}
+        claims = {key: claim for key in sorted(keys) if (claim := self.claims.get(*key)) is not None}
+        pools = {pool for claim in claims.values() for pool in _pools_of(claim)}
+        known = {pool: resources_of(self.devices.by_index("pool", pool)) for pool in pools}
+        devices = (one.device for claim in claims.values() for one in claim.results)
+        return Claimed(claims, {one: name for one in devices if (name := _resource(known, one))})
+
+
+def _key(network: str) -> Key:
+    namespace, _, name = network.partition("/")
+    return namespace, name
+
+
+def _pools_of(claim: stored.Claim) -> set[tuple[str, str]]:
+    return {(one.device.driver, one.device.pool) for one in claim.results}
+
+
+def _resource(known: dict[tuple[str, str], dict[str, str]], device: DeviceKey) -> str:
+    return known[device.driver, device.pool].get(device.device, "")

@@ -1,0 +1,113 @@
+"""What a Service says of its endpoints on another network, and what is wrong with it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from app.kube.names import check_dns_label, check_dns_subdomain
+from app.kube.owners import controller_reference
+from app.kube.resources import SERVICES
+from app.kube.selectors import LabelSelector, label_selector_from_text
+from app.kube.store import Key
+from app.wire import JSON
+
+NETWORK = "berth.dev/network"
+"""Annotation on a Service, by its author: the attachment, as [namespace/]name, on which Pods have its endpoints.
+
+The controller network-services keeps EndpointSlices for such a Service, which has no selector of its own.
+"""
+SELECTOR = "berth.dev/selector"
+"""Annotation on a Service, by its author: a label selector, as for kubectl -l, of the Pods that are its endpoints."""
+SERVICE_NAME = "kubernetes.io/service-name"
+MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
+HEADLESS = "service.kubernetes.io/headless"
+"""Labels on EndpointSlices; the controller for them does not copy these from a Service."""
+OURS = "berth"
+"""The value of the second on EndpointSlices that this controller keeps."""
+MOST_ENDPOINTS = 100
+"""Endpoints in a slice, as the default of kube-controller-manager (--max-endpoints-per-slice)."""
+
+AddressType = Literal["IPv4", "IPv6"]
+
+
+class ServicePort(NamedTuple):
+    """A port of a Service; `target` is a number, or the name of a port of containers."""
+
+    name: str
+    protocol: str
+    target: int | str
+    app_protocol: str
+
+
+class Problem(NamedTuple):
+    """What is wrong with a Service, for an Event. With `refused` it gets no EndpointSlices; else what it has stays."""
+
+    reason: str
+    message: str
+    refused: bool
+
+
+class Wish(NamedTuple):
+    """Endpoints of these Pods on this network; `network` is NAMESPACE/NAME of the attachment."""
+
+    network: str
+    pods: LabelSelector
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A Service with the annotation for a network. `wish` is None where there is a `problem`.
+
+    `publish_not_ready`: all of its endpoints count as ready. `labels` are those that its slices have too.
+    """
+
+    key: Key
+    uid: str
+    deleting: bool
+    headless: bool
+    publish_not_ready: bool
+    families: tuple[AddressType, ...]
+    ports: tuple[ServicePort, ...]
+    labels: tuple[tuple[str, str], ...]
+    wish: Wish | None
+    problem: Problem | None
+
+    @property
+    def owner(self) -> JSON:
+        """The owner reference of its slices."""
+        return controller_reference(SERVICES, self.key[1], self.uid)
+
+
+def read_wish(namespace: str, annotations: JSON, spec: JSON) -> Wish | Problem:
+    """What the Service asks for by its annotations."""
+    if spec.get("selector"):
+        other = "EndpointSlices are written by Kubernetes for this selector"
+        text = f"spec.selector: {other}: remove it, or the annotation {NETWORK}; annotation {SELECTOR} selects the Pods"
+        return Problem("SelectorNotAllowed", text, refused=True)
+    if spec.get("type") == "ExternalName":
+        text = "spec.type: a Service of type ExternalName has no endpoints: use ClusterIP"
+        return Problem("TypeNotAllowed", text, refused=True)
+    try:
+        network = _network(annotations[NETWORK].strip(), namespace)
+    except ValueError as error:
+        return _unreadable(NETWORK, "BadNetwork", f"{error}; want [namespace/]name of a NetworkAttachmentDefinition")
+    selector = annotations.get(SELECTOR, "")
+    if not selector.strip():
+        wrong = "is empty" if SELECTOR in annotations else "is missing"
+        return _unreadable(SELECTOR, "BadSelector", f"{wrong}; want a label selector such as app=x")
+    try:
+        return Wish(network, label_selector_from_text(selector))
+    except ValueError as error:
+        return _unreadable(SELECTOR, "BadSelector", str(error))
+
+
+def _network(text: str, namespace: str) -> str:
+    before, slash, name = text.rpartition("/")
+    home = check_dns_label(before) if slash else namespace
+    return f"{home}/{check_dns_subdomain(name)}"
+
+
+def _unreadable(annotation: str, reason: str, wrong: str) -> Problem:
+    text = f"metadata.annotations[{annotation}]: {wrong}. The EndpointSlices that the Service has stay as they are"
+    return Problem(reason, text, refused=False)

@@ -1,0 +1,134 @@
+"""A Service, the Pods that it selects and its EndpointSlices: what has to be created, changed and deleted. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+
+from app.claims.services.addresses import Claimed, Network, Reason, addresses_of
+from app.claims.services.endpoints import Endpoint, Port, endpoints_of, ports_of
+from app.claims.services.model import Service
+from app.claims.services.packing import pack
+from app.claims.services.pods import Pod
+from app.claims.services.slices import EndpointSlice, Wanted
+
+Group = tuple[str, tuple[Port, ...]]
+"""Slices of one family with the same ports share their endpoints out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """`pods` are those that the Service selects, `slices` all of ours that name it, `zones` those of existing nodes.
+
+    `taken` are names that slices of others have.
+    """
+
+    service: Service
+    network: Network
+    pods: tuple[Pod, ...] = ()
+    slices: tuple[EndpointSlice, ...] = ()
+    zones: Mapping[str, str] = field(default_factory=dict)
+    claimed: Claimed = field(default_factory=Claimed)
+    taken: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`create` is by name. `skipped` are the Pods that are no endpoints, and why; `ready` counts endpoints."""
+
+    create: Mapping[str, Wanted] = field(default_factory=dict)
+    change: tuple[tuple[EndpointSlice, Wanted], ...] = ()
+    delete: tuple[EndpointSlice, ...] = ()
+    skipped: tuple[tuple[str, Reason], ...] = ()
+    ready: int = 0
+    unready: int = 0
+
+
+def plan_service(inputs: Inputs) -> Plan:
+    """Only what differs is written. Slices of an earlier Service of the name, or of a family that it has not, go."""
+    service = inputs.service
+    wanted, skipped = _wanted(inputs)
+    ours, gone = _sorted_out(inputs)
+    create: list[Wanted] = []
+    change: list[tuple[EndpointSlice, Wanted]] = []
+    for group in sorted({*wanted, *ours}):
+        slices = {one.key[1]: one for one in ours.get(group, ())}
+        packed = pack({name: one.endpoints for name, one in slices.items()}, wanted.get(group, ()))
+        change += [(slices[name], Wanted(*group, one, service.labels)) for name, one in packed.kept.items()]
+        create += [Wanted(*group, one, service.labels) for one in packed.further]
+        gone += [one for name, one in slices.items() if name not in packed.kept]
+    create, change = _reusing(create, change, gone, service)
+    counts = Counter(one.ready for endpoints in wanted.values() for one in endpoints)
+    return Plan(
+        create=dict(zip(_names(inputs), () if service.deleting else create, strict=False)),
+        change=tuple((one, to) for one, to in change if to.patch(one)),
+        delete=tuple(gone),
+        skipped=tuple(skipped),
+        ready=counts[True],
+        unready=counts[False],
+    )
+
+
+def _wanted(inputs: Inputs) -> tuple[dict[Group, list[Endpoint]], list[tuple[str, Reason]]]:
+    """The endpoints of each group, and the Pods that have none."""
+    service = inputs.service
+    wanted: dict[Group, list[Endpoint]] = {}
+    skipped: list[tuple[str, Reason]] = []
+    for pod in sorted(inputs.pods, key=lambda one: one.key):
+        if pod.over:
+            continue
+        if pod.node not in inputs.zones and not service.publish_not_ready:
+            skipped.append((pod.key[1], "NoNode"))
+            continue
+        found = addresses_of(pod, inputs.network, inputs.claimed)
+        if isinstance(found, str):
+            skipped.append((pod.key[1], found))
+            continue
+        ports, zone = ports_of(pod, service), inputs.zones.get(pod.node, "")
+        usable = [one for one in found if f"IPv{one.version}" in service.families]
+        for address, endpoint in zip(usable, endpoints_of(pod, service, tuple(usable), zone), strict=True):
+            wanted.setdefault((f"IPv{address.version}", ports), []).append(endpoint)
+        if not usable:
+            skipped.append((pod.key[1], "NoAddress"))
+    return wanted, skipped
+
+
+def _sorted_out(inputs: Inputs) -> tuple[dict[Group, list[EndpointSlice]], list[EndpointSlice]]:
+    """The slices of this Service by group, and those that have to go."""
+    ours: dict[Group, list[EndpointSlice]] = {}
+    gone: list[EndpointSlice] = []
+    for one in inputs.slices:
+        if one.deleting:
+            continue
+        if one.owner != inputs.service.uid or one.family not in inputs.service.families:
+            gone.append(one)
+        else:
+            ours.setdefault((one.family, one.ports), []).append(one)
+    return ours, gone
+
+
+def _reusing(
+    create: list[Wanted], change: list[tuple[EndpointSlice, Wanted]], gone: list[EndpointSlice], service: Service
+) -> tuple[list[Wanted], list[tuple[EndpointSlice, Wanted]]]:
+    """A slice that would be deleted becomes one that is needed; its family cannot change. `gone` loses it."""
+    left: list[Wanted] = []
+    changed = list(change)
+    for wanted in create:
+        spare = next((one for one in gone if (one.family, one.owner) == (wanted.family, service.uid)), None)
+        if spare is None:
+            left.append(wanted)
+        else:
+            gone.remove(spare)
+            changed.append((spare, wanted))
+    return left, changed
+
+
+def _names(inputs: Inputs) -> Iterator[str]:
+    """Free names, always the same ones: to create a slice that the cache does not show yet ends with a conflict."""
+    digest = hashlib.sha256(inputs.service.uid.encode()).hexdigest()[:8]
+    used = inputs.taken.union(one.key[1] for one in inputs.slices)
+    names = (f"{inputs.service.key[1]}-{digest}-{number}" for number in count(1))
+    return (name for name in names if name not in used)

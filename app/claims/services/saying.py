@@ -1,0 +1,52 @@
+"""Events on Services: what is wrong with one, said once until it changes."""
+
+from __future__ import annotations
+
+from app.claims.services.model import NETWORK, Problem, Service, Wish
+from app.claims.services.planning import Plan
+from app.kube.events import EventRecorder, Regarding
+from app.kube.resources import SERVICES
+from app.kube.store import Key
+
+_NAMED = 3
+"""Pods that a message names."""
+
+
+class Saying:
+    """`events` may be None: then nothing is written."""
+
+    def __init__(self, events: EventRecorder | None) -> None:
+        self._events = events
+        self._said: dict[Key, dict[str, tuple[str, str]]] = {}
+        """The UID and the message, by Service and reason."""
+
+    def of_problem(self, service: Service, problem: Problem) -> None:
+        self._say(service, {problem.reason: problem.message})
+
+    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool) -> None:
+        """`there` is whether the attachment exists."""
+        found: dict[str, str] = {}
+        if not there:
+            wrong = f"there is no NetworkAttachmentDefinition {wish.network}"
+            found["AttachmentNotFound"] = f"metadata.annotations[{NETWORK}]: {wrong}; want [namespace/]name of one"
+        odd = [name for name, reason in plan.skipped if reason == "NotAttached"]
+        if odd:
+            named = ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")
+            text = f"Pods that the Service selects are not on network {wish.network}: {named}"
+            found["PodsNotAttached"] = f"{text}; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
+        self._say(service, found)
+
+    def forget(self, service: Key) -> None:
+        self._said.pop(service, None)
+
+    def _say(self, service: Service, found: dict[str, str]) -> None:
+        before = self._said.get(service.key, {})
+        now = {reason: (service.uid, message) for reason, message in found.items()}
+        for reason, (uid, message) in now.items():
+            if self._events is not None and before.get(reason) != (uid, message):
+                regarding = Regarding.of(SERVICES, service.key, uid)
+                self._events.record(regarding, "Warning", reason=reason, message=message)
+        if now:
+            self._said[service.key] = now
+        else:
+            self.forget(service.key)

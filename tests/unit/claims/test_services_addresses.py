@@ -1,0 +1,180 @@
+"""The addresses that a Pod has on a network: tables of what Multus and drivers say, and what follows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.claims.model import DeviceKey
+from app.claims.services.addresses import Claimed, Network, addresses_of
+from app.claims.services.devices import resources_of
+from app.claims.services.pods import Pod, stored_pod
+from app.claims.stored import Attributes, Slice, stored_claim
+
+JSON = dict[str, Any]
+NETWORK = Network("ns/vlan")
+KEY = {"driver": "vf.example.com", "pool": "n1", "device": "vf0"}
+DEVICE = DeviceKey("vf.example.com", "n1", "vf0")
+SHARED = Network("ns/vlan", "example.com/foo", frozenset({"ns/vlan"}))
+
+
+def pod(status: object = None, *, networks: str = "", claim: bool = False, **spec: Any) -> Pod:
+    text = status if status is None or isinstance(status, str) else json.dumps(status)
+    annotations = {"k8s.v1.cni.cncf.io/networks": networks}
+    if text is not None:
+        annotations["k8s.v1.cni.cncf.io/network-status"] = text
+    claims = [{"name": "nic", "resourceClaimName": "c"}] if claim else []
+    metadata = {"namespace": "ns", "name": "p", "uid": "pod", "annotations": annotations}
+    found = stored_pod({"metadata": metadata, "spec": {"resourceClaims": claims, **spec}})
+    assert found is not None
+    return found
+
+
+def attached(*ips: str, name: str = "ns/vlan") -> JSON:
+    return {"name": name, "interface": "net1", "ips": list(ips)}
+
+
+def claimed(*ips: str, resource: str = "", consumers: tuple[str, ...] = ("pod",), **more: Any) -> Claimed:
+    """A claim with one device; `more` are members of its allocation result, and the `config` of the allocation."""
+    config = more.pop("config", [])
+    status = {
+        "allocation": {"devices": {"results": [{**KEY, "request": "nic/first", **more}], "config": config}},
+        "reservedFor": [{"resource": "pods", "name": one, "uid": one} for one in consumers],
+        "devices": [{**KEY, "networkData": {"ips": list(ips)}}],
+    }
+    claim = stored_claim({"metadata": {"namespace": "ns", "name": "c", "uid": "c"}, "status": status})
+    return Claimed({("ns", "c"): claim}, {DEVICE: resource} if resource else {})
+
+
+def names(found: object) -> list[str]:
+    assert isinstance(found, tuple), found
+    return [str(one) for one in found]
+
+
+def config(requests: tuple[str, ...] = (), driver: str = "vf.example.com", **parameters: Any) -> list[JSON]:
+    return [{"requests": list(requests), "opaque": {"driver": driver, "parameters": parameters}}]
+
+
+@pytest.mark.parametrize(
+    ("ips", "found"),
+    [
+        (("10.0.0.1",), ["10.0.0.1"]),
+        (("10.0.0.1", "fd00::1", "10.0.0.1"), ["10.0.0.1", "fd00::1"]),
+        (("10.0.0.1/24",), ["10.0.0.1"]),
+        (("::ffff:10.0.0.1",), ["10.0.0.1"]),
+        (("FD00:0::1",), ["fd00::1"]),
+        (
+            ("nonsense", "127.0.0.1", "169.254.0.1", "fe80::1", "fe80::1%eth0", "0.0.0.0", "ff02::1", "10.0.0.2"),
+            ["10.0.0.2"],
+        ),
+    ],
+)
+def test_what_multus_says(ips: tuple[str, ...], found: list[str]) -> None:
+    assert names(addresses_of(pod([attached(*ips)]), NETWORK, Claimed())) == found
+
+
+def test_several_interfaces_on_one_network() -> None:
+    status = [attached("10.0.0.1"), attached("10.9.0.1", name="ns/other"), attached("10.0.0.2")]
+    assert names(addresses_of(pod(status), NETWORK, Claimed())) == ["10.0.0.1", "10.0.0.2"]
+
+
+@pytest.mark.parametrize(
+    ("made", "reason"),
+    [
+        (pod([attached("10.0.0.1")], hostNetwork=True), "HostNetwork"),
+        (pod(claim=True), "NoNetworkStatus"),
+        (pod("{"), "BadNetworkStatus"),
+        (pod("null"), "BadNetworkStatus"),
+        (pod([attached("10.0.0.1", name="ns/other")]), "NotAttached"),
+        (pod([attached("10.0.0.1", name="vlan")]), "NotAttached"),
+        (pod([attached()]), "NoAddress"),
+        (pod([attached("127.0.0.1")]), "BadAddress"),
+    ],
+)
+def test_why_a_pod_has_none(made: Pod, reason: str) -> None:
+    assert addresses_of(made, NETWORK, Claimed()) == reason
+
+
+def test_multus_comes_first() -> None:
+    made = pod([attached("10.0.0.1")], claim=True, networks="vlan")
+    assert names(addresses_of(made, SHARED, claimed("10.0.0.9/24", resource="example.com/foo"))) == ["10.0.0.1"]
+
+
+@pytest.mark.parametrize("status", [None, "{", [attached("10.9.0.1", name="ns/other")]])
+def test_else_the_claims(status: object) -> None:
+    made = pod(status, claim=True, networks="vlan")
+    assert names(addresses_of(made, SHARED, claimed("10.0.0.9/24", resource="example.com/foo"))) == ["10.0.0.9"]
+
+
+@pytest.mark.parametrize(
+    ("networks", "sharing", "found"),
+    [
+        ("vlan", ("ns/vlan",), True),
+        ("vlan", ("ns/vlan", "ns/other"), True),
+        ("vlan,vlan", ("ns/vlan", "ns/other"), True),
+        ("vlan,other", ("ns/vlan", "ns/other"), False),
+        ("other", ("ns/vlan", "ns/other"), False),
+        ("", ("ns/vlan",), True),
+        ("", ("ns/vlan", "ns/other"), False),
+        ("a b", ("ns/vlan",), False),
+    ],
+)
+def test_a_device_by_its_resource(networks: str, sharing: tuple[str, ...], *, found: bool) -> None:
+    """Only where no other network of the Pod can have it."""
+    network = Network("ns/vlan", "example.com/foo", frozenset(sharing))
+    made = addresses_of(pod(claim=True, networks=networks), network, claimed("10.0.0.9/24", resource="example.com/foo"))
+    assert made == "NoNetworkStatus" if not found else names(made) == ["10.0.0.9"]
+
+
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        (config(netAttachDefName="vlan"), True),
+        (config(netAttachDefName="vlan", netAttachDefNamespace="ns"), True),
+        (config(netAttachDefName="vlan", netAttachDefNamespace="other"), False),
+        (config(("nic",), netAttachDefName="vlan"), True),
+        (config(("nic/first",), netAttachDefName="vlan"), True),
+        (config(("gpu",), netAttachDefName="vlan"), False),
+        (config(driver="other", netAttachDefName="vlan"), False),
+        (config(netAttachDefName=7), False),
+        ([*config(netAttachDefName="vlan"), *config(netAttachDefName="other")], False),
+    ],
+)
+def test_a_device_by_its_configuration(said: list[JSON], *, found: bool) -> None:
+    made = addresses_of(pod(claim=True), NETWORK, claimed("10.0.0.9/24", config=said))
+    assert made == "NoNetworkStatus" if not found else names(made) == ["10.0.0.9"]
+
+
+def test_the_configuration_wins_over_the_resource() -> None:
+    data = claimed("10.0.0.9/24", resource="example.com/foo", config=config(netAttachDefName="other"))
+    assert addresses_of(pod(claim=True, networks="vlan"), SHARED, data) == "NoNetworkStatus"
+
+
+@pytest.mark.parametrize(
+    "more", [{"consumers": ("pod", "other")}, {"consumers": ("other",)}, {"consumers": ()}, {"adminAccess": True}]
+)
+def test_a_device_that_others_may_use_is_not_used(more: JSON) -> None:
+    data = claimed("10.0.0.9/24", resource="example.com/foo", **more)
+    assert addresses_of(pod(claim=True, networks="vlan"), SHARED, data) == "NoNetworkStatus"
+
+
+def of_pool(name: str, generation: int, count: int, **resources: str) -> Slice:
+    devices = {device: Attributes(resource_name=one) for device, one in resources.items()}
+    return Slice(name, "vf.example.com", "n1", generation, count, "n1", devices)
+
+
+@pytest.mark.parametrize(
+    ("slices", "found"),
+    [
+        ([], {}),
+        ([of_pool("a", 1, 1, vf0="x/a", vf1="")], {"vf0": "x/a"}),
+        ([of_pool("a", 1, 1, vf0="x/a"), of_pool("b", 2, 1, vf0="x/b")], {"vf0": "x/b"}),
+        ([of_pool("a", 1, 1, vf0="x/a"), of_pool("b", 2, 2, vf0="x/b")], {"vf0": "x/a"}),
+        ([of_pool("a", 2, 2, vf0="x/a"), of_pool("b", 2, 2, vf1="x/b")], {"vf0": "x/a", "vf1": "x/b"}),
+        ([of_pool("a", 2, 3, vf0="x/a")], {}),
+    ],
+)
+def test_the_newest_complete_generation_of_a_pool(slices: list[Slice], found: dict[str, str]) -> None:
+    assert resources_of(slices) == found
