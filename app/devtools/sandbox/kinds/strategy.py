@@ -10,11 +10,15 @@ import secrets
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.failures import bad_request
+from app.devtools.sandbox.kinds.claimstatus import drop_deallocated
 from app.devtools.sandbox.kinds.crds import begin_crd
 from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
+from app.devtools.sandbox.kinds.endpointslices import drop_topology
+from app.devtools.sandbox.kinds.slices import default_times, drop_disabled
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.requests import quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.kinds.builtin import ApiResource
@@ -57,6 +61,8 @@ def default(resource: ApiResource, obj: JSON) -> JSON:
     """The object with the defaults of its kind."""
     if not resource.custom:
         apply_builtin_defaults(obj["kind"], obj)
+        if resource.kind == "ResourceSlice":
+            default_times(obj, stamp())
         return obj
     return default_custom(resource, obj)
 
@@ -128,6 +134,18 @@ def begin_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
         _keep_what_others_write(resource, new, old)
     if "generation" in before and _desired(resource, new) != _desired(resource, old):
         after["generation"] = before["generation"] + 1
+
+
+def settle(resource: ApiResource, new: JSON, old: JSON | None, *, subresource: str = "") -> None:
+    """Remove what the server does not keep; the writer comes to own it nevertheless."""
+    if resource.custom:
+        return
+    if resource.kind == "ResourceClaim" and old is not None and subresource == "status":
+        drop_deallocated(new, old)
+    elif resource.kind == "ResourceSlice":
+        drop_disabled(new)
+    elif resource.kind == "EndpointSlice":
+        drop_topology(new)
 
 
 def _keep_what_others_write(resource: ApiResource, new: JSON, old: JSON) -> None:

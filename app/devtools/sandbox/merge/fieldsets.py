@@ -160,6 +160,24 @@ def _compare_members(before: _Members, after: _Members, *, whole: bool) -> tuple
     return changed or None, removed or None
 
 
+def duplicates(value: Any, branch: Branch, path: str = "") -> Iterator[tuple[str, str]]:
+    """Elements whose keys an earlier one has: the path of the list and the keys, as the API server prints them."""
+    rule = branch.rule
+    if isinstance(value, dict) and not _is_atomic(rule):
+        for name, child in value.items():
+            yield from duplicates(child, branch.child(name), f"{path}.{name}")
+    elif isinstance(value, list) and rule is not None and rule.keys:
+        seen: set[str] = set()
+        for element in value:
+            key = _printed(element_key(element, rule))
+            if key in seen:
+                yield path, key
+            seen.add(key)
+            if isinstance(element, dict) and not rule.whole_items:
+                for name, child in element.items():
+                    yield from duplicates(child, branch.child(name), f"{path}{key}.{name}")
+
+
 def index_elements(elements: list[Any], rule: Rule) -> dict[str, Any]:
     """List elements by their FieldsV1 name; of two with the same keys the first one counts."""
     indexed: dict[str, Any] = {}
