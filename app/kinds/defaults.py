@@ -247,6 +247,11 @@ def _container(container: JSON) -> None:
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
+def _without_empty(*names: str) -> Callable[[JSON], None]:
+    """An empty list or map of these fields is absent."""
+    return lambda obj: _drop_empty(obj, *names)
+
+
 def _drop_empty(holder: JSON, *names: str) -> None:
     """Empty lists, maps and values of variables are absent, as everywhere in the API."""
     for name in names:
@@ -262,6 +267,11 @@ def _null_empty(*names: str) -> Callable[[JSON], None]:
             obj[name] = obj[name] or None
 
     return rewrite
+
+
+def _device_claim(devices: JSON) -> None:
+    devices["requests"] = devices["requests"] or None
+    _drop_empty(devices, "constraints", "config")
 
 
 def _device_request(request: JSON) -> None:
@@ -304,7 +314,13 @@ _REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "CustomResourceDefinitionSpec": _definition,
     "ExactDeviceRequest": _device_request,
     "DeviceSubRequest": _device_request,
-    "DeviceClaim": _null_empty("requests"),
+    "DeviceClaim": _device_claim,
+    "DeviceClassSpec": _without_empty("selectors", "config"),
+    "ResourceClaimStatus": _without_empty("reservedFor", "devices"),
+    "DeviceAllocationResult": _without_empty("results", "config"),
+    "PodStatus": _without_empty("resourceClaimStatuses"),
+    "NetworkDeviceData": _without_empty("ips"),
+    "Device": _without_empty("attributes", "capacity", "taints", "consumesCounters"),
     "AllocatedDeviceStatus": _null_empty("conditions"),
     "EndpointSlice": _null_empty("endpoints", "ports"),
     "Endpoint": _null_empty("addresses"),

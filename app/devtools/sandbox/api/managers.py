@@ -76,4 +76,6 @@ def _unowned(resource: ApiResource, subresource: str) -> frozenset[str]:
     """The top fields that a write to this endpoint resets, so that its writer does not come to own them."""
     if "status" not in resource.subresources:
         return frozenset()
-    return frozenset({"f:spec"} if subresource == "status" else {"f:status"})
+    if subresource != "status":
+        return frozenset({"f:status"})
+    return frozenset({"f:spec", "f:metadata"} if resource.kind == "ResourceClaim" else {"f:spec"})

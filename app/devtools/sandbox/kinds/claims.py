@@ -44,9 +44,11 @@ def check_claim(claim: JSON) -> list[FieldError]:
 def check_template(template: JSON) -> list[FieldError]:
     """All faults of a new ResourceClaimTemplate."""
     outer = Field(template.get("spec") or {}, "spec")
-    metadata = outer.below("metadata").value
-    outer.errors += check_annotations(metadata.get("annotations") or {}, "spec.metadata.annotations")
-    outer.errors += check_labels(metadata.get("labels"), "spec.metadata.labels")
+    metadata = outer.below("metadata")
+    outer.errors += check_annotations(metadata.value.get("annotations") or {}, metadata.at("annotations"))
+    outer.errors += check_labels(metadata.value.get("labels"), metadata.at("labels"))
+    for name in metadata.value.keys() - {"annotations", "labels"}:
+        metadata.fault(name, "Forbidden", "cannot be set")
     _check_spec(outer.below("spec"))
     return outer.errors
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _STATUS_AT_BIRTH = frozenset({"Node", "CustomResourceDefinition"})
 """Kinds whose status may be given at creation; all others start with the server's."""
+_STATUS_ALONE = frozenset({"ResourceClaim"})
+"""Built-in kinds whose metadata a write to their status leaves alone, as it is for custom resources."""
 _SERVER_METADATA = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -176,7 +178,7 @@ def _keep_all_but_status(resource: ApiResource, new: JSON, old: JSON) -> None:
     for name, value in old.items():
         if name not in ("kind", "apiVersion", "metadata", "status"):
             new[name] = value
-    if resource.custom:
+    if resource.custom or resource.kind in _STATUS_ALONE:
         kept = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
         changed = {
             name: new["metadata"][name] for name in ("managedFields", "resourceVersion") if name in new["metadata"]
@@ -188,4 +190,7 @@ def _desired(resource: ApiResource, obj: JSON) -> JSON:
     hidden = {"metadata", "apiVersion"}
     if "status" in resource.subresources:
         hidden.add("status")
-    return {name: value for name, value in obj.items() if name not in hidden}
+    desired = {name: value for name, value in obj.items() if name not in hidden}
+    if resource.kind == "EndpointSlice" and not resource.custom:
+        desired["labels"] = obj["metadata"].get("labels") or {}
+    return desired

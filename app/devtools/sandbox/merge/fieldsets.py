@@ -106,7 +106,8 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
     fields: Fields = {".": {}} if containers else {}
     if isinstance(value, dict) and value and not _is_atomic(rule):
         for name, child in value.items():
-            fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
+            if containers or not _is_hollow(child, branch.child(name)):
+                fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
         return fields
     if isinstance(value, list) and value and rule is not None and rule.keys is not None:
         for element in value:
@@ -114,6 +115,15 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
             fields[element_key(element, rule)] = {".": {}, **node} if node else LEAF
         return fields
     return LEAF
+
+
+def _is_hollow(value: Any, branch: Branch) -> bool:
+    """Whether a field that is applied sets nothing: an empty list that merges, or an object of such lists alone."""
+    if isinstance(value, list):
+        return not value and branch.rule is not None and branch.rule.keys is not None
+    if not isinstance(value, dict) or not value or _is_atomic(branch.rule):
+        return False
+    return all(_is_hollow(child, branch.child(name)) for name, child in value.items())
 
 
 def _is_atomic(rule: Rule | None) -> bool:
