@@ -74,7 +74,7 @@ class Caches:
 class Context:
     """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read.
 
-    A wing adds to `pod_injectors` what can inject into Pod templates of other objects too; their order is that of wings.
+    A wing adds to `pod_injectors` what can inject into Pod templates of other objects too, in the order of wings.
     """
 
     settings: RoleSettings

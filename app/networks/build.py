@@ -5,7 +5,6 @@ from __future__ import annotations
 from app.admission.parts import Context, Parts
 from app.kube.resources import CONFIG_MAPS, NETWORK_ATTACHMENTS
 from app.networks import checking, model, webhook
-from app.networks.attachments import Attachments
 from app.networks.settings import NetworksSettings
 from app.networks.switches import CONFIG_MAP_NAME, ControlSwitches, text_of
 from app.settings.source import settings_as
@@ -15,7 +14,9 @@ def review(context: Context) -> Parts:
     """The injection of networks, and the check of attachments."""
     settings, caches = settings_as(context.settings, NetworksSettings), context.caches
     keys, claims = settings.resource_name_keys, claims_on(context)
-    attachments = attachments_of(context)
+    # With the same function the wing of claims gets the same cache.
+    project = model.projection(keys, claims=claims)
+    attachments = caches.lookup(NETWORK_ATTACHMENTS, project, called="network attachment definition")
     switches = ControlSwitches(
         caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
         namespace=context.namespace,
@@ -25,13 +26,6 @@ def review(context: Context) -> Parts:
     injector = webhook.NetworksInjector(attachments, switches=switches, options=settings.networks_options)
     context.pod_injectors.append(injector)
     return Parts((injector,), (checking.AttachmentCheck(keys, claims=claims),), switches.problems)
-
-
-def attachments_of(context: Context) -> Attachments:
-    """The attachments that injectors look up; one cache for all wings."""
-    keys = settings_as(context.settings, NetworksSettings).resource_name_keys
-    project = model.projection(keys, claims=claims_on(context))
-    return context.caches.lookup(NETWORK_ATTACHMENTS, project, called="network attachment definition")
 
 
 def claims_on(context: Context) -> bool:
