@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 import jsonpatch
 import msgspec
@@ -95,7 +95,7 @@ class Reviews:
     settings: JSON = field(default_factory=dict)
     chains: dict[str, Chain] = field(default_factory=dict)
 
-    async def __aenter__(self) -> Reviews:
+    async def __aenter__(self) -> Self:
         settings = settings_of("webhook").load({"claims": True, "insecure": True} | self.settings, environment=False)
         context = Context(settings, SYSTEM, Caches())
         self.chains = chains([networks(context), claims(context)], namespace=SYSTEM)

@@ -1,0 +1,6 @@
+"""A cluster with claims, and a clock that can be simulated."""
+
+from __future__ import annotations
+
+from tests.support.claim_cluster import cluster  # noqa: F401  # a fixture
+from tests.support.simulated import pytest_asyncio_loop_factories  # noqa: F401  # a hook
