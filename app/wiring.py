@@ -47,10 +47,21 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 
 
 ReviewKind = Literal[
-    "pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults", "rmd-pods", "rmdworkloads"
+    "pods",
+    "attachments",
+    "objects",
+    "tenants",
+    "appwrappers",
+    "appwrapper-defaults",
+    "rmd-pods",
+    "rmdworkloads",
+    "claim-pods",
+    "claim-definitions",
+    "device-classes",
+    "pod-templates",
 ]
 """What is reviewed. `tenants` are Pods, and what they are made from."""
-MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults")
+MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults", "pod-templates")
 """Reviews of these mutate, all others validate."""
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from app.admission.patch import Patch
+from app.admission.pods import Pod
 from app.admission.review import Decision, Request
 from app.errors import Denied
 from app.text import MESSAGE, cut
@@ -48,6 +49,12 @@ class Injector(Protocol):
     name: str
 
     def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None: ...
+
+
+class PodInjector(Protocol):
+    """Plans for a Pod that is to be created in a namespace ("" where that is not known), as an `Injector` does."""
+
+    def inject_pod(self, pod: Pod, *, namespace: str, plan: Plan) -> Awaitable[None] | None: ...
 
 
 class Check(Protocol):

@@ -6,10 +6,10 @@ A wing asks for caches and does not know what fills them: a cluster, a directory
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
-from app.admission.chain import Chain, Check, Injector
+from app.admission.chain import Chain, Check, Injector, PodInjector
 from app.admission.namespaces import Namespaces
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
@@ -72,12 +72,16 @@ class Caches:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read."""
+    """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read.
+
+    A wing adds to `pod_injectors` what can inject into Pod templates of other objects too, in the order of wings.
+    """
 
     settings: RoleSettings
     namespace: str
     caches: Caches
     logs: bool = False
+    pod_injectors: list[PodInjector] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

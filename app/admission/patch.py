@@ -77,6 +77,11 @@ class Patch:
         self.operations += operations
         self.reasons += [reason] * len(operations)
 
+    def nest(self, inner: Patch, where: str) -> None:
+        """Take over a patch of the value at `where`, which is not patched otherwise."""
+        self.operations += [Operation(one.op, where + one.path, one.value) for one in inner.operations]
+        self.reasons += inner.reasons
+
     def steps(self) -> Steps:
         """What was planned so far, for other patches; the reasons are those patches' own."""
         return Steps(tuple(self.operations), frozenset(self._ensured))

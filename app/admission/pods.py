@@ -13,7 +13,9 @@ from app.wire import decode_json, encode_json
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation on a Pod, by its kubelet: a static Pod, which runs already and is left alone."""
 INJECT = "berth.dev/inject"
-"""Label or annotation on a Pod, by its author: "false" turns injection off for it."""
+"""Label or annotation on a Pod, by its author: "false" turns injection off for it. With `--claims` the annotation on an
+attachment: nothing is injected for its device, neither a resource nor a claim.
+"""
 _NULL = msgspec.Raw(b"null")
 _MAPS = ("labels", "annotations", "nodeSelector")
 
@@ -31,9 +33,17 @@ class ObjectMeta(msgspec.Struct, frozen=True, rename="camel"):
     owner_references: msgspec.Raw = _NULL
 
 
+class ContainerClaim(msgspec.Struct):
+    """A reference to a claim of the Pod; the whole claim where it names no request."""
+
+    name: str = ""
+    request: str = ""
+
+
 class Resources(msgspec.Struct):
     requests: dict[str, Quantity] = {}
     limits: dict[str, Quantity] = {}
+    claims: list[ContainerClaim] = []
 
 
 class VolumeMount(msgspec.Struct, rename="camel"):
@@ -77,6 +87,14 @@ class Volume(msgspec.Struct, rename={"downward_api": "downwardAPI"}):
     downward_api: DownwardVolume | None = None
 
 
+class PodResourceClaim(msgspec.Struct, rename="camel"):
+    """A claim of the Pod: a ResourceClaim, or one that is made from a ResourceClaimTemplate."""
+
+    name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
+
+
 class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     """`affinity` is as it came: `app.placement` reads it where it matters."""
 
@@ -86,6 +104,7 @@ class PodSpec(msgspec.Struct, frozen=True, rename="camel"):
     volumes: list[Volume] = []
     containers: list[Container] = []
     init_containers: list[Container] = []
+    resource_claims: list[PodResourceClaim] = []
     affinity: msgspec.Raw = _NULL
 
 

@@ -1,47 +1,14 @@
-"""Makes the parts of the wing that the descriptor names."""
+"""Makes what the wing reviews."""
 
 from __future__ import annotations
 
-from app.claims import metrics
-from app.claims.publishing.controller import ClaimsController, Options
-from app.claims.publishing.ownership import Rules
-from app.claims.services.controller import ServicesController
-from app.claims.settings import PublishingSettings
-from app.settings.reconciling import ControllerContext
+from app.admission.parts import Context, Parts
+from app.claims.injection.review import injection
+from app.claims.settings import AdmissionSettings
 from app.settings.source import settings_as
 
 
-def publishing(context: ControllerContext) -> ClaimsController:
-    settings = settings_as(context.settings, PublishingSettings)
-    metrics.create_series()
-    options = options_of(
-        settings, workers=context.settings.max_concurrent_reconciles, resync=context.settings.resync_seconds
-    )
-    return ClaimsController(context.client, options=options, events=context.events)
-
-
-def options_of(settings: PublishingSettings, *, workers: int, resync: float, node: str = "") -> Options:
-    """With `node`, those of the agent of this node."""
-    return Options(
-        rules=Rules(
-            drivers=frozenset(settings.claims_drivers),
-            conflict=settings.claims_conflict,
-            self_publishing=frozenset(settings.claims_self_publishing),
-            repair_after=settings.claims_repair_after,
-        ),
-        keys=settings.network_resource_name_keys,
-        home=settings.default_network_namespace,
-        node=node,
-        workers=workers,
-        resync=resync,
-    )
-
-
-def services(context: ControllerContext) -> ServicesController:
-    settings = context.settings
-    return ServicesController(
-        context.client,
-        workers=settings.max_concurrent_reconciles,
-        resync=settings.resync_seconds,
-        events=context.events,
-    )
+def review(context: Context) -> Parts:
+    """Nothing is reviewed, and nothing is read, unless claims are turned on."""
+    settings = settings_as(context.settings, AdmissionSettings)
+    return injection(context, settings) if settings.claims else Parts()

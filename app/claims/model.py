@@ -24,6 +24,17 @@ MOST_IPS = 16
 INTERFACE_BYTES = 256
 HARDWARE_ADDRESS_BYTES = 128
 """Limits of `networkData`, by the validation of resource.k8s.io/v1."""
+CLAIM_TEMPLATE_MARK = "berth.dev/claim-template"
+"""Label on a ResourceClaimTemplate, by the controller: it is made from the definition of this name.
+"""
+CLAIM_TEMPLATE_HASH = "berth.dev/claim-template-hash"
+"""Annotation on a ResourceClaimTemplate, by the controller: a hash of what it was made from."""
+DEFINITIONS_NAME = "berth-claim-templates"
+"""The ConfigMap with definitions of claims, as a rule."""
+IMPLICIT_PREFIX = "deviceclass.resource.kubernetes.io/"
+"""The beginning of the extended resource that every DeviceClass has; the name of the class follows (KEP-5004)."""
+MOST_CLAIMS = 32
+"""Claims that are added to one Pod. The API has such a limit for what is in a claim, and none for claims in a Pod."""
 
 
 class DeviceKey(NamedTuple):

@@ -1,4 +1,4 @@
-"""What claims need at an API server.
+"""What claims need at an API server: reviews and permissions.
 
 Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the driver of each entry that it changes
 (KEP-4817, gate DRAResourceClaimGranularStatusAuthorization). Before, nothing asks for it.
@@ -6,7 +6,16 @@ Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the dr
 
 from __future__ import annotations
 
-from app.kube.resources import ENDPOINT_SLICES, NETWORK_ATTACHMENTS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.claims.injection.webhooks import INJECTION_REVIEWS, INJECTION_WEBHOOKS
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    ENDPOINT_SLICES,
+    NETWORK_ATTACHMENTS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+)
 from app.wiring import READ, Permission, Permissions
 
 _GROUP, _CLAIMS = RESOURCE_CLAIMS.group, RESOURCE_CLAIMS.plural
@@ -24,7 +33,26 @@ def _publishing(verb: str) -> tuple[Permission, ...]:
     )
 
 
+_INJECTION = (
+    Permission("cluster", _GROUP, (DEVICE_CLASSES.plural,), READ, when="claims"),
+    Permission("cluster", _GROUP, (RESOURCE_CLAIM_TEMPLATES.plural, RESOURCE_CLAIMS.plural), READ, when="claims"),
+    Permission("release", "", (CONFIG_MAPS.plural,), READ, names=("{claim_templates}",), when="claims"),
+)
+"""What the webhook reads."""
+_TEMPLATES = (
+    Permission("cluster", "", ("pods",), ("list", "watch")),
+    Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), ("list", "watch")),
+    Permission("cluster", _GROUP, (DEVICE_CLASSES.plural,), ("list", "watch")),
+    Permission("cluster", _GROUP, (RESOURCE_CLAIM_TEMPLATES.plural,), (*READ, "create", "delete")),
+    Permission("release", "", (CONFIG_MAPS.plural,), READ, names=("{claim_templates}",)),
+)
+"""What the controller of templates needs."""
+
+REVIEWS = INJECTION_REVIEWS
+WEBHOOKS = INJECTION_WEBHOOKS
 PERMISSIONS: Permissions = {
+    "webhook": _INJECTION,
+    "claim-templates": _TEMPLATES,
     "claims": _publishing("arbitrary-node:patch"),
     # The API server compares the node of the token with the one of the devices.
     "claims-node": (

@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
+from app.claims.model import DEFINITIONS_NAME
 from app.kube.names import check_annotation_key, check_dns_subdomain
 from app.networks.model import RESOURCE_NAME
-from app.settings.source import DnsLabel, Flag, Items, RoleSettings
+from app.settings.source import DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
 
 PANEL = "Claims"
 
@@ -57,3 +58,24 @@ class PublishingSettings(RoleSettings):
     @classmethod
     def _some(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return value or (RESOURCE_NAME,)
+
+
+class TemplateSettings(RoleSettings):
+    """Where the definitions of claims are."""
+
+    claim_templates: Annotated[
+        DnsSubdomain, Flag("ConfigMap with definitions of claims, in the role's namespace", PANEL)
+    ] = DEFINITIONS_NAME
+
+
+class AdmissionSettings(TemplateSettings):
+    """Whether claims are reviewed and injected."""
+
+    claims: Annotated[
+        bool,
+        Flag("Review claims and networks as claims; the API server must serve resource.k8s.io/v1", PANEL),
+    ] = False
+
+
+class ControllerSettings(PublishingSettings, TemplateSettings):
+    """What the controllers of the wing add to the role."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from app.wiring import Argument, Chart, Controller, Role, Wing
 
 _RUNS = "controller.args.controllers=claims"
+_KEEPS_TEMPLATES = "controller.args.controllers=claim-templates"
+_DEFINITIONS = "controller.args.claimTemplates"
 _KEYS, _HOME = "webhook.args.networkResourceNameKeys", "webhook.args.defaultNetworkNamespace"
 """One value for all roles: they read the same attachments."""
 
@@ -40,18 +42,30 @@ NODE = Role(
 
 WING = Wing(
     "claims",
+    reviews="app.claims.permissions:REVIEWS",
+    webhooks="app.claims.permissions:WEBHOOKS",
+    asks="app.claims.injection.webhooks:ASKS",
+    parts="app.claims.build:review",
     controllers=(
         Controller(
             "claims",
-            build="app.claims.build:publishing",
+            build="app.claims.publishing.build:publishing",
             reconcilers=("claims",),
             watches=("Pod", "ResourceClaim", "ResourceSlice", "NetworkAttachmentDefinition"),
             needs="webhook",
             usual=False,
         ),
         Controller(
+            "claim-templates",
+            build="app.claims.templates.build:templates",
+            reconcilers=("claim-templates",),
+            watches=("ClaimTemplatePod", "NetworkAttachmentDefinition", "DeviceClass", "ResourceClaimTemplate"),
+            needs="webhook",
+            usual=False,
+        ),
+        Controller(
             "network-services",
-            build="app.claims.build:services",
+            build="app.claims.services.build:services",
             reconcilers=("network-services",),
             watches=(
                 "NetworkService",
@@ -67,8 +81,24 @@ WING = Wing(
         ),
     ),
     permissions="app.claims.permissions:PERMISSIONS",
-    settings={"controller": "app.claims.settings:PublishingSettings"},
-    metrics={"app.claims.metrics": ("controller", "claims-node"), "app.claims.services.metrics": ("controller",)},
-    arguments={"controller": _publishing(_RUNS)},
+    settings={
+        "webhook": "app.claims.settings:AdmissionSettings",
+        "controller": "app.claims.settings:ControllerSettings",
+    },
+    metrics={
+        "app.claims.metrics": ("controller", "claims-node"),
+        "app.claims.services.metrics": ("controller",),
+        "app.claims.templates.metrics": ("controller",),
+    },
+    arguments={
+        "webhook": (
+            Argument("claims"),
+            Argument("claim_templates", source=_DEFINITIONS, when="webhook.args.claims"),
+        ),
+        "controller": (
+            *_publishing(_RUNS),
+            Argument("claim_templates", source=_DEFINITIONS, when=_KEEPS_TEMPLATES),
+        ),
+    },
     roles=(NODE,),
 )

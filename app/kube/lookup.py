@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Awaitable, Callable, Generator
+from typing import Any, Generic, TypeVar
 
 from app.errors import ApiError, Transient
 from app.kube.client import KubeClient
@@ -69,3 +69,31 @@ class Lookup(Generic[T]):
             return Transient(f"could not read {where}: {error}", delay=error.delay)
         except TimeoutError:
             return Transient(f"could not read {where}: no answer within {self._timeout:g} s")
+
+
+Steps = Generator[tuple[Lookup[Any], str, str], Any, None]
+"""Yields what it has to know (which lookup, namespace, name), and is sent what was found."""
+
+
+def follow(steps: Steps) -> Awaitable[None] | None:
+    """Run the steps to their end from caches alone, or until a cache lacks something: then the rest is to be awaited.
+
+    Raises what the steps raise, and Transient where a GET failed.
+    """
+    found = None
+    try:
+        while True:
+            lookup, namespace, name = steps.send(found)
+            found = lookup.cached(namespace, name)
+            if found is None:
+                return _follow_on(steps, lookup, namespace, name)
+    except StopIteration:
+        return None
+
+
+async def _follow_on(steps: Steps, lookup: Lookup[Any], namespace: str, name: str) -> None:
+    try:
+        while True:
+            lookup, namespace, name = steps.send(await lookup.find(namespace, name))
+    except StopIteration:
+        return

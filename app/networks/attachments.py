@@ -1,6 +1,6 @@
-"""Finds the attachments that a Pod selects: in the cache, else with one GET. Nothing else of this wing makes requests.
+"""Which attachments a Pod selects: a search that asks for each of them, so that the caller looks it up. Pure.
 
-Names are checked by the parser before an attachment is looked up.
+Names are checked by the parser before an attachment is asked for.
 """
 
 from __future__ import annotations
@@ -8,14 +8,11 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from app.errors import Denied
-from app.kube.lookup import Lookup
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 
-Attachments = Lookup[Attachment]
-"""By namespace and name. Without a client (manifests) what is not cached does not exist."""
 Search = Generator[tuple[str, str], Attachment | None, Networks | None]
-"""Yields the namespace and name of an attachment, and is sent what was found: from the cache, or after a GET."""
+"""Yields the namespace and name of an attachment, and is sent what was found."""
 
 
 def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, warnings: list[str]) -> Search:

@@ -13,10 +13,10 @@ from app.settings.source import settings_as
 def review(context: Context) -> Parts:
     """The injection of networks, and the check of attachments."""
     settings, caches = settings_as(context.settings, NetworksSettings), context.caches
-    keys = settings.resource_name_keys
-    attachments = caches.lookup(
-        NETWORK_ATTACHMENTS, lambda obj: model.project(obj, keys), called="network attachment definition"
-    )
+    keys, claims = settings.resource_name_keys, claims_on(context)
+    # With the same function the wing of claims gets the same cache.
+    project = model.projection(keys, claims=claims)
+    attachments = caches.lookup(NETWORK_ATTACHMENTS, project, called="network attachment definition")
     switches = ControlSwitches(
         caches.cache(CONFIG_MAPS, text_of, only=(context.namespace, CONFIG_MAP_NAME)),
         namespace=context.namespace,
@@ -24,4 +24,10 @@ def review(context: Context) -> Parts:
         logs=context.logs,
     )
     injector = webhook.NetworksInjector(attachments, switches=switches, options=settings.networks_options)
-    return Parts((injector,), (checking.AttachmentCheck(keys),), switches.problems)
+    context.pod_injectors.append(injector)
+    return Parts((injector,), (checking.AttachmentCheck(keys, claims=claims),), switches.problems)
+
+
+def claims_on(context: Context) -> bool:
+    """Whether the webhook has the wing of claims, and that is on. The wing imports this one, so it is not asked."""
+    return bool(getattr(context.settings, "claims", False))

@@ -20,8 +20,8 @@ class AttachmentCheck:
     An attachment that is being deleted is left alone, so that its finalizers can be removed.
     """
 
-    def __init__(self, resource_name_keys: Sequence[str]) -> None:
-        self._keys = tuple(resource_name_keys)
+    def __init__(self, resource_name_keys: Sequence[str], *, claims: bool = False) -> None:
+        self._keys, self._claims = tuple(resource_name_keys), claims
 
     def check(self, request: Request, plan: Plan) -> None:
         """Raise Denied with every problem of the attachment; warn where only some Pods can select it."""
@@ -31,7 +31,7 @@ class AttachmentCheck:
         obj = written_object(request, reason="UnreadableAttachment")
         if obj is None:
             return
-        problems = attachment_problems(obj, self._keys)
+        problems = attachment_problems(obj, self._keys, claims=self._claims)
         if problems:
             raise Denied("; ".join(problems), reason="BrokenAttachment")
         if "." in str(mapping(obj.get("metadata")).get("name") or ""):

@@ -77,7 +77,7 @@ def plan_resources(
     The target is the container named by `berth.dev/resources-container`, else the first. Raises Denied for an
     unknown one, and where an amount in the Pod is not a whole number.
     """
-    target = _target(pod, annotations)
+    target = target_container(pod, annotations)
     record = _read_record(annotations) if mode == "add" else {}
     mine = record.setdefault(pod.spec.containers[target].name, {})
     added: dict[str, int] = {}
@@ -131,7 +131,8 @@ def _believed(pod: Pod, record: _Record, resource: str, held: Mapping[tuple[str,
     return believed
 
 
-def _target(pod: Pod, annotations: Mapping[str, str]) -> int:
+def target_container(pod: Pod, annotations: Mapping[str, str]) -> int:
+    """The index of the app container that gets what networks need. Raises Denied where an annotation names none."""
     containers = pod.spec.containers
     name = annotations.get(RESOURCES_CONTAINER)
     if name is None:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from app.kube.names import check_dns_subdomain, check_label_key, check_label_value, check_qualified_name
+from app.networks.claim_sources import ClaimSource, claim_source, opted_out, source_problems
 from app.text import quoted
 from app.wire import JSON, decode_json
 
@@ -50,13 +52,15 @@ class Attachment(msgspec.Struct, frozen=True):
     """What the cache keeps of a NetworkAttachmentDefinition.
 
     `resources` holds the value of each configured key that is present, trimmed but unchecked, in the order of the keys;
-    `node_selector` the text of its annotation, "" where there is none.
+    `node_selector` the text of its annotation, "" where there is none. `claim` is None where its device comes by its
+    resources, or not by us. Of resources and `claim`, one at most is there.
     """
 
     namespace: str
     name: str
     resources: tuple[str, ...] = ()
     node_selector: str = ""
+    claim: ClaimSource | None = None
 
     @property
     def key(self) -> str:
@@ -79,6 +83,20 @@ def project(obj: JSON, keys: Sequence[str]) -> Attachment:
         resources=tuple(value.strip() for value in found if isinstance(value, str)),
         node_selector=selector if isinstance(selector, str) else "",
     )
+
+
+def project_with_claims(obj: JSON, keys: Sequence[str]) -> Attachment:
+    """As `project`, where claims can give attachments their devices, and attachments can opt out."""
+    annotations = mapping(mapping(obj.get("metadata")).get("annotations"))
+    source, found = claim_source(annotations), project(obj, keys)
+    return found if source is None and not opted_out(annotations) else replace(found, resources=(), claim=source)
+
+
+@cache
+def projection(keys: tuple[str, ...], *, claims: bool) -> Callable[[JSON], Attachment]:
+    """The same function for the same arguments, so that all wings read one cache of attachments."""
+    project_as = project_with_claims if claims else project
+    return lambda obj: project_as(obj, keys)
 
 
 def mapping(value: object) -> JSON:
@@ -137,8 +155,11 @@ def _labels(text: str) -> tuple[tuple[str, str], ...]:
 _labels_cached = lru_cache(maxsize=4096)(_labels)
 
 
-def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
-    """What is wrong with a NetworkAttachmentDefinition, one line each, beginning with the field's path."""
+def attachment_problems(obj: JSON, keys: Sequence[str], *, claims: bool = False) -> list[str]:
+    """What is wrong with a NetworkAttachmentDefinition, one line each, beginning with the field's path.
+
+    With `claims` its annotations about claims are looked at.
+    """
     metadata = mapping(obj.get("metadata"))
     annotations = mapping(metadata.get("annotations"))
     problems: list[str] = []
@@ -148,6 +169,9 @@ def attachment_problems(obj: JSON, keys: Sequence[str]) -> list[str]:
     for key, read in readers:
         if annotations.get(key) is not None:
             problems += _problem(f"metadata.annotations[{key}]", read, annotations[key])
+    source = claim_source(annotations) if claims else None
+    if source is not None:
+        problems += [f"metadata.annotations[{key}]: {fault}" for key, fault in source_problems(source)]
     return [*problems, *_spec_problems(obj.get("spec"))]
 
 

@@ -8,8 +8,8 @@ from pydantic import field_validator, model_validator
 
 from app.kube.names import check_annotation_key
 from app.networks.model import RESOURCE_NAME, Mode
+from app.networks.options import NetworksOptions
 from app.networks.switches import Switches
-from app.networks.webhook import NetworksOptions
 from app.settings.source import DnsLabel, Flag, RoleSettings
 
 _INJECTION = "Injection"

@@ -6,34 +6,28 @@ Only Pod CREATE is looked at. The namespace of the Pod is the request's, which t
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Literal
 
 from app.admission.chain import Plan
 from app.admission.pods import INJECT, Pod
 from app.admission.review import Request, check_namespace
-from app.networks.attachments import Attachments, Search, networks_of
-from app.networks.model import DEFAULT_NETWORK, NETWORKS, Mode
+from app.kube.lookup import Lookup
+from app.networks.attachments import Search, networks_of
+from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode
+from app.networks.options import NetworksOptions
 from app.networks.plan import NO_NETWORKS, Inputs, plan_networks
 from app.networks.switches import Switches
 
 
-@dataclass(frozen=True, slots=True)
-class NetworksOptions:
-    """The settings of the wing; the control switches may override `existing_resources` (see `_mode`)."""
-
-    existing_resources: Mode = "top-up"
-    node_selector_conflict: Literal["override", "deny"] = "override"
-    default_network_namespace: str = "kube-system"
-
-
 class NetworksInjector:
-    """Injects what a Pod's networks need. Holds no state of its own."""
+    """Injects what a Pod's networks need. Holds no state of its own.
+
+    `lookup` finds attachments. Without a client (manifests) what is not cached does not exist.
+    """
 
     name = "networks"
 
     def __init__(
-        self, lookup: Attachments, *, switches: Callable[[], Switches], options: NetworksOptions | None = None
+        self, lookup: Lookup[Attachment], *, switches: Callable[[], Switches], options: NetworksOptions | None = None
     ) -> None:
         self._lookup = lookup
         self._cached = lookup.cached

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import AliasChoices, Field
 
 from app.claims import metrics
-from app.claims.build import options_of
+from app.claims.publishing.build import options_of
 from app.claims.publishing.controller import ClaimsController
 from app.claims.settings import PANEL, PublishingSettings
 from app.kube.metrics import create_controller_series, create_watch_series

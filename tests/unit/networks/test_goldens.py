@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from app.kube.names import check_qualified_name
+from app.networks.options import NetworksOptions
 from app.networks.switches import Switches, parse_switches
-from app.networks.webhook import NetworksOptions
 from app.text import MESSAGE
 from app.wire import FAST_YAML, encode_json, load_yaml
 

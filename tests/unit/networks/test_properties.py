@@ -14,8 +14,9 @@ from app.errors import Denied
 from app.kube import quantity
 from app.networks import selection
 from app.networks.model import DEFAULT_NETWORK, INJECTED_RESOURCES, NETWORKS, NODE_SELECTOR, RESOURCE_NAME
+from app.networks.options import NetworksOptions
 from app.networks.switches import Switches, parse_switches
-from app.networks.webhook import NetworksInjector, NetworksOptions
+from app.networks.webhook import NetworksInjector
 from tests.support.patches import patched
 from tests.support.pod_requests import request_for
 

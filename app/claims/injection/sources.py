@@ -1,0 +1,49 @@
+"""What injection of claims reads: attachments, definitions, and what the claims of a Pod ask for."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from app.admission.pods import PodResourceClaim
+from app.claims.known import KnownDefinitions
+from app.claims.requests import Requests
+from app.kube.lookup import Lookup
+from app.kube.names import check_dns_subdomain
+
+Ask = Generator[tuple[Lookup[Any], str, str], Any, Requests | None]
+"""Yields what has to be known of the cluster; the result is None for a claim or template that does not exist."""
+
+
+class Reference(NamedTuple):
+    """What a Pod's claim is, or is made from; one of the two is ""."""
+
+    claim: str = ""
+    template: str = ""
+
+
+def reference_of(one: PodResourceClaim) -> Reference:
+    return Reference(one.resource_claim_name, one.resource_claim_template_name)
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """By namespace and name, but for the definitions."""
+
+    definitions: KnownDefinitions
+    templates: Lookup[Requests]
+    claims: Lookup[Requests | None]
+
+    def requests(self, namespace: str, one: Reference) -> Ask:
+        """What a claim asks for. Of a template that is made from a definition, the definition says it."""
+        definition = self.definitions.current.get(one.template)
+        if definition is not None:
+            return definition.requests
+        name = one.template or one.claim
+        try:
+            check_dns_subdomain(name)
+        except ValueError:
+            return None  # the API server refuses such a Pod
+        found: Requests | None = yield (self.templates if one.template else self.claims), namespace, name
+        return found

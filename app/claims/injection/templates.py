@@ -1,0 +1,103 @@
+"""Injects into the Pod templates of Jobs and AppWrappers that ask for it, so that what counts them sees the claims.
+
+Kueue makes a Workload of the templates of a job, and not of its Pods. A Pod that is made from such a template lacks
+nothing more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterator, Sequence
+
+from app.admission.chain import Plan, PodInjector, audit_text
+from app.admission.patch import pointer
+from app.admission.pods import pod_from
+from app.admission.review import Request, written_object
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.podsets.inference import pod_sets_of
+from app.appwrappers.podsets.paths import pod_template_at, steps
+from app.errors import Denied
+from app.kube.resources import JOBS
+from app.wire import JSON
+
+INJECT_TEMPLATE = "berth.dev/inject-template"
+"""Label or annotation on a Job or an AppWrapper, by its author: "true" has its Pod templates injected into when it is
+created, as Pods are. With `--claims`.
+"""
+_REASON = "UnreadablePodTemplate"
+_KINDS = {(one.group, one.kind): one for one in (JOBS, APP_WRAPPERS)}
+
+
+class TemplateInjector:
+    """`injectors` are those that inject into Pods, in their order. Neutral to objects that do not ask for it."""
+
+    name = "pod-templates"
+
+    def __init__(self, injectors: Sequence[PodInjector]) -> None:
+        self._injectors = injectors
+
+    def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
+        """Raises Denied where the author of a template must act; the message names the template."""
+        if request.operation != "CREATE" or (request.kind.group, request.kind.kind) not in _KINDS:
+            return None
+        metadata = request.metadata
+        if "true" not in (metadata.labels.get(INJECT_TEMPLATE), metadata.annotations.get(INJECT_TEMPLATE)):
+            return None
+        obj = written_object(request, reason=_REASON)
+        return None if obj is None else self._inject(obj, request.namespace, plan)
+
+    async def _inject(self, obj: JSON, namespace: str, plan: Plan) -> None:
+        for where, template in templates_of(obj).items():
+            planned = Plan()
+            try:
+                await self._plan(template, namespace, planned)
+            except Denied as denial:
+                text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
+                raise Denied(text, reason=denial.reason, code=denial.code) from denial
+            _take_over(planned, where, has_metadata=isinstance(template.get("metadata"), dict), plan=plan)
+
+    async def _plan(self, template: JSON, namespace: str, plan: Plan) -> None:
+        pod = pod_from({key: template[key] for key in ("metadata", "spec") if template.get(key) is not None})
+        for injector in self._injectors:
+            waiting = injector.inject_pod(pod, namespace=namespace, plan=plan)
+            if waiting is not None:
+                await waiting
+
+
+def templates_of(obj: JSON) -> dict[str, JSON]:
+    """The Pod templates by JSON Pointer. Where there is none, other checks refuse the object."""
+    return dict(_templates_of(obj))
+
+
+def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return
+    if (obj.get("apiVersion"), obj.get("kind")) != (APP_WRAPPERS.api_version, APP_WRAPPERS.kind):
+        if isinstance(spec.get("template"), dict):
+            yield "/spec/template", spec["template"]
+        return
+    components = spec.get("components")
+    for index, component in enumerate(components if isinstance(components, list) else ()):
+        try:
+            found = [(one.path, pod_template_at(component["template"], one.path)) for one in pod_sets_of(component)]
+        except (ValueError, TypeError, KeyError, AttributeError):
+            continue
+        for path, template in found:
+            yield pointer("spec", "components", index, "template", *steps(path)), template
+
+
+def _take_over(planned: Plan, where: str, *, has_metadata: bool, plan: Plan) -> None:
+    """What was planned for the template at `where`, as a plan for the whole object."""
+    field = where.removeprefix("/").replace("/", ".")
+    if not has_metadata and any(one.path.startswith("/metadata/") for one in planned.patch.operations):
+        plan.patch.ensure(f"{where}/metadata", {}, present=False, reason="what is injected needs it")
+    plan.patch.nest(planned.patch, where)
+    plan.warnings += [f"{field}: {warning}" for warning in planned.warnings]
+    for kind, amount in planned.injected.items():
+        plan.count(kind, amount)
+    if not planned.patch.operations:
+        plan.skip(planned.reason, planned.message)
+        return
+    for key, text in planned.audit.items():
+        plan.audit[key] = text if key == "decision" else audit_text([*filter(None, [plan.audit.get(key)]), text])
+    plan.reason, plan.message = planned.reason, ""

@@ -1,0 +1,43 @@
+"""The definitions that are in force: those of the ConfigMap, and those of DeviceClasses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from app.claims.definitions import Definitions, DeviceClass, all_definitions, parse_definitions
+from app.kube.configuration import Configuration
+from app.kube.store import Store
+from app.wire import JSON
+
+
+class KnownDefinitions:
+    """`name` is that of the ConfigMap, the one object of its store. `changed` is called after a change.
+
+    While the ConfigMap cannot be read, what it said before stays in force.
+    """
+
+    def __init__(
+        self,
+        config_maps: Store[JSON],
+        classes: Store[DeviceClass],
+        *,
+        name: str,
+        changed: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._classes, self._changed = classes, changed
+        self._current: Definitions | None = None
+        self._configured: Configuration[Definitions] = Configuration(
+            config_maps, name=name, parse=parse_definitions, usual={}, changed=self._renew
+        )
+        self.problems = self._configured.problems
+        classes.subscribe(lambda *_change: self._renew())
+
+    @property
+    def current(self) -> Definitions:
+        if self._current is None:
+            self._current = all_definitions(self._configured.current, self._classes.values())
+        return self._current
+
+    def _renew(self) -> None:
+        self._current = None
+        self._changed()

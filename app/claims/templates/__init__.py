@@ -1,0 +1,1 @@
+"""Keeps the ResourceClaimTemplates of definitions in the namespaces that use them."""
