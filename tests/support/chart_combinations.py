@@ -23,6 +23,10 @@ WRAPPERS: dict[str, Any] = {
 }
 RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
 REVIEWED: dict[str, Any] = {"webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}}}
+INJECTED_CLAIMS: dict[str, Any] = {
+    "webhook": {"args": {"claims": True}},
+    "controller": {"enabled": True, "args": {"controllers": ["claim-templates"], "claimTemplates": "pairs"}},
+}
 EVERY_CONTROLLER: dict[str, Any] = {
     "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers", "rmd"]}}
 }
@@ -101,6 +105,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "tenant": NOTHING | AGENT,
     "tenant with webhook": AGENT,
     "all": ALL,
+    "claims injected": INJECTED_CLAIMS,
     "rmd": NOTHING | RMD,
     "rmd reviewed": REVIEWED,
     "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},

@@ -100,3 +100,7 @@ annotations:
 {{- define "berth.injectionLabels" -}}
 {{- concat (keys .Values.webhook.controlSwitches.userDefinedInjections | sortAlpha) .Values.webhook.injectionLabels | uniq | toJson -}}
 {{- end -}}
+
+{{- define "berth.ownNamespace" -}}{{- list .Release.Namespace | toJson -}}{{- end -}}
+
+{{- define "berth.claimTemplatesName" -}}{{- list .Values.controller.args.claimTemplates | toJson -}}{{- end -}}
