@@ -126,8 +126,12 @@ if shutil.which("kubectl"):
             kubectl.delete("net-attach-def", "foo-network")
 
 
-def test_without_the_resource_the_pod_waits(python: PythonClient) -> None:
-    """The injected request is what the scheduler sees: no node offers it, so the Pod is not placed."""
+def test_without_the_resource_the_pod_waits(sandbox: Path) -> None:
+    """The injected request is what the scheduler sees: no node offers it, so the Pod is not placed.
+
+    In tenant1 devices serve it.
+    """
+    python = PythonClient(sandbox / "tenant2.kubeconfig")
     python.create(yaml.safe_load(ATTACHMENT))
     python.create(yaml.safe_load(POD))
     try:

@@ -11,7 +11,8 @@ from app.rmd.model import DEFAULT_NODES
 
 INFRA = "icp"
 EVERY_WING = "tenant1"
-"""Where AppWrappers are run, with quota from a stand-in for Kueue, and hosts have cache ways to give."""
+"""Where AppWrappers are run, with quota from a stand-in for Kueue, and hosts have cache ways and devices
+to give."""
 _CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from app.devtools.clusters import definitions
 from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
+from app.devtools.clusters.claims import give_devices
 from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import Parts, running_parts
 from app.devtools.clusters.plans import CLUSTERS, EVERY_WING, INFRA, ClusterPlan
@@ -96,13 +97,14 @@ class Sandbox:
     async def _start_every_wing(
         client: KubeClient, plan: ClusterPlan, stack: contextlib.AsyncExitStack, parts: Parts, berth: Berth
     ) -> tuple[int, int]:
-        """With AppWrappers and quota for them, and with hosts that have cache ways to give."""
+        """With AppWrappers and quota for them, and with hosts that have cache ways and devices to give."""
         hosts = await stack.enter_async_context(rmd_hosts(client, plan.hosts))
         parts.run(StandIns(client, plan.nodes, elsewhere=hosts.runs, resources=hosts.kubelets))
         parts.run(hosts)
         ports = await berth.start_webhook(client, plan.name, every=True)
         await definitions.install(client, (*definitions.APP_WRAPPERS, *definitions.RMD))
         await give_quota(client, parts)
+        await give_devices(client, parts, plan.hosts)
         await hosts.install()
         await berth.start_further_controllers(plan.name)
         await berth.start_node_agents(plan.name, hosts.folders)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -18,7 +19,9 @@ from app.devtools.claims.driver import DriverStandIn, Mode
 from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.definitions import BARE, install
 from app.devtools.sandbox.server import Cluster
-from app.devtools.sandbox.standins.kubelet import NodeSpec
+from app.devtools.sandbox.standins.kubelet import NodeKeeper, NodeSpec
+from app.devtools.sandbox.standins.reconciling import Watched
+from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.devtools.sandbox.standins.standins import StandIns
 from app.kube.client import KubeClient
 from app.kube.resources import (
@@ -279,6 +282,33 @@ async def test_a_pod_waits_for_devices_and_says_what_is_wrong(client: KubeClient
         'running "DynamicResources" filter plugin: claim default/odd: selector #0: CEL runtime error: no such key: nope'
     )
     assert pod["status"]["conditions"][0]["reason"] == "SchedulerError"
+
+
+class Older(Watched):
+    """The caches of a client whose API server does not serve the kinds of dynamic resource allocation."""
+
+    async def run(self) -> None:
+        self._stores = {kind: one for kind, one in self._stores.items() if kind.group != RESOURCE_CLAIMS.group}
+        await super().run()
+
+
+async def test_pods_without_claims_are_placed_where_the_kinds_are_not_served(tmp_path: Path) -> None:
+    async with Cluster() as cluster:
+        path = tmp_path / "kubeconfig"
+        path.write_text(cluster.kubeconfig())
+        async with await connect(kubeconfig=str(path)) as client:
+            watched = Older(client)
+            keeper, scheduler = NodeKeeper(client, watched, SPECS), Scheduler(client, watched)
+            parts = (watched, keeper.controller, scheduler.controller)
+            async with contextlib.AsyncExitStack() as stack:
+                for part in parts:
+                    await stack.enter_async_context(running(part.run()))
+                await start(client, "claiming", claims={"net": {"resourceClaimName": "none"}})
+                await start(client, "asking", container("c", 1))
+                await start(client, "plain")
+                await until(client, PODS, "plain", lambda pod: pod["spec"].get("nodeName"), HERE)
+                assert "Insufficient example.com/foo" in why(await until(client, PODS, "asking", why, HERE))
+                assert "conditions" not in (await client.get(PODS, "claiming", namespace=HERE))["status"]
 
 
 async def test_a_namespace_with_claims_can_end(client: KubeClient) -> None:

@@ -19,6 +19,8 @@ from app.text import stamp
 from app.wire import JSON
 
 NAME = "default-scheduler"
+_AGAIN = 1.0
+"""Seconds between two looks at a Pod while it is not known which devices there are."""
 
 
 class Scheduler:
@@ -32,12 +34,7 @@ class Scheduler:
         self._claiming = Claiming(client, watched)
         # One worker: capacity is counted and taken without another Pod in between.
         self.controller = reconciling(
-            "scheduler",
-            self._reconcile,
-            *(pods, nodes, namespaces, *self._claiming.stores),
-            wakes=is_waiting,
-            workers=1,
-            resync=60.0,
+            "scheduler", self._reconcile, pods, nodes, namespaces, wakes=is_waiting, workers=1, resync=60.0
         )
         pods.subscribe(self._on_pod)
         for store in (nodes, *self._claiming.stores):
@@ -54,13 +51,18 @@ class Scheduler:
         if event == "DELETED" or (_is_finished(new) and not _is_finished(old)):
             self._look_again()
 
-    async def _reconcile(self, key: Key) -> None:
+    async def _reconcile(self, key: Key) -> float | None:
         pod = self._pods.get(*key)
         if pod is None or not is_waiting(pod):
-            return
+            return None
         assumed = self._bound.get(key)
         if assumed is not None and assumed["metadata"]["uid"] == pod["metadata"]["uid"]:
-            return
+            return None
+        again = None if self._claiming.synced else _AGAIN
+        await self._schedule(key, pod)
+        return again
+
+    async def _schedule(self, key: Key, pod: JSON) -> None:
         nodes = self._nodes.values()
         try:
             fit = self._claiming.fit(pod)

@@ -22,7 +22,7 @@ _LIFETIME = 30.0
 
 
 class Claiming:
-    """For one scheduler. `stores` are what Pods may wait for."""
+    """For one scheduler. `stores` are what Pods may wait for; an API server before 1.34 does not serve these kinds."""
 
     def __init__(self, client: KubeClient, watched: Watched) -> None:
         self._client = client
@@ -38,8 +38,17 @@ class Claiming:
         )
         self._own.follow(self._claims)
 
+    @property
+    def synced(self) -> bool:
+        return all(store.synced for store in self.stores)
+
     def fit(self, pod: JSON) -> Fit | None:
-        """None for a Pod whose claims are not all there. Raises ClassMissing."""
+        """None for a Pod whose claims are not all there. Raises ClassMissing.
+
+        Before it is known which devices are in use, none is to be had.
+        """
+        if not self.synced:
+            return None if pod["spec"].get("resourceClaims") else Fit(pod, (), None, Stock({}, (), frozenset()))
         metadata, made = pod["metadata"], {}
         self._own.expire()
         known = self._known()
