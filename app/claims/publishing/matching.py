@@ -42,6 +42,7 @@ class Matching:
             if one.entries
             and one.resource
             and _fit(device, one)
+            and (not one.device_id or not device.ids or identity(one.device_id) in device.ids)
             and (one.resource == device.resource or one.resource not in self._plugins)
         ]
 

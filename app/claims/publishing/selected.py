@@ -55,7 +55,8 @@ def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, .
     """
     selections = _parsed(inputs.pod.networks, NETWORKS, inputs.pod.key[0])
     keys = [_key(one) for one in selections]
-    expected = [one.interface or f"net{order}" for order, one in enumerate(selections, start=1)]
+    first = 1 + _before(status, keys)
+    expected = [one.interface or f"net{place}" for place, one in enumerate(selections, start=first)]
     owners: dict[int, int] = {}
     for key in dict.fromkeys(keys):
         entries = [index for index, one in enumerate(status) if one.name == key and not one.default]
@@ -87,18 +88,26 @@ def _key(selection: Selection) -> str:
     return f"{selection.namespace}/{selection.name}"
 
 
+def _before(status: Sequence[Attached], keys: Sequence[str]) -> int:
+    """How many networks of its own configuration Multus has numbered before the Pod's."""
+    defaults = {one.name for one in status if one.default}
+    return len({one.name for one in status} - defaults - set(keys))
+
+
 def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]) -> Iterator[int]:
     """The selection of each entry of one attachment, by the names of interfaces where all are found, else evenly.
 
-    Nothing where neither gives an answer.
+    Nothing where neither gives an answer, or where an interface has the name of another selection.
     """
     places = [names.index(expected[order]) if expected[order] in names else -1 for order in orders]
     if all(place > before for place, before in zip(places, [-1, *places], strict=False)):
         for place in range(len(names)):
             yield orders[max(sum(start <= place for start in places) - 1, 0)]
     elif len(names) % len(orders) == 0:
-        for place in range(len(names)):
-            yield orders[place * len(orders) // len(names)]
+        found = [orders[place * len(orders) // len(names)] for place in range(len(names))]
+        theirs = {expected[order]: order for order in orders}
+        if all(theirs.get(name, order) == order for name, order in zip(names, found, strict=True)):
+            yield from found
 
 
 def _selected(
