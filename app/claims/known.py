@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.claims.definitions import Definitions, DeviceClass, all_definitions, parse_definitions
+from app.claims.definitions import (
+    CLASS_PREFIX,
+    Definition,
+    Definitions,
+    DeviceClass,
+    all_definitions,
+    of_class,
+    parse_definitions,
+)
 from app.kube.configuration import Configuration
 from app.kube.store import Store
 from app.wire import JSON
@@ -37,6 +45,13 @@ class KnownDefinitions:
         if self._current is None:
             self._current = all_definitions(self._configured.current, self._classes.values())
         return self._current
+
+    def find(self, name: str) -> Definition | None:
+        """What the template of this name is made from; also for those with one device of a DeviceClass."""
+        found = self.current.get(name)
+        if found is None and name.startswith(CLASS_PREFIX):
+            return next((of_class(one, name) for one in self._classes.values() if one.template == name), None)
+        return found
 
     def _renew(self) -> None:
         self._current = None

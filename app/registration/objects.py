@@ -6,13 +6,14 @@ these in place; what it lacks (a timeout, the check of attachments) is added.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from app.kube.resources import MUTATING_WEBHOOKS, SERVICES, VALIDATING_WEBHOOKS, Resource
 from app.registry import reviews_of, webhooks_of
 from app.wire import JSON
-from app.wiring import NAMESPACE_NAME, Requirement, ReviewKind
+from app.wiring import NAMESPACE_NAME, Requirement, ReviewKind, Term
 
 FailurePolicy = Literal["Ignore", "Fail"]
 PORT = 443
@@ -118,29 +119,39 @@ def rules_of(*kinds: ReviewKind) -> list[JSON]:
     ]
 
 
-def further_webhooks(kind: ReviewKind, called: JSON, *, exempt: tuple[str, ...]) -> list[JSON]:
+def further_webhooks(
+    kind: ReviewKind, called: JSON, *, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]] | None = None
+) -> list[JSON]:
     """The webhooks for reviews of this kind.
+
+    `sources` has the texts of sources of the chart; without them a source stands for the `exempt` namespaces.
 
     `called` is what they share with other webhooks: clientConfig, failurePolicy and so on. The chart makes them of the
     same descriptors; `berth certs install` does not make them, for an installation in the place of Network Resources
     Injector has neither tenants nor AppWrappers.
     """
+    said = sources or {}
     entries = []
     for webhook in webhooks_of(kind):
         entry = called | {
             "name": f"{webhook.name}.berth.dev",
             "rules": [rule | {"scope": webhook.scope} for rule in rules_of(kind)],
-            "namespaceSelector": {"matchExpressions": [_expression(one, exempt) for one in webhook.namespaces]},
+            "namespaceSelector": {"matchExpressions": [_expression(one, exempt, said) for one in webhook.namespaces]},
         }
         if webhook.conditions:
             entry["matchConditions"] = [
-                {"name": one.name, "expression": " || ".join(term.expression for term in one.terms)}
+                {"name": one.name, "expression": " || ".join(_cel(term, said) for term in one.terms)}
                 for one in webhook.conditions
             ]
         entries.append(entry)
     return entries
 
 
-def _expression(one: Requirement, exempt: tuple[str, ...]) -> JSON:
-    values = exempt if one.source else one.values
+def _cel(term: Term, sources: Mapping[str, Sequence[str]]) -> str:
+    values = ", ".join(f"'{text}'" for text in sources.get(term.values, ()))
+    return term.expression.replace("{values}", f"[{values}]")
+
+
+def _expression(one: Requirement, exempt: tuple[str, ...], sources: Mapping[str, Sequence[str]]) -> JSON:
+    values = sources.get(one.source, exempt) if one.source else one.values
     return {"key": one.key, "operator": one.operator} | ({"values": list(values)} if values else {})

@@ -50,11 +50,10 @@ def doubled(
         name = served.get(one.resource)
         if name is not None:
             yield (
-                f"{one.field}: {one.resource} is served by devices of DeviceClass {name}, and claim "
-                f"{quoted(claims[name])} of spec.resourceClaims asks for such a device too, so that the Pod would get "
-                "both: drop the claim or the resource. Where the resource is of a network, annotate its attachment "
-                f'with {DEVICE_CLASS} or {CLAIM_TEMPLATE}, so that a claim serves it, or with {INJECT}: "false"; on '
-                "the Pod the latter turns off injection and this check"
+                f"{one.field}: {one.resource} and claim {quoted(claims[name])} both ask for a device of DeviceClass "
+                f"{name}: drop one of them. Where networks need the resource, annotate their attachment with "
+                f'{DEVICE_CLASS} or {CLAIM_TEMPLATE} to have it served by a claim, or with {INJECT}: "false"; on the '
+                "Pod the latter turns off injection and this check"
             )
 
 

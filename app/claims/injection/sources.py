@@ -37,7 +37,7 @@ class Sources:
 
     def requests(self, namespace: str, one: Reference) -> Ask:
         """What a claim asks for. Of a template that is made from a definition, the definition says it."""
-        definition = self.definitions.current.get(one.template)
+        definition = self.definitions.find(one.template)
         if definition is not None:
             return definition.requests
         name = one.template or one.claim

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from app.claims.definitions import Definition, DeviceClass, of_class, stored_class
+from app.claims.definitions import DeviceClass, stored_class
 from app.claims.known import KnownDefinitions
 from app.claims.model import CLAIM_TEMPLATE_MARK
 from app.claims.templates.planning import (
@@ -36,7 +36,7 @@ class Caches:
         self.pods: Store[User] = Store(stored_pod, indices=index)
         self.attachments: Store[User] = Store(stored_attachment, indices=index)
         self.templates: Store[OwnTemplate] = Store(stored_template)
-        self.classes: Store[DeviceClass] = Store(stored_class, indices={"template": lambda one: (one.template,)})
+        self.classes: Store[DeviceClass] = Store(stored_class)
         config_maps: Store[JSON] = Store(data_of)
         self.known = KnownDefinitions(config_maps, self.classes, name=config_map, changed=self.wake_all)
         self.stores: tuple[Store[Any], ...] = (
@@ -60,13 +60,6 @@ class Caches:
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
         return problems_of(self.reflectors)
-
-    def definition(self, name: str) -> Definition | None:
-        """What the template of this name is made from, in any namespace."""
-        found = self.known.current.get(name)
-        if found is not None:
-            return found
-        return next((of_class(one, name) for one in self.classes.by_index("template", name)), None)
 
     def used(self, key: Key) -> bool:
         return bool(self.pods.count("template", key) or self.attachments.count("template", key))

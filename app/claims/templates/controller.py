@@ -82,7 +82,7 @@ class ClaimTemplatesController:
 
     async def _reconcile(self, key: Key) -> Result:
         caches = self._caches
-        definition, found, used = caches.definition(key[1]), caches.templates.get(*key), caches.used(key)
+        definition, found, used = caches.known.find(key[1]), caches.templates.get(*key), caches.used(key)
         wanted = template_body(key, definition) if definition is not None else None
         left = self._time_left(key, watched=found is not None and not used)
         action = next_action(wanted, found, used=used, idle=left is not None and left <= 0)

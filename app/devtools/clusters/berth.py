@@ -34,7 +34,7 @@ class Berth:
     async def start_webhook(self, client: KubeClient, cluster: str, *, every: bool = False) -> tuple[int, int]:
         """Start the webhook of a cluster, and have its API server call it; returns its port and its health port.
 
-        With `every` for AppWrappers and RMD as well.
+        With `every` for AppWrappers, RMD and claims as well.
         """
         folder, infra = self._directory / "webhook", cluster == INFRA
         settings: dict[str, object] = {
@@ -44,6 +44,7 @@ class Berth:
             "drain_seconds": 0.0,
             "confine_tenants": infra,
             "appwrappers": every,
+            "claims": every,
             "rmd_backend": "daemon" if every else "off",
         }
         ports = await start_webhook(self._parts, self._common(cluster) | settings, host=_HOST, where=cluster)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from app.claims.model import DEFINITIONS_NAME
 from app.kube.client import KubeClient
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration.objects import Terms, further_webhooks, objects_to, pods_to
 from app.wire import JSON
+from app.wiring import ReviewKind
+
+_MUTATED: tuple[ReviewKind, ...] = ("appwrapper-defaults", "pod-templates")
+_CHECKED: tuple[ReviewKind, ...] = (
+    *("appwrappers", "rmd-pods", "rmdworkloads"),
+    *("claim-pods", "claim-definitions", "device-classes"),
+)
 
 
 async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, every: bool = False) -> None:
     """For what is written from now on; in the infra cluster for what tenants run there, too.
 
-    With `every` for AppWrappers and RMD as well. `bundle` is the base64 value of caBundle.
+    With `every` for AppWrappers, RMD and claims as well. `bundle` is the base64 value of caBundle.
     """
 
     def calling(path: str) -> JSON:
@@ -23,8 +31,10 @@ async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, e
         validating["webhooks"] += further_webhooks("tenants", validating["webhooks"][0], exempt=Terms().exempt)
     if every:
         exempt = Terms().exempt
-        mutating["webhooks"] += further_webhooks("appwrapper-defaults", mutating["webhooks"][0], exempt=exempt)
-        for kind in ("appwrappers", "rmd-pods", "rmdworkloads"):
-            validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], exempt=exempt)
+        sources = {"berth.ownNamespace": exempt, "berth.claimTemplatesName": (DEFINITIONS_NAME,)}
+        for kind in _MUTATED:
+            mutating["webhooks"] += further_webhooks(kind, mutating["webhooks"][0], exempt=exempt)
+        for kind in _CHECKED:
+            validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], exempt=exempt, sources=sources)
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
