@@ -11,6 +11,7 @@ from rich.console import Console
 from app import logs
 from app.devtools.clusters.sandbox import Sandbox
 from app.devtools.demo.calling import Caller
+from app.devtools.demo.claiming import Claiming
 from app.devtools.demo.companions import Companions
 from app.devtools.demo.injection import Injection
 from app.devtools.demo.reserving import Reserving
@@ -35,6 +36,8 @@ async def run_demo(console: Console, *, log_level: str = "error") -> int:
             ]
             stage.act("In tenant1: a Pod gets the resources that its networks need")
             await Injection(tenant1, stage).play()
+            stage.act("In tenant1: which address each device of a Pod has, and a Service on its second network")
+            await Claiming(tenant1, stage).play()
             stage.act("In tenant1: AppWrappers wait for their queue, run, and recover")
             await Wrapping(tenant1, stage).play()
             stage.act("In tenant1: cache ways and P-states for the cores of a Pod, by RMD")
