@@ -23,6 +23,8 @@ SHARE = "6b1fc7a8-3d5d-4c4a-9f6e-0d4c2f3b8a11"
 ENTRY = "status.devices[0]"
 SHORT = "error validating uid: invalid UUID length: 1"
 NOT_CIDR = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)"
+KEY = '[device="dev-0",driver="d.example.com",pool="n1"]'
+UNTYPED = "failed to create typed patch object (/claim; resource.k8s.io/v1, Kind=ResourceClaim): .status.devices"
 CONDITION = {
     "type": "Ready",
     "status": "True",
@@ -204,8 +206,13 @@ def test_a_device_has_one_entry(served: Any, claim: str) -> None:
     answer = patch_status(served, claim, {"devices": [DEVICE, DEVICE]})
     assert refusal(answer).startswith('status.devices[1]: Duplicate value: {"Driver":"d.example.com","Pool":"n1",')
     applied = apply_devices(served, claim, [DEVICE, DEVICE], "m")
-    assert applied.status == 500
-    assert ".status.devices: duplicate entries for key [device=" in applied.body["message"]
+    assert (applied.status, applied.body["message"]) == (500, f"{UNTYPED}: duplicate entries for key {KEY}")
+
+
+def test_an_apply_with_an_unknown_field_is_refused(served: Any, claim: str) -> None:
+    answer = apply_devices(served, claim, [{**DEVICE, "networkData": {"mtu": 1500}}], "m")
+    text = f"{UNTYPED}{KEY}.networkData.mtu: field not declared in schema"
+    assert (answer.status, answer.body["message"]) == (500, text)
 
 
 def test_entries_that_are_stored_are_checked_by_every_write(served: Any, claim: str) -> None:
