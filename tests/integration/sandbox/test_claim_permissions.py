@@ -306,3 +306,37 @@ def test_a_bound_token_says_its_pod_and_node(served: Any, account: str) -> None:
     names = {key.rpartition("/")[2]: values for key, values in extra.items()}
     assert names.keys() == {"credential-id", "node-name", "node-uid", "pod-name", "pod-uid"}
     assert (names["node-name"], names["pod-name"]) == (["n1"], ["agent"])
+
+
+@pytest.mark.parametrize(
+    ("role", "verb", "resource", "allowed"),
+    [
+        ("edit", "create", "resourceclaims", True),
+        ("edit", "patch", "resourceclaimtemplates", True),
+        ("edit", "patch", "resourceclaims/status", False),
+        ("edit", "patch", "endpointslices", False),
+        ("admin", "update", "resourceclaims/status", False),
+        ("view", "get", "resourceclaims/status", True),
+        ("view", "list", "endpointslices", True),
+        ("view", "create", "resourceclaims", False),
+    ],
+)
+def test_users_of_a_namespace_ask_for_devices_and_do_not_report_them(
+    sandboxed: Any, role: str, verb: str, resource: str, *, allowed: bool
+) -> None:
+    """The sandbox alone: the roles of a real API server are filled by a controller."""
+    namespace = sandboxed.namespace()
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    body = {"metadata": {"name": "user"}, "roleRef": reference, "subjects": [user(namespace, "user")]}
+    sandboxed.request("POST", f"{RBAC}/namespaces/{namespace}/rolebindings", body)
+    name, _, subresource = resource.partition("/")
+    asked = {
+        "group": "discovery.k8s.io" if name == "endpointslices" else GROUP,
+        "resource": name,
+        "subresource": subresource,
+        "verb": verb,
+        "namespace": namespace,
+    }
+    question = {"spec": {"user": f"user-{namespace}", "resourceAttributes": asked}}
+    answer = sandboxed.request("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", question)
+    assert answer.body["status"]["allowed"] is allowed
