@@ -253,7 +253,7 @@ def test_the_order_of_claims_slices_and_results_does_not_matter(inputs: Inputs, 
         inputs.pod,
         tuple(data.draw(st.permutations(inputs.claims))),
         tuple(data.draw(st.permutations(inputs.slices))),
-        dict(reversed(inputs.attachments.items())),
+        dict(reversed(list(inputs.attachments.items()))),
     )
     first, second = plan_pod(inputs), plan_pod(turned)
     assert first == second
