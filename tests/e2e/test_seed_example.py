@@ -9,6 +9,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -141,6 +142,26 @@ def test_without_the_resource_the_pod_waits(sandbox: Path) -> None:
     finally:
         python.delete("pod", "webhook-demo")
         python.delete("net-attach-def", "foo-network")
+
+
+def test_devices_serve_the_resource_where_no_node_offers_it(python: PythonClient) -> None:
+    """In tenant1: two devices by a claim for extended resources, and the network status that says which."""
+    python.create(yaml.safe_load(ATTACHMENT))
+    python.create(yaml.safe_load(POD))
+    try:
+        found = wait_until(lambda: _network_status(python.get("pod", "webhook-demo")))
+        assert [one["interface"] for one in found] == ["eth0", "net1", "net2"]
+        assert [one["ips"][0].rpartition(".")[0] for one in found[1:]] == ["172.36.0"] * 2
+        assert len({one["device-info"]["pci"]["pci-address"] for one in found[1:]}) == 2
+        status = python.get("pod", "webhook-demo")["status"]
+        assert status["extendedResourceClaimStatus"]["requestMappings"][0]["resourceName"] == "example.com/foo"
+    finally:
+        python.delete("pod", "webhook-demo")
+        python.delete("net-attach-def", "foo-network")
+
+
+def _network_status(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    return json.loads(pod["metadata"]["annotations"].get("k8s.v1.cni.cncf.io/network-status", "[]"))
 
 
 def test_the_demo_holds() -> None:

@@ -15,14 +15,19 @@ from app.kube.resources import (
     RESOURCE_CLAIMS,
     RESOURCE_SLICES,
 )
+from app.networks.claim_sources import DEVICE_CLASS
 from app.networks.model import NETWORKS
+from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT
 
 JSON = dict[str, Any]
 DRIVER, CLASS, RESOURCE = "vf.example.com", "vf.example.com", "example.com/foo"
-NETWORK, SUBNET, ADDRESSES = "foo-network", "172.36.0.0/24", "172.36.0."
+NETWORK, CLAIMED = "foo-network", "foo-claimed"
+"""Attachments with the same devices: for the first the webhook injects the resource, for the second a claim."""
+SUBNETS = {NETWORK: "172.36.0.0/24", CLAIMED: "172.37.0.0/20"}
 CLAIM, TEMPLATE = "foo-claim", "foo-template"
 GROUP = "example.com/group"
 """An attribute that every other device has alike."""
+LABELS = {"app": "networked"}
 DEVICES = 4
 """Of each node."""
 
@@ -55,10 +60,11 @@ def resource_slice(node: str) -> JSON:
     return RESOURCE_SLICES.body({"name": f"{node}-{DRIVER}"}, spec=spec)
 
 
-def attachment() -> JSON:
-    config = {"cniVersion": "0.3.1", "name": NETWORK, "type": "sriov", "ipam": {"type": "host-local", "subnet": SUBNET}}
-    annotations = {"k8s.v1.cni.cncf.io/resourceName": RESOURCE}
-    return NETWORK_ATTACHMENTS.body({"name": NETWORK, "annotations": annotations}, spec={"config": json.dumps(config)})
+def attachment(name: str) -> JSON:
+    ipam = {"type": "host-local", "subnet": SUBNETS[name]}
+    config = {"cniVersion": "0.3.1", "name": name, "type": "sriov", "ipam": ipam}
+    annotations = {RESOURCE_OF_ATTACHMENT: RESOURCE} | ({DEVICE_CLASS: CLASS} if name == CLAIMED else {})
+    return NETWORK_ATTACHMENTS.body({"name": name, "annotations": annotations}, spec={"config": json.dumps(config)})
 
 
 def claim_spec() -> JSON:
@@ -73,19 +79,23 @@ def template(name: str = TEMPLATE) -> JSON:
     return RESOURCE_CLAIM_TEMPLATES.body({"name": name}, spec={"spec": claim_spec()})
 
 
-def pod(name: str, resources: JSON, **spec: Any) -> JSON:
-    container = {"name": "main", "image": "busybox", "resources": resources}
-    metadata = {"name": name, "annotations": {NETWORKS: NETWORK}}
+def pod(name: str, resources: JSON | None = None, *, network: str = NETWORK, **spec: Any) -> JSON:
+    container = {"name": "main", "image": "busybox", "resources": resources or {}}
+    metadata = {"name": name, "labels": LABELS, "annotations": {NETWORKS: network}}
     return PODS.body(metadata, spec={"containers": [container], **spec})
 
 
+def _with_claim(name: str, **source: str) -> JSON:
+    claims = [{"name": "net", **source}]
+    return pod(name, {"claims": [{"name": "net"}]}, network=CLAIMED, resourceClaims=claims)
+
+
 def pod_by_template(name: str = "by-template") -> JSON:
-    claims = [{"name": "net", "resourceClaimTemplateName": TEMPLATE}]
-    return pod(name, {"claims": [{"name": "net"}]}, resourceClaims=claims)
+    return _with_claim(name, resourceClaimTemplateName=TEMPLATE)
 
 
 def pod_by_claim(name: str = "by-claim", claim: str = CLAIM) -> JSON:
-    return pod(name, {"claims": [{"name": "net"}]}, resourceClaims=[{"name": "net", "resourceClaimName": claim}])
+    return _with_claim(name, resourceClaimName=claim)
 
 
 def pod_by_resource(name: str = "by-resource") -> JSON:
@@ -93,8 +103,9 @@ def pod_by_resource(name: str = "by-resource") -> JSON:
 
 
 async def prepare(client: KubeClient, namespace: str) -> None:
-    """The class, the attachment, the template and the claim that the Pods name."""
+    """The class, the attachments, the template and the claim that the Pods name."""
     await client.create(DEVICE_CLASSES, device_class())
-    await client.create(NETWORK_ATTACHMENTS, attachment(), namespace=namespace)
+    for network in SUBNETS:
+        await client.create(NETWORK_ATTACHMENTS, attachment(network), namespace=namespace)
     await client.create(RESOURCE_CLAIM_TEMPLATES, template(), namespace=namespace)
     await client.create(RESOURCE_CLAIMS, claim(), namespace=namespace)

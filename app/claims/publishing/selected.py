@@ -95,19 +95,21 @@ def _before(status: Sequence[Attached], keys: Sequence[str]) -> int:
 
 
 def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]) -> Iterator[int]:
-    """The selection of each entry of one attachment, by the names of interfaces where all are found, else evenly.
+    """The selection of each entry of one attachment, by the names of its interfaces where these say it, else one each.
 
-    Nothing where neither gives an answer, or where an interface has the name of another selection.
+    Nothing where neither gives an answer: a CNI plugin may return several interfaces, and none for another selection.
     """
-    places = [names.index(expected[order]) if expected[order] in names else -1 for order in orders]
-    if all(place > before for place, before in zip(places, [-1, *places], strict=False)):
+    wanted = [expected[order] for order in orders]
+    starts = [names.index(name) if name in names else -1 for name in wanted]
+    if len(orders) == 1 or all(start > before for start, before in zip(starts, [-1, *starts], strict=False)):
         for place in range(len(names)):
-            yield orders[max(sum(start <= place for start in places) - 1, 0)]
-    elif len(names) % len(orders) == 0:
-        found = [orders[place * len(orders) // len(names)] for place in range(len(names))]
-        theirs = {expected[order]: order for order in orders}
-        if all(theirs.get(name, order) == order for name, order in zip(names, found, strict=True)):
-            yield from found
+            yield orders[max(sum(start <= place for start in starts) - 1, 0)]
+    elif len({*names}) == len(names) and len({*wanted}) == len(wanted) and {*names} <= {*wanted}:
+        yield from (orders[wanted.index(name)] for name in names)
+    elif len(names) == len(orders):
+        fitting = all(name in ("", want) for name, want in zip(names, wanted, strict=True))
+        if fitting or not {*names} & {*wanted}:
+            yield from orders
 
 
 def _selected(

@@ -16,17 +16,18 @@ from app.wire import JSON
 
 DRIVER = DEVICE_CLASS = "vf.example.com"
 RESOURCE = "example.com/foo"
+DEVICES = 4
+"""On each host."""
 _CLASS: JSON = {
     "extendedResourceName": RESOURCE,
     "selectors": [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}],
 }
 
 
-async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -> MultusStandIn:
+async def give_devices(client: KubeClient, parts: Parts, hosts: Sequence[str]) -> None:
     """To Pods that ask for the resource, or that have claims of the class."""
     await client.apply(DEVICE_CLASSES, DEVICE_CLASS, DEVICE_CLASSES.body({"name": DEVICE_CLASS}, spec=_CLASS))
-    driver, multus = DriverStandIn(client, DRIVER, "data", hosts, resource=RESOURCE), MultusStandIn(client)
+    driver = DriverStandIn(client, DRIVER, "data", hosts, resource=RESOURCE, count=DEVICES)
     await driver.publish_slices()
     parts.run(driver)
-    parts.run(multus)
-    return multus
+    parts.run(MultusStandIn(client))

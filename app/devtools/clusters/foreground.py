@@ -12,6 +12,7 @@ from pathlib import Path
 from rich.console import Console
 
 from app import logs
+from app.devtools.clusters.claims import DEVICES, RESOURCE
 from app.devtools.clusters.plans import EVERY_WING
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
 from app.devtools.clusters.sandbox import Running, Sandbox, Whole
@@ -102,6 +103,8 @@ def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -
         where = f"LocalQueue {QUEUE} of namespace {NAMESPACE} in {EVERY_WING}"
         console.print(f"A stand-in for Kueue gives {CPUS} CPUs to {where}.", soft_wrap=True)
         console.print(f"A stand-in for RMD on each host of {EVERY_WING} gives cache ways.", soft_wrap=True)
+        devices = f"A stand-in for a driver has {DEVICES} devices for {RESOURCE} on each of these hosts"
+        console.print(f"{devices}, and one for Multus attaches networks.", soft_wrap=True)
     console.print("Ready. Type in another terminal:\n", style="bold green")
     for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)

@@ -467,7 +467,8 @@ async def test_a_pod_waits_for_what_multus_does_not_find(client: KubeClient, mis
         await start(client, "p", networks="foo,late")
     else:
         await start(client, "p", networks="foo")
-        body = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "late", "requestMappings": []}}}
+        mapping = {"containerName": "c", "resourceName": FOO, "requestName": "container-0-request-0"}
+        body = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "late", "requestMappings": [mapping]}}}
         await client.patch(PODS, "p", body, patch_type="merge", namespace=HERE, subresource="status")
     async with running(MultusStandIn(client).run()):
         await running_pod(client, "p")

@@ -78,7 +78,7 @@ def statuses(draw: st.DrawFn) -> str:
     entries = []
     for number in range(draw(st.integers(0, 5))):
         entry: dict[str, Any] = {"name": draw(st.sampled_from(["ns/red", "ns/blue", "other/red", "cluster"]))}
-        entry["interface"] = f"net{number}"
+        entry["interface"] = f"net{number}" + draw(st.sampled_from(["", "", "", "\u00e9" * 126, "\u00e9" * 127]))
         entry["ips"] = draw(st.lists(addresses, max_size=20))
         entry["mac"] = draw(macs)
         entry["default"] = draw(st.booleans()) if number == 0 else False
@@ -253,7 +253,7 @@ def test_the_order_of_claims_slices_and_results_does_not_matter(inputs: Inputs, 
         inputs.pod,
         tuple(data.draw(st.permutations(inputs.claims))),
         tuple(data.draw(st.permutations(inputs.slices))),
-        dict(reversed(inputs.attachments.items())),
+        dict(reversed(list(inputs.attachments.items()))),
     )
     first, second = plan_pod(inputs), plan_pod(turned)
     assert first == second
