@@ -162,3 +162,14 @@ def test_owners_stay_recorded_when_the_server_drops_entries(served: Any, claim: 
     answer = patch_status(served, claim, {"allocation": None})
     assert answer.body["status"] == {}
     assert owned(answer, "driver") is not None
+
+
+def test_conditions_can_be_added_where_an_updater_has_none(served: Any, namespace: str) -> None:
+    """An update writes `conditions: null`, and owns that."""
+    create_claim(served, namespace)
+    allocate(served, namespace)
+    patch_status(served, namespace, {"devices": [{**DEVICE, "data": {"a": 1}, "conditions": None}]})
+    answer = apply_devices(served, namespace, [{**DEVICE, "conditions": [CONDITION]}], "publisher")
+    assert first(answer) == {**DEVICE, "data": {"a": 1}, "conditions": [CONDITION]}
+    assert owned(answer, "python-urllib3") == {**KEYS, "f:conditions": {}, "f:data": {}}
+    assert set((owned(answer, "publisher") or {})["f:conditions"]) == {'k:{"type":"Ready"}'}

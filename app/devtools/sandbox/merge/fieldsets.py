@@ -132,7 +132,11 @@ def _is_atomic(rule: Rule | None) -> bool:
 
 
 def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields | None]:
-    """What differs: (added or changed, removed), each None where there is nothing."""
+    """What differs: (added or changed, removed), each None where there is nothing.
+
+    A null beside a map or a list counts as an empty one: its owner does not own what is put into it.
+    """
+    old, new = _filled(old, new), _filled(new, old)
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return None, None
     rule = branch.rule
@@ -145,6 +149,10 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
         after = {element_key(element, rule): (element, branch) for element in new}
         return _compare_members(before, after, whole=rule.whole_items)
     return LEAF if isinstance(old, type(new)) else field_set(new, branch, containers=True), None
+
+
+def _filled(value: Any, other: Any) -> Any:
+    return type(other)() if value is None and other and isinstance(other, dict | list) else value
 
 
 _Members = dict[str, tuple[Any, Branch]]
