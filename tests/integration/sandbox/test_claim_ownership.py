@@ -162,3 +162,17 @@ def test_owners_stay_recorded_when_the_server_drops_entries(served: Any, claim: 
     answer = patch_status(served, claim, {"allocation": None})
     assert answer.body["status"] == {}
     assert owned(answer, "driver") is not None
+
+
+def test_conditions_that_are_null_in_an_update_take_those_of_another_manager(served: Any, namespace: str) -> None:
+    """A driver without conditions writes null, which is a field of its own; it owns no condition by that."""
+    create_claim(served, namespace)
+    allocate(served, namespace)
+    claim = served.request("GET", claim_path(namespace, "claim")).body
+    claim["status"]["devices"] = [{**DEVICE, "data": {"a": 1}, "conditions": None}]
+    path = claim_path(namespace, "claim", status=True)
+    put = served.request("PUT", f"{path}?fieldManager=driver", claim)
+    assert owned(put, "driver") == {**KEYS, "f:conditions": {}, "f:data": {}}
+    applied = apply_devices(served, namespace, [{**DEVICE, "conditions": [CONDITION]}], "publisher")
+    assert first(applied) == {**DEVICE, "data": {"a": 1}, "conditions": [CONDITION]}
+    assert owned(applied, "driver") == {**KEYS, "f:conditions": {}, "f:data": {}}

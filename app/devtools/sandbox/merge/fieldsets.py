@@ -136,6 +136,7 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return None, None
     rule = branch.rule
+    old, new = _opened(old, new, rule), _opened(new, old, rule)
     if isinstance(old, dict) and isinstance(new, dict) and not _is_atomic(rule):
         before = {f"f:{name}": (child, branch.child(name)) for name, child in old.items()}
         after = {f"f:{name}": (child, branch.child(name)) for name, child in new.items()}
@@ -145,6 +146,12 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
         after = {element_key(element, rule): (element, branch) for element in new}
         return _compare_members(before, after, whole=rule.whole_items)
     return LEAF if isinstance(old, type(new)) else field_set(new, branch, containers=True), None
+
+
+def _opened(value: Any, other: Any, rule: Rule | None) -> Any:
+    """The value; for null an empty list or map where the other one is such, and merges."""
+    merges = rule is not None and rule.keys is not None if isinstance(other, list) else not _is_atomic(rule)
+    return type(other)() if value is None and isinstance(other, dict | list) and merges else value
 
 
 _Members = dict[str, tuple[Any, Branch]]
