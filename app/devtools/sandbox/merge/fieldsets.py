@@ -132,14 +132,11 @@ def _is_atomic(rule: Rule | None) -> bool:
 
 
 def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields | None]:
-    """What differs: (added or changed, removed), each None where there is nothing.
-
-    A null beside a map or a list counts as an empty one: its owner does not own what is put into it.
-    """
-    old, new = _filled(old, new), _filled(new, old)
+    """What differs: (added or changed, removed), each None where there is nothing."""
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return None, None
     rule = branch.rule
+    old, new = _opened(old, new, rule), _opened(new, old, rule)
     if isinstance(old, dict) and isinstance(new, dict) and not _is_atomic(rule):
         before = {f"f:{name}": (child, branch.child(name)) for name, child in old.items()}
         after = {f"f:{name}": (child, branch.child(name)) for name, child in new.items()}
@@ -151,8 +148,10 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
     return LEAF if isinstance(old, type(new)) else field_set(new, branch, containers=True), None
 
 
-def _filled(value: Any, other: Any) -> Any:
-    return type(other)() if value is None and other and isinstance(other, dict | list) else value
+def _opened(value: Any, other: Any, rule: Rule | None) -> Any:
+    """The value; for null an empty list or map where the other one is such, and merges."""
+    merges = rule is not None and rule.keys is not None if isinstance(other, list) else not _is_atomic(rule)
+    return type(other)() if value is None and isinstance(other, dict | list) and merges else value
 
 
 _Members = dict[str, tuple[Any, Branch]]
