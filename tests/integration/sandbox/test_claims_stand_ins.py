@@ -466,9 +466,9 @@ async def test_a_pod_waits_for_what_multus_does_not_find(client: KubeClient, mis
     if missing == "attachment":
         await start(client, "p", networks="foo,late")
     else:
-        await start(client, "p", networks="foo")
-        mapping = {"containerName": "c", "resourceName": FOO, "requestName": "container-0-request-0"}
-        body = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "late", "requestMappings": [mapping]}}}
+        entry = {"net": {"resourceClaimTemplateName": "none"}}
+        await start(client, "p", networks="foo", claims=entry, nodeName="host-a")
+        body = {"status": {"resourceClaimStatuses": [{"name": "net", "resourceClaimName": "late"}]}}
         await client.patch(PODS, "p", body, patch_type="merge", namespace=HERE, subresource="status")
     async with running(MultusStandIn(client).run()):
         await running_pod(client, "p")
