@@ -9,6 +9,7 @@ import re
 
 from app.kinds.fielderrors import Field, invalid, supported
 from app.kinds.name_syntax import check_element_name, inner_path_faults, qualified_faults
+from app.kinds.resource_claims import check_container_claims
 from app.kinds.security import check_container_security
 from app.kinds.sources import PULL_POLICIES, check_environment
 from app.kube.quantity import parse
@@ -65,11 +66,7 @@ def _check_container(container: Field, spec: JSON) -> None:
         where = container.at("resizePolicy")
         container.errors += supported(where, entry.get("resourceName"), ("cpu", "memory"))
         container.errors += supported(where, entry.get("restartPolicy"), ("NotRequired", "RestartContainer"))
-    known = [claim.get("name") for claim in spec.get("resourceClaims") or []]
-    text = "must be one of the names in pod.spec.resourceClaims" + ("" if known else " which is empty")
-    for here, claim in resources.entries("claims"):
-        if (name := claim.get("name") or "") not in known:
-            resources.fault(here, "NotFound", text, name)
+    check_container_claims(resources, spec)
 
 
 def _check_port(port: Field, names: set[str], *, host_network: bool) -> None:

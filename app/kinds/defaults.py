@@ -7,10 +7,11 @@ OpenAPI of Kubernetes does not have these defaults.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from copy import deepcopy
+from typing import Any
 
-from app.kinds.tables import fields_of
+from app.kinds.tables import Shape, fields_of
 from app.kube.quantity import canonical
 from app.wire import JSON
 
@@ -31,6 +32,33 @@ _NODE_INFO = (
     "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeletVersion kubeProxyVersion "
     "operatingSystem architecture"
 )
+_CLAIMS: dict[str, JSON] = {
+    "ResourceClaim": {"spec": {}, "status": {}},
+    "ResourceClaimSpec": {"devices": {}},
+    "DeviceClaim": {"requests": None},
+    "ExactDeviceRequest": {"allocationMode": "ExactCount"},
+    "DeviceSubRequest": {"allocationMode": "ExactCount"},
+    "DeviceToleration": {"operator": "Equal"},
+    "AllocationResult": {"devices": {}},
+    "AllocatedDeviceStatus": {"conditions": None},
+    "Condition": {"message": ""},
+    "ResourceClaimTemplate": {"spec": {}},
+    "ResourceClaimTemplateSpec": {"metadata": {}, "spec": {}},
+    "DeviceClass": {"spec": {}},
+}
+_SLICES: dict[str, JSON] = {
+    "ResourceSlice": {"spec": {}},
+    "ResourceSliceSpec": {"driver": "", "pool": {}},
+    "ResourcePool": {"name": "", "generation": 0, "resourceSliceCount": 0},
+    "DeviceCapacity": {"value": "0"},
+    "Counter": {"value": "0"},
+    "EndpointSlice": {"addressType": "", "endpoints": None, "ports": None},
+    "Endpoint": {"addresses": None, "conditions": {}},
+    "EndpointPort": {"name": "", "protocol": "TCP"},
+    "ForZone": {"name": ""},
+    "ForNode": {"name": ""},
+}
+"""None is a list that the API server shows as null where it is empty."""
 _BY_TYPE: dict[str, JSON] = {
     **{kind: {"spec": {}, "status": {}} for kind in ("Pod", "Deployment", "Job", "CronJob", "Namespace", "Node")},
     "PodTemplateSpec": {"metadata": {}, "spec": {}},
@@ -115,6 +143,8 @@ _BY_TYPE: dict[str, JSON] = {
     "CustomResourceDefinitionSpec": {"names": {}, "conversion": {}},
     "CustomResourceConversion": {"strategy": "None"},
     "PriorityClass": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
+    **_CLAIMS,
+    **_SLICES,
 }
 
 
@@ -131,10 +161,19 @@ def apply_builtin_defaults(kind: str, obj: JSON) -> None:
     fields = fields_of(kind)
     for field, value in obj.items():
         shape = fields.get(field)
-        inner = shape[0] if isinstance(shape, list) else shape
+        inner = (
+            shape[0] if isinstance(shape, list) else shape["*"] if isinstance(shape, dict) and "*" in shape else shape
+        )
         if isinstance(inner, str) and inner[0].isupper():
-            for item in value if isinstance(shape, list) else (value,):
+            for item in _items(value, shape):
                 apply_builtin_defaults(inner, item)
+
+
+def _items(value: Any, shape: Shape) -> Iterable[JSON]:
+    """The objects in a field: of a list, of a map, or the one that it holds."""
+    if isinstance(shape, list):
+        return value or ()
+    return value.values() if isinstance(shape, dict) else (value,)
 
 
 def _pull_policy(container: JSON) -> JSON:
@@ -160,6 +199,10 @@ def _counts(job: JSON) -> JSON:
     return {**completions, "parallelism": 1, "backoffLimit": limit}
 
 
+def _device_count(request: JSON) -> JSON:
+    return {"count": 1} if request["allocationMode"] == "ExactCount" else {}
+
+
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "Container": _pull_policy,
     "EphemeralContainer": _pull_policy,
@@ -168,6 +211,8 @@ _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "DaemonSetUpdateStrategy": _rolling,
     "StatefulSetUpdateStrategy": _rolling,
     "JobSpec": _counts,
+    "ExactDeviceRequest": _device_count,
+    "DeviceSubRequest": _device_count,
     "ServiceSpec": _service_addresses,
     "ServicePort": lambda port: {"targetPort": port["port"]} if "port" in port else {},
     "NodeStatus": lambda status: {"allocatable": dict(status["capacity"])} if status.get("capacity") else {},
@@ -202,11 +247,39 @@ def _container(container: JSON) -> None:
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
 
 
+def _without_empty(*names: str) -> Callable[[JSON], None]:
+    """An empty list or map of these fields is absent."""
+    return lambda obj: _drop_empty(obj, *names)
+
+
 def _drop_empty(holder: JSON, *names: str) -> None:
     """Empty lists, maps and values of variables are absent, as everywhere in the API."""
     for name in names:
         if name in holder and not holder[name]:
             del holder[name]
+
+
+def _null_empty(*names: str) -> Callable[[JSON], None]:
+    """An empty list of these fields is null."""
+
+    def rewrite(obj: JSON) -> None:
+        for name in names:
+            obj[name] = obj[name] or None
+
+    return rewrite
+
+
+def _device_claim(devices: JSON) -> None:
+    devices["requests"] = devices["requests"] or None
+    _drop_empty(devices, "constraints", "config")
+
+
+def _device_request(request: JSON) -> None:
+    """A count of 0 is one that is not given."""
+    if request.get("count") == 0:
+        del request["count"]
+    request.update(_device_count(request) if "count" not in request else {})
+    _drop_empty(request, "selectors", "tolerations")
 
 
 def _secret(obj: JSON) -> None:
@@ -239,5 +312,17 @@ _REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "Secret": _secret,
     "Namespace": _namespace,
     "CustomResourceDefinitionSpec": _definition,
+    "ExactDeviceRequest": _device_request,
+    "DeviceSubRequest": _device_request,
+    "DeviceClaim": _device_claim,
+    "DeviceClassSpec": _without_empty("selectors", "config"),
+    "ResourceClaimStatus": _without_empty("reservedFor", "devices"),
+    "DeviceAllocationResult": _without_empty("results", "config"),
+    "PodStatus": _without_empty("resourceClaimStatuses"),
+    "NetworkDeviceData": _without_empty("ips"),
+    "Device": _without_empty("attributes", "capacity", "taints", "consumesCounters"),
+    "AllocatedDeviceStatus": _null_empty("conditions"),
+    "EndpointSlice": _null_empty("endpoints", "ports"),
+    "Endpoint": _null_empty("addresses"),
 }
 """Defaults that change a field that is there, or a field of an inner object."""

@@ -21,9 +21,7 @@ def check_affinity(affinity: Field) -> None:
     """Affinity to nodes and to other Pods."""
     node = affinity.below("nodeAffinity")
     for required in node.present(_REQUIRED):
-        required.required("nodeSelectorTerms", "must have at least one node selector term")
-        for term in required.each("nodeSelectorTerms"):
-            _check_node_term(term)
+        check_node_selector(required)
     for preferred in node.each(_PREFERRED):
         _check_weight(preferred)
         _check_node_term(preferred.below("preference"))
@@ -33,6 +31,13 @@ def check_affinity(affinity: Field) -> None:
         for preferred in pods.each(_PREFERRED):
             _check_weight(preferred)
             _check_pod_term(preferred.below("podAffinityTerm"))
+
+
+def check_node_selector(selector: Field) -> None:
+    """Which nodes are meant: there is one term at least."""
+    selector.required("nodeSelectorTerms", "must have at least one node selector term")
+    for term in selector.each("nodeSelectorTerms"):
+        _check_node_term(term)
 
 
 def _check_weight(preferred: Field) -> None:

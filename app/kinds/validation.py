@@ -11,7 +11,8 @@ import re
 
 from app.kinds.containers import check_amounts, check_containers
 from app.kinds.fielderrors import Field, FieldError, invalid
-from app.kinds.name_syntax import check_element_name, check_labels, label_faults, qualified_faults, subdomain_faults
+from app.kinds.name_syntax import check_labels, label_faults, qualified_faults, subdomain_faults
+from app.kinds.resource_claims import check_pod_claims, mirror_faults
 from app.kinds.scheduling import check_affinity, check_spreading, check_tolerations
 from app.kinds.security import check_pod_security
 from app.kinds.sources import check_volumes
@@ -38,7 +39,7 @@ _UPDATE_TEXT = (
 def check_pod(pod: JSON) -> list[FieldError]:
     """All faults of a Pod that is to be created (its metadata aside)."""
     spec = pod["spec"]
-    errors = check_pod_spec(spec, "spec")
+    errors = mirror_faults(pod) + check_pod_spec(spec, "spec")
     if spec.get("schedulingGates") and spec.get("nodeName"):
         text = "cannot be set until all schedulingGates have been cleared"
         errors.append(FieldError("spec.nodeName", "Forbidden", text))
@@ -58,7 +59,7 @@ def check_pod_spec(spec: JSON, path: str) -> list[FieldError]:
     check_spreading(pod)
     check_pod_security(pod)
     _check_names(pod)
-    _check_claims(pod)
+    check_pod_claims(pod)
     pod.number("activeDeadlineSeconds", 1, f"must be between 1 and {_LONGEST}, inclusive", _LONGEST)
     check_amounts(pod.below("overhead"), spec.get("overhead") or {})
     pod.one_of("preemptionPolicy", ("Never", "PreemptLowerPriority"), optional=True)
@@ -78,19 +79,6 @@ def _check_names(pod: Field) -> None:
         name = entry.get("name") or ""
         pod.errors += invalid(pod.at(here), name, qualified_faults(name))
         pod.unique(here, name, seen)
-
-
-def _check_claims(pod: Field) -> None:
-    seen: set[str] = set()
-    for claim in pod.each("resourceClaims"):
-        check_element_name(claim, seen)
-        sources = claim.value.keys() & {"resourceClaimName", "resourceClaimTemplateName"}
-        if not sources:
-            text = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
-            claim.fault("", "Invalid", text, claim.value)
-        elif len(sources) > 1:
-            text = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-            claim.fault("", "Invalid", text, claim.value)
 
 
 def _check_networking(pod: Field) -> None:

@@ -17,11 +17,14 @@ _KINDS = {(row.group, row.version, row.kind) for row in BUILTIN} | {("", "v1", "
 _PACKAGES = {kind: f"{group.partition('.')[0] or 'core'}.{version}.{kind}" for group, version, kind in _KINDS}
 """How the names of the types of kinds end."""
 _OPEN = {"*": "*"}
+_RAW = "RawExtension"
+"""JSON of any kind, which merges as a whole: the OpenAPI calls it an object."""
 _KNOWN: dict[str, Any] = {
     "Quantity": "q",
     "IntOrString": "x",
     "Time": "t",
     "MicroTime": "u",
+    _RAW: "*",
     "JSONSchemaProps": _OPEN,  # recursive; the sandbox reads schemas itself
 }
 _SCALARS = {"string": "s", "boolean": "b"}
@@ -104,7 +107,8 @@ class _Version:
 
     def _is_atomic(self, schema: JSON) -> bool:
         there = self._definitions[_referred(schema)] if "$ref" in schema else schema
-        return there.get("x-kubernetes-map-type") == "atomic"
+        raw = "$ref" in schema and _referred(schema).endswith(f".{_RAW}")
+        return raw or there.get("x-kubernetes-map-type") == "atomic"
 
 
 def _referred(schema: JSON) -> str:

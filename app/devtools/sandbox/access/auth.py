@@ -39,6 +39,8 @@ class User:
     """When the token of the user ends."""
 
 
+NODE_NAME = "authentication.kubernetes.io/node-name"
+"""The node to which the token of a service account is bound, among a user's extra values."""
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 
 
@@ -95,6 +97,10 @@ class Authenticator:
         return known
 
 
+def is_service_account(username: str) -> bool:
+    return username.startswith("system:serviceaccount:") and username.count(":") == 3
+
+
 def authorize(authorizer: Authorizer, user: User, access: Access) -> None:
     """Raises StatusError 403, worded as the API server words it, where the user may not."""
     allowed, reason = decide(authorizer, user, access)
@@ -147,7 +153,7 @@ def impersonated(authorizer: Authorizer, user: User, headers: Sequence[tuple[str
 
 def _impersonation_checks(target: User) -> list[Access]:
     parts = target.username.split(":")
-    if target.username.startswith("system:serviceaccount:") and len(parts) == 4:
+    if is_service_account(target.username):
         checks = [Access("impersonate", "", "serviceaccounts", namespace=parts[2], name=parts[3])]
     else:
         checks = [Access("impersonate", "", "users", name=target.username)]
@@ -163,7 +169,7 @@ def _impersonation_checks(target: User) -> list[Access]:
 def _with_implied_groups(target: User) -> User:
     groups = target.groups
     parts = target.username.split(":")
-    if target.username.startswith("system:serviceaccount:") and len(parts) == 4 and not groups:
+    if is_service_account(target.username) and not groups:
         groups = service_account_groups(parts[2])
     if target.username == ANONYMOUS.username:
         return replace(target, groups=groups or ANONYMOUS.groups)

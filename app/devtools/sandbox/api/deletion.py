@@ -27,7 +27,10 @@ _WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
     "propagationPolicy=Orphan to suppress this warning"
 )
-_RETURN_OBJECT = frozenset({"Pod", "Service", "ServiceAccount", "ResourceQuota", "PersistentVolumeClaim"})
+_RETURN_OBJECT = frozenset({
+    "Pod", "Service", "ServiceAccount", "ResourceQuota", "PersistentVolumeClaim", "ResourceClaim",
+    "ResourceClaimTemplate", "DeviceClass", "ResourceSlice",
+})  # fmt: skip
 
 
 def check_options(options: JSON) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from app.devtools.sandbox.api.call import Call, copy_json
 from app.devtools.sandbox.api.failures import apply_conflict, bad_request, failure
 from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply, track_update
+from app.devtools.sandbox.merge.fieldsets import duplicates
 from app.devtools.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
 
 if TYPE_CHECKING:
@@ -39,6 +40,10 @@ def merged(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> 
             "uid mismatch: the provided object specified uid "
             f"{applied['metadata']['uid']}, and no existing object was found",
         )
+    for where, key in duplicates(applied, _keys_of(call.resource).tree):
+        name = f"{call.namespace}/{call.name}; {call.resource.api_version}, Kind={call.resource.kind}"
+        text = f"failed to create typed patch object ({name}): {where}: duplicate entries for key {key}"
+        raise failure(500, "", text)
     try:
         return server_side_apply(
             old,
@@ -71,4 +76,6 @@ def _unowned(resource: ApiResource, subresource: str) -> frozenset[str]:
     """The top fields that a write to this endpoint resets, so that its writer does not come to own them."""
     if "status" not in resource.subresources:
         return frozenset()
-    return frozenset({"f:spec"} if subresource == "status" else {"f:status"})
+    if subresource != "status":
+        return frozenset({"f:status"})
+    return frozenset({"f:spec", "f:metadata"} if resource.kind == "ResourceClaim" else {"f:spec"})

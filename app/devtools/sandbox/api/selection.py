@@ -44,6 +44,7 @@ _FIELDS: dict[tuple[str, str], frozenset[str]] = {
         }
     ),
     ("", "nodes"): frozenset({"spec.unschedulable"}),
+    ("resource.k8s.io", "resourceslices"): frozenset({"spec.nodeName", "spec.driver"}),
     ("", "namespaces"): frozenset({"status.phase"}),
     ("", "secrets"): frozenset({"type"}),
     ("", "services"): frozenset({"spec.clusterIP", "spec.type"}),

@@ -11,6 +11,7 @@ import secrets
 import uuid
 from typing import TYPE_CHECKING
 
+from app.devtools.sandbox.access.claimwrites import claim_faults
 from app.devtools.sandbox.api.call import copy_json
 from app.devtools.sandbox.api.effects import after_removal, after_write, check_lasting, check_room
 from app.devtools.sandbox.api.failures import already_exists, bad_request, conflict, failure, invalid, not_found
@@ -67,9 +68,10 @@ async def create(state: ClusterState, call: Call, sent: JSON, *, applied: bool =
     metadata["uid"] = str(uuid.uuid4())
     metadata["creationTimestamp"] = now
     strategy.begin_create(resource, obj)
+    strategy.settle(resource, obj, None)
     obj["metadata"] = _in_order(obj["metadata"])
     name = metadata.get("name") or ""
-    errors = check_create(resource, obj)
+    errors = claim_faults(state, call, obj, None) + check_create(resource, obj)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
     if version_given:
@@ -116,8 +118,9 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
         new = tracked(state, call, old, new)
     new = await admissible.mutate(state, call, "UPDATE", new, old, name=name)
     strategy.begin_update(resource, new, old, subresource=call.subresource)
+    strategy.settle(resource, new, old, subresource=call.subresource)
     new["metadata"] = _in_order(new["metadata"])
-    errors = check_update(resource, new, old, subresource=call.subresource)
+    errors = claim_faults(state, call, new, old) + check_update(resource, new, old, subresource=call.subresource)
     if errors:
         raise invalid(resource.group, resource.kind, name, errors)
     call.warnings += warnings(resource, new)

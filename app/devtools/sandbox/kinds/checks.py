@@ -6,6 +6,12 @@ from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.kinds.crdcheck import check_crd, column_warnings
 from app.devtools.sandbox.kinds.custom import check_custom
+from app.devtools.sandbox.kinds.devicechecks import (
+    DEVICE_GROUPS,
+    check_device_kind,
+    check_device_status,
+    device_warnings,
+)
 from app.devtools.sandbox.kinds.quotafaults import check_quota
 from app.devtools.sandbox.webhooks.registration import check_configuration
 from app.kinds.fielderrors import FieldError
@@ -48,7 +54,7 @@ def check_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
             text += f"[]string{{{shown}}}"
             errors.append(FieldError("metadata.finalizers", "Forbidden", text))
     if subresource == "status" and not resource.custom:
-        return errors
+        return errors + check_device_status(resource, new, old)
     return errors + _check_body(resource, new, old)
 
 
@@ -76,6 +82,8 @@ def warnings(resource: ApiResource, obj: JSON) -> list[str]:
             "writers"
             for name in plain
         ]
+    if resource.group in DEVICE_GROUPS:
+        return device_warnings(resource, obj)
     return column_warnings(obj) if resource.kind == "CustomResourceDefinition" else []
 
 
@@ -93,6 +101,8 @@ def _check_body(resource: ApiResource, obj: JSON, old: JSON | None) -> list[Fiel
         return errors + check_pod_update(obj, old) if old is not None else errors
     if resource.kind in _TEMPLATED:
         return _check_template(resource, obj)
+    if resource.group in DEVICE_GROUPS:
+        return check_device_kind(resource, obj, old)
     if resource.kind == "CustomResourceDefinition":
         return check_crd(obj)
     if resource.kind in _WEBHOOKS:

@@ -10,11 +10,15 @@ import secrets
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.failures import bad_request
+from app.devtools.sandbox.kinds.claimstatus import drop_deallocated
 from app.devtools.sandbox.kinds.crds import begin_crd
 from app.devtools.sandbox.kinds.custom import decode_custom, default_custom
+from app.devtools.sandbox.kinds.endpointslices import drop_topology
+from app.devtools.sandbox.kinds.slices import default_times, drop_disabled
 from app.kinds.defaults import apply_builtin_defaults
 from app.kinds.requests import quality_of_service
 from app.kinds.shapes import ShapeError, decode_builtin
+from app.text import stamp
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.kinds.builtin import ApiResource
@@ -22,6 +26,8 @@ if TYPE_CHECKING:
 
 _STATUS_AT_BIRTH = frozenset({"Node", "CustomResourceDefinition"})
 """Kinds whose status may be given at creation; all others start with the server's."""
+_STATUS_ALONE = frozenset({"ResourceClaim"})
+"""Built-in kinds whose metadata a write to their status leaves alone, as it is for custom resources."""
 _SERVER_METADATA = ("uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds")
 
 
@@ -57,6 +63,8 @@ def default(resource: ApiResource, obj: JSON) -> JSON:
     """The object with the defaults of its kind."""
     if not resource.custom:
         apply_builtin_defaults(obj["kind"], obj)
+        if resource.kind == "ResourceSlice":
+            default_times(obj, stamp())
         return obj
     return default_custom(resource, obj)
 
@@ -130,6 +138,18 @@ def begin_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
         after["generation"] = before["generation"] + 1
 
 
+def settle(resource: ApiResource, new: JSON, old: JSON | None, *, subresource: str = "") -> None:
+    """Remove what the server does not keep; the writer comes to own it nevertheless."""
+    if resource.custom:
+        return
+    if resource.kind == "ResourceClaim" and old is not None and subresource == "status":
+        drop_deallocated(new, old)
+    elif resource.kind == "ResourceSlice":
+        drop_disabled(new)
+    elif resource.kind == "EndpointSlice":
+        drop_topology(new)
+
+
 def _keep_what_others_write(resource: ApiResource, new: JSON, old: JSON) -> None:
     """An update of the object itself leaves its status alone, and what the server allotted."""
     if "status" in resource.subresources:
@@ -158,7 +178,7 @@ def _keep_all_but_status(resource: ApiResource, new: JSON, old: JSON) -> None:
     for name, value in old.items():
         if name not in ("kind", "apiVersion", "metadata", "status"):
             new[name] = value
-    if resource.custom:
+    if resource.custom or resource.kind in _STATUS_ALONE:
         kept = {name: value for name, value in old["metadata"].items() if name != "managedFields"}
         changed = {
             name: new["metadata"][name] for name in ("managedFields", "resourceVersion") if name in new["metadata"]
@@ -170,4 +190,7 @@ def _desired(resource: ApiResource, obj: JSON) -> JSON:
     hidden = {"metadata", "apiVersion"}
     if "status" in resource.subresources:
         hidden.add("status")
-    return {name: value for name, value in obj.items() if name not in hidden}
+    desired = {name: value for name, value in obj.items() if name not in hidden}
+    if resource.kind == "EndpointSlice" and not resource.custom:
+        desired["labels"] = obj["metadata"].get("labels") or {}
+    return desired

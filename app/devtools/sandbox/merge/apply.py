@@ -32,14 +32,20 @@ _UNOWNED_METADATA = frozenset(
 
 # What an empty object of a built-in kind already holds: a create does not own these containers, only what is in them.
 _TEMPLATE: JSON = {"metadata": {}, "spec": {"containers": []}}
+_CLAIM_SPEC: JSON = {"devices": {"requests": None}}
 _EMPTY_SPECS: dict[str, JSON] = {
     "Pod": {"containers": []},
     **{kind: {"template": _TEMPLATE, "strategy": {}, "updateStrategy": {}} for kind in ("Deployment", "ReplicaSet")},
     **{kind: {"template": _TEMPLATE, "updateStrategy": {}} for kind in ("StatefulSet", "DaemonSet")},
     "Job": {"template": _TEMPLATE},
     "CustomResourceDefinition": {"names": {}},
+    "ResourceClaim": _CLAIM_SPEC,
+    "ResourceClaimTemplate": {"metadata": {}, "spec": _CLAIM_SPEC},
+    "ResourceSlice": {"driver": "", "pool": {"name": "", "generation": 0, "resourceSliceCount": 0}},
     "CronJob": {"jobTemplate": {"metadata": {}, "spec": {"template": _TEMPLATE}}},
 }
+_EMPTY_FIELDS: dict[str, JSON] = {"EndpointSlice": {"addressType": "", "endpoints": None, "ports": None}}
+"""The same of kinds without a spec."""
 
 
 class ApplyConflict(BerthError):
@@ -170,7 +176,7 @@ def _is_field_set(fields: Any) -> bool:
 def _empty(kind: str) -> JSON:
     if kind not in tables().types:
         return {"metadata": {}}
-    return {"metadata": {}, "spec": _EMPTY_SPECS.get(kind, {}), "status": {}}
+    return {"metadata": {}, "spec": _EMPTY_SPECS.get(kind, {}), "status": {}, **_EMPTY_FIELDS.get(kind, {})}
 
 
 def _without_nulls(value: Any) -> Any:

@@ -106,7 +106,8 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
     fields: Fields = {".": {}} if containers else {}
     if isinstance(value, dict) and value and not _is_atomic(rule):
         for name, child in value.items():
-            fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
+            if containers or not _is_hollow(child, branch.child(name)):
+                fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
         return fields
     if isinstance(value, list) and value and rule is not None and rule.keys is not None:
         for element in value:
@@ -114,6 +115,15 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
             fields[element_key(element, rule)] = {".": {}, **node} if node else LEAF
         return fields
     return LEAF
+
+
+def _is_hollow(value: Any, branch: Branch) -> bool:
+    """Whether a field that is applied sets nothing: an empty list that merges, or an object of such lists alone."""
+    if isinstance(value, list):
+        return not value and branch.rule is not None and branch.rule.keys is not None
+    if not isinstance(value, dict) or not value or _is_atomic(branch.rule):
+        return False
+    return all(_is_hollow(child, branch.child(name)) for name, child in value.items())
 
 
 def _is_atomic(rule: Rule | None) -> bool:
@@ -158,6 +168,24 @@ def _compare_members(before: _Members, after: _Members, *, whole: bool) -> tuple
         if name not in after:
             removed[name] = LEAF if whole else field_set(value, branch, containers=True)
     return changed or None, removed or None
+
+
+def duplicates(value: Any, branch: Branch, path: str = "") -> Iterator[tuple[str, str]]:
+    """Elements whose keys an earlier one has: the path of the list and the keys, as the API server prints them."""
+    rule = branch.rule
+    if isinstance(value, dict) and not _is_atomic(rule):
+        for name, child in value.items():
+            yield from duplicates(child, branch.child(name), f"{path}.{name}")
+    elif isinstance(value, list) and rule is not None and rule.keys:
+        seen: set[str] = set()
+        for element in value:
+            key = _printed(element_key(element, rule))
+            if key in seen:
+                yield path, key
+            seen.add(key)
+            if isinstance(element, dict) and not rule.whole_items:
+                for name, child in element.items():
+                    yield from duplicates(child, branch.child(name), f"{path}{key}.{name}")
 
 
 def index_elements(elements: list[Any], rule: Rule) -> dict[str, Any]:

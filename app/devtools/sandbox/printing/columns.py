@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from app.devtools.sandbox.printing.devicecolumns import claim_state, slice_addresses, slice_ports
 from app.devtools.sandbox.printing.durations import UNKNOWN, age, human_duration, parse_time
 from app.devtools.sandbox.printing.podcolumns import pod_ips, pod_ready, pod_restarts, pod_status, readiness_gates
 from app.wire import JSON
@@ -244,6 +245,17 @@ BUILT_IN: dict[str, list[Column]] = {
     "CustomResourceDefinition": _CREATED_AT,
     "MutatingWebhookConfiguration": _WEBHOOKS,
     "ValidatingWebhookConfiguration": _WEBHOOKS,
+    "ResourceClaim": [Column("State", claim_state)],
+    "ResourceSlice": [
+        Column("Node", _at("spec", "nodeName")),
+        Column("Driver", _at("spec", "driver")),
+        Column("Pool", _at("spec", "pool", "name")),
+    ],
+    "EndpointSlice": [
+        Column("AddressType", _at("addressType")),
+        Column("Ports", slice_ports),
+        Column("Endpoints", slice_addresses),
+    ],
     "Role": _CREATED_AT,
     "ClusterRole": _CREATED_AT,
     "RoleBinding": _BINDING,

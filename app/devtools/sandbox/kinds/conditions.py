@@ -1,0 +1,44 @@
+"""Validation of a list of conditions (`metav1.Condition`), in the API server's words. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from app.devtools.sandbox.kinds.devicenames import too_long
+from app.kinds.fielderrors import Field, FieldError
+from app.kinds.name_syntax import qualified_faults
+
+_STATES = ("False", "True", "Unknown")
+_REASON = r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?"
+_REASON_FORM = re.compile(_REASON, re.ASCII)
+_REASON_TEXT = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_' (e.g. 'my_name',  or 'MY_NAME',  or "
+    f"'MyName',  or 'ReasonA,ReasonB',  or 'ReasonA:ReasonB', regex used for validation is '{_REASON}')"
+)
+_MOST_OF_REASON = 1024
+_MOST_OF_MESSAGE = 32 * 1024
+
+
+def check_conditions(holder: Field) -> None:
+    """The list `conditions` of an object; each type once."""
+    seen: set[str] = set()
+    for condition in holder.each("conditions"):
+        kind = condition.text("type")
+        condition.syntax("type", qualified_faults)
+        if kind in seen:
+            condition.errors.append(FieldError(condition.at("type"), "Duplicate", "", kind))
+        seen.add(kind)
+        condition.one_of("status", _STATES)
+        condition.number("observedGeneration", 0, "must be greater than or equal to zero")
+        condition.required("lastTransitionTime")
+        _check_words(condition)
+
+
+def _check_words(condition: Field) -> None:
+    reason = condition.text("reason")
+    if condition.required("reason"):
+        if not _REASON_FORM.fullmatch(reason):
+            condition.fault("reason", "Invalid", _REASON_TEXT)
+        too_long(condition, "reason", _MOST_OF_REASON)
+    too_long(condition, "message", _MOST_OF_MESSAGE)
