@@ -125,7 +125,7 @@ class ClaimsCluster:
             made_for = [{"name": f"r{n}", "resourceClaimName": one} for n, one in enumerate(claims)]
             status["resourceClaimStatuses"] = made_for
         if extended:
-            mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": "container-0-request-0"}
+            mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": _request(extended)}
             status["extendedResourceClaimStatus"] = {"resourceClaimName": extended, "requestMappings": [mapping]}
         if status:
             await self.say(name, **status)
@@ -144,13 +144,14 @@ class ClaimsCluster:
         self, name: str, pod: JSON | None = None, *devices: str, driver: str = VF, node: str = NODE
     ) -> JSON:
         """A claim for that many devices, allocated and reserved for the Pod as the scheduler does."""
-        request = {"name": "r", "exactly": {"deviceClassName": "vf", "count": max(len(devices), 1)}}
+        request = {"name": _request(name), "exactly": {"deviceClassName": "vf", "count": max(len(devices), 1)}}
         body = RESOURCE_CLAIMS.body({"name": name}, spec={"devices": {"requests": [request]}})
         made = await self.admin.create(RESOURCE_CLAIMS, body, namespace=NAMESPACE)
         return made if pod is None else await self.allocate(made, pod, *devices, driver=driver, node=node)
 
     async def allocate(self, claim: JSON, pod: JSON, *devices: str, driver: str = VF, node: str = NODE) -> JSON:
-        results = [{"request": "r", "driver": driver, "pool": node, "device": one} for one in devices]
+        request = _request(claim["metadata"]["name"])
+        results = [{"request": request, "driver": driver, "pool": node, "device": one} for one in devices]
         fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
         selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
         status = {"allocation": {"devices": {"results": results}, "nodeSelector": selector}, "reservedFor": [_of(pod)]}
@@ -225,6 +226,11 @@ def attached(*ips: str, network: str = f"{NAMESPACE}/net", interface: str = "net
 def told(entry: JSON) -> JSON:
     """Our condition on an entry."""
     return condition(entry, PUBLISHED)
+
+
+def _request(claim: str) -> str:
+    """The name of the request of a claim; in one for extended resources as the scheduler names it."""
+    return "container-0-request-0" if "-extended-resources-" in claim else "r"
 
 
 def _device(name: str) -> JSON:
