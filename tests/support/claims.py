@@ -115,7 +115,8 @@ class ClaimsCluster:
     ) -> JSON:
         """A Pod on the node with these claims, by name or, with `template`, by a template, or the extended claim."""
         refer = "resourceClaimTemplateName" if template else "resourceClaimName"
-        container = {"name": "c", "image": "i"}
+        amounts = {"requests": {RESOURCE: "2"}, "limits": {RESOURCE: "2"}} if extended else {}
+        container = {"name": "c", "image": "i", "resources": amounts}
         spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0}
         spec["resourceClaims"] = [{"name": f"r{n}", refer: one} for n, one in enumerate(claims)]
         metadata = {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}}
@@ -143,9 +144,16 @@ class ClaimsCluster:
     async def claim(
         self, name: str, pod: JSON | None = None, *devices: str, driver: str = VF, node: str = NODE
     ) -> JSON:
-        """A claim for that many devices, allocated and reserved for the Pod as the scheduler does."""
+        """A claim for that many devices, allocated and reserved for the Pod as the scheduler does.
+
+        Where its name begins with that of the Pod it was made for it.
+        """
         request = {"name": _request(name), "exactly": {"deviceClassName": "vf", "count": max(len(devices), 1)}}
-        body = RESOURCE_CLAIMS.body({"name": name}, spec={"devices": {"requests": [request]}})
+        metadata: JSON = {"name": name}
+        if pod is not None and name.startswith(f"{pod['metadata']['name']}-"):
+            owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
+            metadata["ownerReferences"] = [owner | {key: pod["metadata"][key] for key in ("name", "uid")}]
+        body = RESOURCE_CLAIMS.body(metadata, spec={"devices": {"requests": [request]}})
         made = await self.admin.create(RESOURCE_CLAIMS, body, namespace=NAMESPACE)
         return made if pod is None else await self.allocate(made, pod, *devices, driver=driver, node=node)
 
@@ -181,9 +189,10 @@ class ClaimsCluster:
         return await self.admin.get(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
 
     async def entries(self, name: str) -> dict[str, JSON]:
-        """The entries of a claim by device; empty without a claim."""
+        """The entries of a claim by device, without members that are empty; {} without a claim."""
         found = await get_or_none(self.admin, RESOURCE_CLAIMS, name, namespace=NAMESPACE) or {}
-        return {one["device"]: one for one in (found.get("status") or {}).get("devices") or ()}
+        entries = (found.get("status") or {}).get("devices") or ()
+        return {one["device"]: {key: value for key, value in one.items() if value is not None} for one in entries}
 
     async def ips(self, name: str, device: str = "vf1") -> list[str]:
         entry = (await self.entries(name)).get(device) or {}

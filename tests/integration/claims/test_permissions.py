@@ -45,34 +45,38 @@ async def test_what_the_role_declares_is_enough(cluster: ClaimsCluster) -> None:
 async def test_without_the_permission_for_the_driver(cluster: ClaimsCluster) -> None:
     await grant(cluster, "claims", given("claims", "resourceclaims/driver"))
     await prepared(cluster)
-    async with await cluster.client(cluster.kubeconfig_of("claims")) as client:
-        async with cluster.controller(client, events=True) as (_, controller):
-            (line,) = await eventually(controller.waiting)
-            rule = (
-                "apiGroups [resource.k8s.io], resources [resourceclaims/driver], verbs [arbitrary-node:patch], "
-                f"resourceNames [{VF}]"
-            )
-            assert rule in line
-            found = await eventually(lambda: cluster.events("NetworkDataForbidden"), lambda found: len(found) == 2)
-            assert {one["involvedObject"]["kind"] for one in found} == {"Pod", "ResourceClaim"}
-            assert all(rule in one["message"] for one in found)
-            assert await cluster.ips("c") == []
-            driver = Permission("cluster", GROUP, ("resourceclaims/driver",), ("arbitrary-node:patch",), (VF,))
-            await grant(cluster, "driver", [driver])
-            await eventually(lambda: cluster.ips("c"))
-            await eventually(lambda: controller.waiting() == [])
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims")) as client,
+        cluster.controller(client, events=True) as (_, controller),
+    ):
+        (line,) = await eventually(controller.waiting)
+        rule = (
+            "apiGroups [resource.k8s.io], resources [resourceclaims/driver], verbs [arbitrary-node:patch], "
+            f"resourceNames [{VF}]"
+        )
+        assert rule in line
+        found = await eventually(lambda: cluster.events("NetworkDataForbidden"), lambda found: len(found) == 2)
+        assert {one["involvedObject"]["kind"] for one in found} == {"Pod", "ResourceClaim"}
+        assert all(rule in one["message"] for one in found)
+        assert await cluster.ips("c") == []
+        driver = Permission("cluster", GROUP, ("resourceclaims/driver",), ("arbitrary-node:patch",), (VF,))
+        await grant(cluster, "driver", [driver])
+        await eventually(lambda: cluster.ips("c"))
+        await eventually(lambda: controller.waiting() == [])
 
 
 async def test_without_the_permission_for_the_status(cluster: ClaimsCluster) -> None:
     await grant(cluster, "claims", given("claims", "resourceclaims/status"))
     await prepared(cluster)
-    async with await cluster.client(cluster.kubeconfig_of("claims")) as client:
-        async with cluster.controller(client) as (_, controller):
-            (line,) = await eventually(controller.waiting)
-            assert "resources [resourceclaims/status], verbs [patch]" in line
-            await grant(cluster, "status", [Permission("cluster", GROUP, ("resourceclaims/status",), ("patch",))])
-            await eventually(lambda: cluster.ips("c"))
-            await eventually(lambda: controller.waiting() == [])
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims")) as client,
+        cluster.controller(client) as (_, controller),
+    ):
+        (line,) = await eventually(controller.waiting)
+        assert "resources [resourceclaims/status], verbs [patch]" in line
+        await grant(cluster, "status", [Permission("cluster", GROUP, ("resourceclaims/status",), ("patch",))])
+        await eventually(lambda: cluster.ips("c"))
+        await eventually(lambda: controller.waiting() == [])
 
 
 async def test_a_token_of_the_node_writes_claims_of_its_node(cluster: ClaimsCluster) -> None:
@@ -82,22 +86,28 @@ async def test_a_token_of_the_node_writes_claims_of_its_node(cluster: ClaimsClus
     await cluster.slice("vf1", node="n2")
     await cluster.claim("d", other, "vf1", node="n2")
     await cluster.attach("q", attached("10.0.0.6"))
-    async with await cluster.client(cluster.kubeconfig_of("claims", node="n1")) as client:
-        async with cluster.controller(client, node="n1") as (_, controller):
-            await eventually(lambda: cluster.ips("c"))
-            assert controller.waiting() == []
-            assert client.applied == {"c": 1}
-    async with await cluster.client(cluster.kubeconfig_of("claims", node="n2")) as client:
-        async with cluster.controller(client, node="n2"):
-            await eventually(lambda: cluster.ips("d"))
-            assert client.applied == {"d": 1}
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims", node="n1")) as client,
+        cluster.controller(client, node="n1") as (_, controller),
+    ):
+        await eventually(lambda: cluster.ips("c"))
+        assert controller.waiting() == []
+        assert client.applied == {"c": 1}
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims", node="n2")) as client,
+        cluster.controller(client, node="n2"),
+    ):
+        await eventually(lambda: cluster.ips("d"))
+        assert client.applied == {"d": 1}
 
 
 async def test_a_token_of_another_node_is_refused(cluster: ClaimsCluster) -> None:
     await grant(cluster, "claims", given("claims-node"))
     await prepared(cluster)
-    async with await cluster.client(cluster.kubeconfig_of("claims", node="n2")) as client:
-        async with cluster.controller(client, node="n1") as (_, controller):
-            (line,) = await eventually(controller.waiting)
-            assert "verbs [associated-node:patch]" in line
-            assert await cluster.ips("c") == []
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims", node="n2")) as client,
+        cluster.controller(client, node="n1") as (_, controller),
+    ):
+        (line,) = await eventually(controller.waiting)
+        assert "verbs [associated-node:patch]" in line
+        assert await cluster.ips("c") == []
