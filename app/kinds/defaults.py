@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable
 from copy import deepcopy
 from typing import Any
 
+from app.kinds import device_defaults
+from app.kinds.device_defaults import drop_empty
 from app.kinds.tables import Shape, fields_of
 from app.kube.quantity import canonical
 from app.wire import JSON
@@ -32,33 +34,6 @@ _NODE_INFO = (
     "machineID systemUUID bootID kernelVersion osImage containerRuntimeVersion kubeletVersion kubeProxyVersion "
     "operatingSystem architecture"
 )
-_CLAIMS: dict[str, JSON] = {
-    "ResourceClaim": {"spec": {}, "status": {}},
-    "ResourceClaimSpec": {"devices": {}},
-    "DeviceClaim": {"requests": None},
-    "ExactDeviceRequest": {"allocationMode": "ExactCount"},
-    "DeviceSubRequest": {"allocationMode": "ExactCount"},
-    "DeviceToleration": {"operator": "Equal"},
-    "AllocationResult": {"devices": {}},
-    "AllocatedDeviceStatus": {"conditions": None},
-    "Condition": {"message": ""},
-    "ResourceClaimTemplate": {"spec": {}},
-    "ResourceClaimTemplateSpec": {"metadata": {}, "spec": {}},
-    "DeviceClass": {"spec": {}},
-}
-_SLICES: dict[str, JSON] = {
-    "ResourceSlice": {"spec": {}},
-    "ResourceSliceSpec": {"driver": "", "pool": {}},
-    "ResourcePool": {"name": "", "generation": 0, "resourceSliceCount": 0},
-    "DeviceCapacity": {"value": "0"},
-    "Counter": {"value": "0"},
-    "EndpointSlice": {"addressType": "", "endpoints": None, "ports": None},
-    "Endpoint": {"addresses": None, "conditions": {}},
-    "EndpointPort": {"name": "", "protocol": "TCP"},
-    "ForZone": {"name": ""},
-    "ForNode": {"name": ""},
-}
-"""None is a list that the API server shows as null where it is empty."""
 _BY_TYPE: dict[str, JSON] = {
     **{kind: {"spec": {}, "status": {}} for kind in ("Pod", "Deployment", "Job", "CronJob", "Namespace", "Node")},
     "PodTemplateSpec": {"metadata": {}, "spec": {}},
@@ -143,8 +118,7 @@ _BY_TYPE: dict[str, JSON] = {
     "CustomResourceDefinitionSpec": {"names": {}, "conversion": {}},
     "CustomResourceConversion": {"strategy": "None"},
     "PriorityClass": {"value": 0, "preemptionPolicy": "PreemptLowerPriority"},
-    **_CLAIMS,
-    **_SLICES,
+    **device_defaults.BY_TYPE,
 }
 
 
@@ -199,10 +173,6 @@ def _counts(job: JSON) -> JSON:
     return {**completions, "parallelism": 1, "backoffLimit": limit}
 
 
-def _device_count(request: JSON) -> JSON:
-    return {"count": 1} if request["allocationMode"] == "ExactCount" else {}
-
-
 _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "Container": _pull_policy,
     "EphemeralContainer": _pull_policy,
@@ -211,8 +181,7 @@ _DERIVED: dict[str, Callable[[JSON], JSON]] = {
     "DaemonSetUpdateStrategy": _rolling,
     "StatefulSetUpdateStrategy": _rolling,
     "JobSpec": _counts,
-    "ExactDeviceRequest": _device_count,
-    "DeviceSubRequest": _device_count,
+    **device_defaults.DERIVED,
     "ServiceSpec": _service_addresses,
     "ServicePort": lambda port: {"targetPort": port["port"]} if "port" in port else {},
     "NodeStatus": lambda status: {"allocatable": dict(status["capacity"])} if status.get("capacity") else {},
@@ -234,52 +203,17 @@ def _pod_spec(spec: JSON) -> None:
             for port in container.get("ports") or []:
                 if port.get("containerPort"):
                     port.setdefault("hostPort", port["containerPort"])
-    _drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
+    drop_empty(spec, "nodeSelector", "tolerations", "volumes", "initContainers", "imagePullSecrets", "overhead")
 
 
 def _container(container: JSON) -> None:
-    _drop_empty(container, "command", "args", "env", "envFrom", "ports", "volumeMounts")
+    drop_empty(container, "command", "args", "env", "envFrom", "ports", "volumeMounts")
     resources = container["resources"]
-    _drop_empty(resources, "limits", "requests")
+    drop_empty(resources, "limits", "requests")
     for field in resources.keys() & {"limits", "requests"}:
         resources[field] = {name: canonical(value, _MILLI) for name, value in resources[field].items()}
     if "limits" in resources:
         resources["requests"] = {**resources["limits"], **resources.get("requests", {})}
-
-
-def _without_empty(*names: str) -> Callable[[JSON], None]:
-    """An empty list or map of these fields is absent."""
-    return lambda obj: _drop_empty(obj, *names)
-
-
-def _drop_empty(holder: JSON, *names: str) -> None:
-    """Empty lists, maps and values of variables are absent, as everywhere in the API."""
-    for name in names:
-        if name in holder and not holder[name]:
-            del holder[name]
-
-
-def _null_empty(*names: str) -> Callable[[JSON], None]:
-    """An empty list of these fields is null."""
-
-    def rewrite(obj: JSON) -> None:
-        for name in names:
-            obj[name] = obj[name] or None
-
-    return rewrite
-
-
-def _device_claim(devices: JSON) -> None:
-    devices["requests"] = devices["requests"] or None
-    _drop_empty(devices, "constraints", "config")
-
-
-def _device_request(request: JSON) -> None:
-    """A count of 0 is one that is not given."""
-    if request.get("count") == 0:
-        del request["count"]
-    request.update(_device_count(request) if "count" not in request else {})
-    _drop_empty(request, "selectors", "tolerations")
 
 
 def _secret(obj: JSON) -> None:
@@ -308,21 +242,10 @@ _REWRITTEN: dict[str, Callable[[JSON], None]] = {
     "PodSpec": _pod_spec,
     "Container": _container,
     "EphemeralContainer": _container,
-    "EnvVar": lambda variable: _drop_empty(variable, "value"),
+    "EnvVar": lambda variable: drop_empty(variable, "value"),
     "Secret": _secret,
     "Namespace": _namespace,
     "CustomResourceDefinitionSpec": _definition,
-    "ExactDeviceRequest": _device_request,
-    "DeviceSubRequest": _device_request,
-    "DeviceClaim": _device_claim,
-    "DeviceClassSpec": _without_empty("selectors", "config"),
-    "ResourceClaimStatus": _without_empty("reservedFor", "devices"),
-    "DeviceAllocationResult": _without_empty("results", "config"),
-    "PodStatus": _without_empty("resourceClaimStatuses"),
-    "NetworkDeviceData": _without_empty("ips"),
-    "Device": _without_empty("attributes", "capacity", "taints", "consumesCounters"),
-    "AllocatedDeviceStatus": _null_empty("conditions"),
-    "EndpointSlice": _null_empty("endpoints", "ports"),
-    "Endpoint": _null_empty("addresses"),
+    **device_defaults.REWRITTEN,
 }
 """Defaults that change a field that is there, or a field of an inner object."""

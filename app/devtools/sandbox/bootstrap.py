@@ -45,7 +45,13 @@ _WORKLOADS: list[JSON] = [
     {"apiGroups": ["batch"], "resources": ["cronjobs", "jobs"]},
     {"apiGroups": ["networking.k8s.io"], "resources": ["networkpolicies"]},
     {"apiGroups": ["policy"], "resources": ["poddisruptionbudgets"]},
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims", "resourceclaimtemplates"]},
 ]
+_SEEN: list[JSON] = [
+    {"apiGroups": ["resource.k8s.io"], "resources": ["resourceclaims/status"], "verbs": _READ},
+    {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": _READ},
+]
+"""What users of a namespace may read alone."""
 _SECRETS: JSON = {"apiGroups": [""], "resources": ["secrets"]}
 _DISCOVERY = [
     "/api",
@@ -67,10 +73,11 @@ _ROLES: dict[str, list[JSON]] = {
     ],
     "admin": [
         *({**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)),
+        *_SEEN,
         {"verbs": ["*"], "apiGroups": [_RBAC], "resources": ["roles", "rolebindings"]},
     ],
-    "edit": [{**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)],
-    "view": [{**rule, "verbs": _READ} for rule in _WORKLOADS],
+    "edit": [*({**rule, "verbs": _READ + _WRITE} for rule in (*_WORKLOADS, _SECRETS)), *_SEEN],
+    "view": [*({**rule, "verbs": _READ} for rule in _WORKLOADS), *_SEEN],
     "system:basic-user": [
         {
             "verbs": ["create"],

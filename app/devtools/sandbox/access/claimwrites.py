@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.access.auth import NODE_NAME, Access, authorize, is_service_account
 from app.devtools.sandbox.api.failures import StatusError
-from app.devtools.sandbox.kinds.claimstatus import identity
+from app.devtools.sandbox.kinds.devicestatus import identity
 from app.kinds.fielderrors import FieldError
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.devtools.sandbox.api.call import Call, copy_json
 from app.devtools.sandbox.api.failures import apply_conflict, bad_request, failure
 from app.devtools.sandbox.merge.apply import ApplyConflict, server_side_apply, track_update
-from app.devtools.sandbox.merge.fieldsets import duplicates
+from app.devtools.sandbox.merge.fieldsets import duplicates, keyed_path
 from app.devtools.sandbox.merge.strategic import MergeKeys, merge_keys, merge_keys_from_schema
 
 if TYPE_CHECKING:
@@ -40,10 +40,6 @@ def merged(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> 
             "uid mismatch: the provided object specified uid "
             f"{applied['metadata']['uid']}, and no existing object was found",
         )
-    for where, key in duplicates(applied, _keys_of(call.resource).tree):
-        name = f"{call.namespace}/{call.name}; {call.resource.api_version}, Kind={call.resource.kind}"
-        text = f"failed to create typed patch object ({name}): {where}: duplicate entries for key {key}"
-        raise failure(500, "", text)
     try:
         return server_side_apply(
             old,
@@ -59,6 +55,24 @@ def merged(state: ClusterState, call: Call, applied: JSON, old: JSON | None) -> 
         raise apply_conflict(str(error), error.causes) from error
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise bad_request(f"failed to create typed patch object: {error}") from error
+
+
+def check_typed(call: Call, applied: JSON, unknown: list[str]) -> None:
+    """Raises StatusError 500 for an applied object that does not fit its type; the message has the first fault.
+
+    Elements of a list have different keys. A built-in kind has all fields that are applied; `applied` is as it was
+    sent, `unknown` are the paths of those that the kind does not have.
+    """
+    tree = _keys_of(call.resource).tree
+    faults = [f"{where}: duplicate entries for key {key}" for where, key in duplicates(applied, tree)]
+    if not call.resource.custom:
+        faults += [f"{keyed_path(path, applied, tree)}: field not declared in schema" for path in unknown]
+    if not faults:
+        return
+    metadata, resource = applied.get("metadata") or {}, call.resource
+    group_version = resource.api_version if resource.group else f"/{resource.version}"
+    name = f"{metadata.get('namespace') or ''}/{metadata.get('name') or ''}; {group_version}, Kind={resource.kind}"
+    raise failure(500, "", f"failed to create typed patch object ({name}): {faults[0]}")
 
 
 def _keys_of(resource: ApiResource) -> MergeKeys:

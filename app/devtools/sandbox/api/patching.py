@@ -18,7 +18,7 @@ from app.devtools.sandbox.api.failures import (
     failure,
     unsupported_media,
 )
-from app.devtools.sandbox.api.managers import merged
+from app.devtools.sandbox.api.managers import check_typed, merged
 from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.kinds import strategy
 from app.devtools.sandbox.merge.strategic import BadPatch, json_merge, strategic_merge
@@ -118,7 +118,9 @@ async def _apply(state: ClusterState, call: Call) -> tuple[JSON, bool]:
             "field": "fieldManager",
         }
         raise failure(422, "Invalid", message, details={"causes": [cause]})
+    sent = applied
     applied, unknown = strategy.decode(call.resource, applied)
+    check_typed(call, sent, unknown)
     writes.report_unknown(call, unknown)
     metadata = applied["metadata"]
     if metadata.get("managedFields"):

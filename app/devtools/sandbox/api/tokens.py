@@ -42,7 +42,7 @@ async def token(state: ClusterState, call: Call) -> Reply:
         raise bad_request("TokenRequest: spec.boundObjectRef has to be an object")
     metadata = account["metadata"]
     name, namespace, uid = metadata["name"], metadata["namespace"], metadata["uid"]
-    extra = {f"{_EXTRA}/credential-id": (f"JTI={uuid.uuid4()}",)}
+    extra: dict[str, tuple[str, ...]] = {f"{_EXTRA}/credential-id": (f"JTI={uuid.uuid4()}",)}
     if reference:
         extra |= _bound_to(state, call, reference)
     groups = (*service_account_groups(namespace), AUTHENTICATED)

@@ -7,6 +7,7 @@ below. Pure functions; they share subtrees and never change their arguments.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -186,6 +187,19 @@ def duplicates(value: Any, branch: Branch, path: str = "") -> Iterator[tuple[str
             if isinstance(element, dict) and not rule.whole_items:
                 for name, child in element.items():
                     yield from duplicates(child, branch.child(name), f"{path}{key}.{name}")
+
+
+def keyed_path(path: str, value: Any, branch: Branch) -> str:
+    """`spec.list[0].name`, a path in `value`, with the keys of elements in place of indices where they have keys."""
+    shown = ""
+    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path):
+        if name:
+            shown += f".{name}"
+            value, branch = (value.get(name) if isinstance(value, dict) else None), branch.child(name)
+        elif isinstance(value, list) and int(index) < len(value):
+            value = value[int(index)]
+            shown += _printed(element_key(value, branch.rule)) if branch.rule and branch.rule.keys else f"[{index}]"
+    return shown
 
 
 def index_elements(elements: list[Any], rule: Rule) -> dict[str, Any]:
