@@ -17,6 +17,7 @@ _DIGITS = (12, 16, 40)
 """Of the addresses of Ethernet, of EUI-64 and of InfiniBand: 6, 8 and 20 bytes."""
 
 
+_BROADCAST = IPv4Address("255.255.255.255")
 _Address = IPv4Address | IPv6Address
 
 
@@ -44,7 +45,7 @@ def addressed(
 
     The prefix is the one that the Pod `requested` for this very address, else that of the attachment's most specific
     subnet or static address, else the one that the `driver` says. Addresses that no interface has are left out:
-    unspecified, multicast and loopback ones.
+    unspecified, multicast, loopback and broadcast ones.
     """
     found: dict[_Address, int | None] = {}
     said = (_prefixes(requested), _prefixes(driver))
@@ -93,6 +94,6 @@ def _parsed(text: str) -> tuple[_Address, int | None] | None:
         length = 0
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         parsed, length = parsed.ipv4_mapped, max(length - _MAPPED, 0)
-    if parsed.is_unspecified or parsed.is_multicast or parsed.is_loopback:
+    if parsed.is_unspecified or parsed.is_multicast or parsed.is_loopback or parsed == _BROADCAST:
         return None
     return parsed, length or None

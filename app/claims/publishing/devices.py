@@ -100,13 +100,13 @@ def _interface(claim: Claim, result: Result) -> str:
 
     A configuration for a request is for its subrequests too.
     """
-    names = set()
+    names: list[object] = []
     for driver, requests, parameters in claim.configs:
         request = result.request
         if driver == result.device.driver and (
             not requests or request in requests or request.partition("/")[0] in requests
         ):
-            names |= {parameters.get("ifName"), mapping(parameters.get("interface")).get("name")}
+            names += [parameters.get("ifName"), mapping(parameters.get("interface")).get("name")]
     texts = {one for one in names if isinstance(one, str) and one}
     return texts.pop() if len(texts) == 1 else ""
 

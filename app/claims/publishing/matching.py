@@ -28,11 +28,14 @@ class Matching:
         self._selected = [one for one in selected if not one.default]
         self.found: dict[Device, Selected] = {}
         self._keep(_unique((device, one) for device in devices for one in selected if _addresses(one) & device.ids))
-        without = self._by_order() if certain else []
-        self._keep(_unique(self._by_device_id(without)))
+        self._without: list[Selected] = []
+        """The selections to which Multus gives no device of their resource; it then heeds the requested one."""
+        if certain:
+            self._by_order()
+        self._keep(_unique(self._by_device_id()))
         self._keep(_unique(self._by_interface()))
         if certain:
-            self._keep(_unique(self._by_exclusion()))
+            self._keep(self._by_exclusion())
 
     def left_for(self, device: Device) -> list[Selected]:
         """The selections that have interfaces and no device, and that may be those of this device."""
@@ -42,23 +45,21 @@ class Matching:
             if one.entries
             and one.resource
             and _fit(device, one)
+            and not (one in self._without and one.device_id and device.ids and not _requested(one, device))
             and (one.resource == device.resource or one.resource not in self._plugins)
         ]
 
     def _keep(self, pairs: Iterable[Pair]) -> None:
-        self.found.update(pairs)
+        self.found.update(list(pairs))
 
     def _free(self, selected: Iterable[Selected]) -> list[Selected]:
         taken = set(self.found.values())
         return [one for one in selected if one not in taken]
 
-    def _by_order(self) -> list[Selected]:
-        """Multus sorts the devices of a resource by id, and gives the n-th to the n-th selection of that resource.
-
-        Returned are the selections to which it gives none.
-        """
+    def _by_order(self) -> None:
+        """Multus sorts the devices of a resource by id, and gives the n-th to the n-th selection of that resource."""
         numbered = [one for one in self._selected if one.order]
-        without = [one for one in numbered if not one.resource]
+        self._without += [one for one in numbered if not one.resource]
         for resource in dict.fromkeys(one.resource for one in numbered if one.resource):
             selected = [one for one in numbered if one.resource == resource]
             devices = sorted(
@@ -69,15 +70,14 @@ class Matching:
             if self._countable(resource, devices) and all(map(self._consistent, pairs)):
                 ids = Counter(one.device_id for one in devices)
                 self._keep([pair for pair in pairs if ids[pair[0].device_id] == 1])
-                without += selected[len(devices) :]
-        return without
+                self._without += selected[len(devices) :]
 
     def _countable(self, resource: str, devices: list[Device]) -> bool:
         """Not where Multus has counted what is not known here.
 
         That is devices of device plugins, networks of its own configuration, and devices without a slice.
         """
-        keys = {one.key for one in self._selected if one.order}
+        keys = self._numbered_keys()
         drivers = {one.key.driver for one in devices}
         return (
             resource not in self._plugins
@@ -93,11 +93,10 @@ class Matching:
             and (device in self.found or selected not in self.found.values())
         )
 
-    def _by_device_id(self, selected: list[Selected]) -> Iterator[Pair]:
-        """The device that a selection asks for, which Multus heeds where it has no other for it."""
-        for one in self._free(selected):
+    def _by_device_id(self) -> Iterator[Pair]:
+        for one in self._free(self._without):
             for device in self._unmatched():
-                if one.device_id and identity(one.device_id) in device.ids and _fit(device, one):
+                if _requested(one, device) and _may_be(device, one):
                     yield device, one
 
     def _by_interface(self) -> Iterator[Pair]:
@@ -108,11 +107,20 @@ class Matching:
             )
 
     def _by_exclusion(self) -> Iterator[Pair]:
-        """The only device that is left for the only selection that is left for it."""
+        """The only device that is left for the only selection that is left for it.
+
+        Not where Multus may have taken the device from elsewhere: from a device plugin, by the selection's request, or,
+        for entries that may be of several selections, by order.
+        """
+        keys = self._numbered_keys()
         drivers = {one.key.driver for one in self._devices if one.network}
-        for device in self._unmatched():
-            if device.network or (not device.known and device.key.driver in drivers):
-                yield from ((device, one) for one in self.left_for(device) if one.resource not in self._plugins)
+        free = [one for one in self._unmatched() if one.network or (not one.known and one.key.driver in drivers)]
+        for device, one in _unique((each, one) for each in free for one in self.left_for(each)):
+            if one.resource not in self._plugins and not one.device_id and (one.order or one.key not in keys):
+                yield device, one
+
+    def _numbered_keys(self) -> set[str]:
+        return {one.key for one in self._selected if one.order}
 
     def _unmatched(self) -> list[Device]:
         return [one for one in self._devices if one not in self.found]
@@ -122,11 +130,19 @@ def _addresses(selected: Selected) -> frozenset[str]:
     return frozenset(identity(one.pci_address) for one in selected.entries if one.pci_address)
 
 
-def _fit(device: Device, selected: Selected) -> bool:
-    """Nothing says that the selection has another device."""
+def _requested(selected: Selected, device: Device) -> bool:
+    return bool(selected.device_id) and identity(selected.device_id) in device.ids
+
+
+def _may_be(device: Device, selected: Selected) -> bool:
+    """The network status does not say that the selection has another device."""
     addresses = _addresses(selected)
-    known_otherwise = addresses and device.pci_ids and not addresses & device.ids
-    return not known_otherwise and (not device.resource or selected.resource in ("", device.resource))
+    return not addresses or not device.pci_ids or bool(addresses & device.ids)
+
+
+def _fit(device: Device, selected: Selected) -> bool:
+    """Neither the network status nor the attachment says that the selection has another device."""
+    return _may_be(device, selected) and (not device.resource or selected.resource in ("", device.resource))
 
 
 def _unique(pairs: Iterable[Pair]) -> list[Pair]:

@@ -21,7 +21,7 @@ from app.networks.selection import Selection, parse
 class Selected:
     """A selection with its entries. At most one device is behind them, since Multus gives it one.
 
-    `key` is NAMESPACE/NAME of the attachment, or how the status names the cluster's own network. `order` is its place in
+    `key` is NAMESPACE/NAME of the attachment, or the name of the cluster's own network. `order` is its place in
     the annotation, from 1 on; 0 for entries whose selection is not known. `ips` and `device_id` are what it asks for.
     """
 
@@ -55,7 +55,8 @@ def selected_in(inputs: Inputs, status: Sequence[Attached]) -> tuple[Selected, .
     """
     selections = _parsed(inputs.pod.networks, NETWORKS, inputs.pod.key[0])
     keys = [_key(one) for one in selections]
-    expected = [one.interface or f"net{order}" for order, one in enumerate(selections, start=1)]
+    first = 1 + _before(status, keys)
+    expected = [one.interface or f"net{place}" for place, one in enumerate(selections, start=first)]
     owners: dict[int, int] = {}
     for key in dict.fromkeys(keys):
         entries = [index for index, one in enumerate(status) if one.name == key and not one.default]
@@ -87,18 +88,28 @@ def _key(selection: Selection) -> str:
     return f"{selection.namespace}/{selection.name}"
 
 
-def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]) -> Iterator[int]:
-    """The selection of each entry of one attachment, by the names of interfaces where all are found, else evenly.
+def _before(status: Sequence[Attached], keys: Sequence[str]) -> int:
+    """How many networks of its own configuration Multus has numbered before the Pod's."""
+    defaults = {one.name for one in status if one.default}
+    return len({one.name for one in status} - defaults - set(keys))
 
-    Nothing where neither gives an answer.
+
+def _shares(names: Sequence[str], orders: Sequence[int], expected: Sequence[str]) -> Iterator[int]:
+    """The selection of each entry of one attachment, by the names of its interfaces where these say it, else one each.
+
+    Nothing where neither gives an answer: a CNI plugin may return several interfaces, and none for another selection.
     """
-    places = [names.index(expected[order]) if expected[order] in names else -1 for order in orders]
-    if all(place > before for place, before in zip(places, [-1, *places], strict=False)):
+    wanted = [expected[order] for order in orders]
+    starts = [names.index(name) if name in names else -1 for name in wanted]
+    if len(orders) == 1 or all(start > before for start, before in zip(starts, [-1, *starts], strict=False)):
         for place in range(len(names)):
-            yield orders[max(sum(start <= place for start in places) - 1, 0)]
-    elif len(names) % len(orders) == 0:
-        for place in range(len(names)):
-            yield orders[place * len(orders) // len(names)]
+            yield orders[max(sum(start <= place for start in starts) - 1, 0)]
+    elif len({*names}) == len(names) and len({*wanted}) == len(wanted) and {*names} <= {*wanted}:
+        yield from (orders[wanted.index(name)] for name in names)
+    elif len(names) == len(orders):
+        fitting = all(name in ("", want) for name, want in zip(names, wanted, strict=True))
+        if fitting or not {*names} & {*wanted}:
+            yield from orders
 
 
 def _selected(

@@ -28,6 +28,14 @@ def test_json_form() -> None:
     assert parse(value) == [Selection("default", "a", ""), Selection("ns", "b", "n")]
 
 
+def test_requested_addresses_and_device_are_kept() -> None:
+    value = '[{"name":"a","ips":["10.0.0.1/24","fd00::1"],"deviceID":"0000:3B:02.1"},{"name":"a","ips":null}]'
+    assert parse(value) == [
+        Selection("default", "a", "", ("10.0.0.1/24", "fd00::1"), "0000:3B:02.1"),
+        Selection("default", "a"),
+    ]
+
+
 def test_no_namespace_at_all_stays_empty() -> None:
     """The caller decides what becomes of an element whose namespace nobody knows."""
     assert parse("a", namespace="") == [Selection("", "a", "")]

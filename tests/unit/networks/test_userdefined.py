@@ -37,6 +37,11 @@ def test_append_joins_what_is_missing(current: str | None, value: str, result: s
     assert networks(result, append(value)) == result
 
 
+def test_what_a_present_network_also_asks_for_does_not_make_it_another() -> None:
+    present = '[{"name":"a","ips":["10.0.0.1"],"deviceID":"x"}]'
+    assert networks(present, append("a")) == present
+
+
 def test_append_to_an_unreadable_value_is_denied() -> None:
     """There is nothing right that could come of it."""
     with pytest.raises(Denied, match="element 2"):

@@ -1,0 +1,59 @@
+"""Goldens of network data: a Pod and the objects around it as manifests, and what is planned for its devices."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from app.claims.publishing.attachments import stored_attachment
+from app.claims.publishing.model import Inputs, NetworkData, Planned
+from app.claims.publishing.planning import plan_pod
+from app.claims.stored import stored_claim, stored_pod, stored_slice
+from app.wire import JSON, load_yaml
+
+GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.yaml"))
+
+
+def planned(case: JSON) -> Planned:
+    pod = stored_pod(case["pod"])
+    assert pod is not None
+    attachments = [stored_attachment(one) for one in case["attachments"]]
+    return plan_pod(
+        Inputs(
+            pod=pod,
+            claims=tuple(stored_claim(one) for one in case["claims"]),
+            slices=tuple(stored_slice(one) for one in case["slices"]),
+            attachments={one.key: one for one in attachments},
+        )
+    )
+
+
+def shown(data: NetworkData) -> JSON:
+    more: dict[str, Any] = {"unknownPrefixes": list(data.unknown_prefixes), "dropped": data.dropped}
+    return {"network": data.network, "networkData": data.body(), **{name: one for name, one in more.items() if one}}
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_golden(path: Path) -> None:
+    case = load_yaml(path.read_text())
+    before, expected = copy.deepcopy(case), case["expected"]
+    found = planned(case)
+    assert case == before
+    data = {key[1]: {str(device): shown(one) for device, one in of.items()} for key, of in found.data.items()}
+    assert data == expected["data"]
+    assert len(found.unpublished) == len(expected["unpublished"]), found.unpublished
+    for one, wanted in zip(found.unpublished, expected["unpublished"], strict=True):
+        device = None if one.device is None else str(one.device)
+        answer = {"claim": one.claim[1], "device": device, "reason": one.reason, "problem": one.problem}
+        assert {**answer, "message": wanted["message"]} == wanted
+        assert one.message.startswith(wanted["message"])
+
+
+def test_goldens_do_not_depend_on_order() -> None:
+    for path in GOLDENS:
+        case = load_yaml(path.read_text())
+        turned = {**case, **{name: case[name][::-1] for name in ("claims", "slices", "attachments")}}
+        assert planned(turned) == planned(case), path.stem

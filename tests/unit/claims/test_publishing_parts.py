@@ -1,0 +1,185 @@
+"""The parts of the planner of network data, beyond what the goldens show."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from app.claims.model import DeviceKey
+from app.claims.publishing.addresses import addressed, hardware_address
+from app.claims.publishing.attachments import stored_attachment
+from app.claims.publishing.model import NetworkData
+from app.claims.publishing.slices import Pools
+from app.claims.stored import stored_pod, stored_slice
+
+
+def attachment(config: Any, **annotations: str) -> Any:
+    text = config if isinstance(config, str) else json.dumps(config)
+    return stored_attachment(
+        {"metadata": {"namespace": "ns", "name": "a", "annotations": annotations}, "spec": {"config": text}}
+    )
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "",
+        "{",
+        "[1]",
+        "\ud800",
+        "[" * 100_000,
+        {"ipam": []},
+        {"plugins": {"ipam": {"subnet": "10.0.0.0/8"}}},
+        {"plugins": [[], {"ipam": "host-local"}]},
+        {"ipam": {"subnet": 1, "range": None, "ranges": [1, [2, {"subnet": {}}]], "ipRanges": "x", "addresses": [[]]}},
+        {"ipam": {"subnet": "10.0.0.0", "range": "10.0.0.1-10.0.0.9", "ipRanges": [{"range": "10.0.0.0/40"}]}},
+        {"ipam": {"subnet": "0.0.0.0/0", "addresses": [{"address": "10.0.0.1"}, {"address": "fe80::1%eth0/64"}]}},
+    ],
+)
+def test_odd_configurations_have_no_subnets(config: Any) -> None:
+    found = attachment(config)
+    assert (found.key, found.resource, found.subnets, found.statics) == ("ns/a", "", (), ())
+
+
+def test_a_configuration_that_is_no_text_has_no_subnets() -> None:
+    for spec in (None, [], {"config": {"ipam": {"subnet": "10.0.0.0/8"}}}):
+        assert stored_attachment({"metadata": {"namespace": "ns", "name": "a"}, "spec": spec}).subnets == ()
+
+
+def test_the_first_key_that_is_present_names_the_resource() -> None:
+    obj = {"metadata": {"namespace": "ns", "name": "a", "annotations": {"two": " x/two ", "three": "x/three"}}}
+    assert stored_attachment(obj, ["one", "two", "three"]).resource == "x/two"
+    assert stored_attachment(obj).resource == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("2001:DB8::1", "2001:db8::1"),
+        ("2001:db8:0:1:1:1:1:1", "2001:db8:0:1:1:1:1:1"),
+        ("1:0:0:2:0:0:0:3", "1:0:0:2::3"),
+        ("1:0:0:2:3:0:0:4", "1::2:3:0:0:4"),
+        ("0:0:1::", "0:0:1::"),
+        ("::10.0.0.1", "::a00:1"),
+        ("64:ff9b::10.0.0.1", "64:ff9b::a00:1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::ffff:0:10.0.0.1", "::ffff:0:a00:1"),
+        ("fe80::1%eth0", "fe80::1"),
+    ],
+)
+def test_addresses_are_written_as_the_api_server_writes_them(text: str, found: str) -> None:
+    """As `netip.Addr.String` of Go does."""
+    answer = addressed([text], requested=(), attachment=None, driver=())
+    assert answer.ips == (f"{found}/{128 if ':' in found else 32}",)
+    assert answer.unknown == answer.ips
+
+
+@pytest.mark.parametrize(
+    ("text", "ips"),
+    [
+        ("10.0.0.9/24", ("10.0.0.9/24",)),
+        ("::ffff:10.0.0.9/120", ("10.0.0.9/24",)),
+        ("::ffff:10.0.0.9/64", ("10.0.0.9/32",)),
+        ("10.0.0.9/0", ("10.0.0.9/32",)),
+        ("10.0.0.9/33", ("10.0.0.9/32",)),
+        ("10.0.0.9/²", ("10.0.0.9/32",)),
+        ("10.0.0.09", ()),
+        ("127.0.0.1", ()),
+        ("::1", ()),
+        ("::", ()),
+        ("ff02::1", ()),
+        ("255.255.255.255", ()),
+    ],
+)
+def test_an_address_with_a_prefix_keeps_it(text: str, ips: tuple[str, ...]) -> None:
+    assert addressed([text], requested=(), attachment=None, driver=()).ips == ips
+
+
+def test_the_longest_prefix_of_the_attachment_counts() -> None:
+    config = {"ipam": {"ranges": [[{"subnet": "10.0.0.0/8"}], [{"subnet": "10.1.0.0/16"}], [{"subnet": "fd00::/64"}]]}}
+    found = addressed(
+        ["10.1.0.1", "10.2.0.1", "::ffff:10.1.0.2"], requested=(), attachment=attachment(config), driver=()
+    )
+    assert found.ips == ("10.1.0.1/16", "10.2.0.1/8", "10.1.0.2/16")
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("02:00:00:00:00:AB", "02:00:00:00:00:ab"),
+        (" 0200.0000.00ab ", "02:00:00:00:00:ab"),
+        ("02-00-00-00-00-00-00-01", "02:00:00:00:00:00:00:01"),
+        (":".join(["0A"] * 20), ":".join(["0a"] * 20)),
+        ("02:00:00:00:00", ""),
+        ("02:00-00:00-00:01", ""),
+        ("020000000001", ""),
+        ("02:00:00:00:00:0g", ""),
+        ("02:00:00:00:00:0\u0661", ""),
+        ("", ""),
+    ],
+)
+def test_hardware_addresses(text: str, found: str) -> None:
+    assert hardware_address(text) == found
+
+
+def test_empty_members_are_left_out() -> None:
+    assert NetworkData("", "", ("10.0.0.1/24",), (), 0, "ns/a").body() == {"ips": ["10.0.0.1/24"]}
+    assert NetworkData("net1", "02:00:00:00:00:01", (), (), 0, "ns/a").body() == {
+        "interfaceName": "net1",
+        "hardwareAddress": "02:00:00:00:00:01",
+    }
+
+
+def pool_of(*slices: tuple[int, int, str]) -> Pools:
+    """Slices as (generation, how many there are, device)."""
+    return Pools(
+        stored_slice(
+            {
+                "metadata": {"name": f"s{index}"},
+                "spec": {
+                    "driver": "d",
+                    "nodeName": f"n{generation}",
+                    "pool": {"name": "p", "generation": generation, "resourceSliceCount": count},
+                    "devices": [{"name": device}],
+                },
+            }
+        )
+        for index, (generation, count, device) in enumerate(slices)
+    )
+
+
+@pytest.mark.parametrize(
+    ("slices", "node"),
+    [
+        ([(1, 1, "a")], "n1"),
+        ([(2, 1, "a"), (1, 1, "a")], "n2"),
+        ([(2, 2, "a"), (1, 1, "a")], "n1"),
+        ([(2, 2, "a"), (2, 2, "b"), (1, 1, "a")], "n2"),
+        ([(2, 1, "b"), (1, 1, "a")], None),
+        ([(1, 2, "a")], None),
+        ([], None),
+    ],
+)
+def test_the_newest_complete_generation_counts(slices: list[tuple[int, int, str]], node: str | None) -> None:
+    found = pool_of(*slices).find(DeviceKey("d", "p", "a"))
+    assert (found.node if found is not None else None) == node
+    assert pool_of(*slices).find(DeviceKey("d", "other", "a")) is None
+
+
+def test_resources_that_device_plugins_give() -> None:
+    """Those that the Pod asks for and its extended-resource claim does not have."""
+    resources = {"limits": {"x/a": "1", "x/b": "1", "cpu": "1"}, "requests": {"x/c": "1"}}
+    status = {
+        "extendedResourceClaimStatus": {
+            "resourceClaimName": "e",
+            "requestMappings": [{"containerName": "m", "resourceName": "x/a", "requestName": "r0"}],
+        }
+    }
+    spec = {"initContainers": [{"resources": {"limits": {"x/d": 1}}}, {}], "containers": [{"resources": resources}]}
+    pod = stored_pod({"metadata": {"namespace": "ns", "name": "p"}, "spec": spec, "status": status})
+    assert pod is not None
+    assert pod.extended_requests == (("r0", "x/a"),)
+    assert pod.plugin_resources == {"x/b", "x/c", "x/d"}
