@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,21 @@ class ApplyingClient(KubeClient):
 
     applied: Counter[str]
     others: int = 0
+    _era: asyncio.Event
     before: Callable[[str], Any] | None = None
+
+    def cut(self) -> None:
+        """End the watches that are open, as a connection that breaks."""
+        self._era.set()
+        self._era = asyncio.Event()
+
+    async def watch(self, resource: Resource, **more: Any) -> AsyncGenerator[bytes]:  # type: ignore[override]  # it adds an end
+        era = self._era
+        async with contextlib.aclosing(super().watch(resource, **more)) as lines:
+            async for line in lines:
+                yield line
+                if era.is_set():
+                    return
 
     async def apply(self, resource: Resource, name: str, body: JSON, **more: Any) -> JSON:
         if self.before is not None:
@@ -73,7 +88,7 @@ class ClaimsCluster:
     async def client(self, kubeconfig: Path | None = None) -> ApplyingClient:
         path = kubeconfig or self.server.kubeconfig
         made = ApplyingClient(Session(await load_credentials(kubeconfig=str(path))))
-        made.applied = Counter()
+        made.applied, made._era = Counter(), asyncio.Event()  # its own class
         return made
 
     @contextlib.asynccontextmanager

@@ -72,9 +72,7 @@ def _granted(rendered: Rendered, namespace: str) -> dict[str, set[Right]]:
             if obj["metadata"]["name"] == binding["roleRef"]["name"] and obj["metadata"].get("namespace") == place
         )
         name = subject["name"].partition("berth-")[2]
-        granted.setdefault(name, set()).update(
-            _ruled(role, scopes[place])
-        )
+        granted.setdefault(name, set()).update(_ruled(role, scopes[place]))
     for role in TENANT_GRANTS:
         for cluster_role in rendered.of("ClusterRole"):
             if cluster_role["metadata"]["name"] == tenants_role(role):
