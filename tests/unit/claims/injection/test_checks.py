@@ -182,7 +182,7 @@ async def test_a_config_map_of_another_shape_is_no_fault_of_ours(data: Any) -> N
     async with Reviews(CLUSTER) as reviews:
         found = await reviews.validate(obj)
     assert found.decision.allowed is (data is None)
-    assert DEFINITIONS == obj["metadata"]["name"]
+    assert obj["metadata"]["name"] == DEFINITIONS
 
 
 async def test_a_wrong_config_map_leaves_the_definitions_before_in_force() -> None:
