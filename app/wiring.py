@@ -47,7 +47,15 @@ Permissions = Mapping[str, tuple[Permission, ...]]
 
 
 ReviewKind = Literal[
-    "pods", "attachments", "objects", "tenants", "appwrappers", "appwrapper-defaults", "rmd-pods", "rmdworkloads"
+    "pods",
+    "attachments",
+    "objects",
+    "tenants",
+    "appwrappers",
+    "appwrapper-defaults",
+    "rmd-pods",
+    "rmdworkloads",
+    "claim-status",
 ]
 """What is reviewed. `tenants` are Pods, and what they are made from."""
 MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults")
