@@ -42,6 +42,7 @@ WINGS: tuple[Wing, ...] = tuple(
         "certs",
         "appwrappers",
         "rmd",
+        "claims",
     )
 )
 
