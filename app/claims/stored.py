@@ -171,7 +171,11 @@ class PodClaim(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClaimPod:
-    """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none."""
+    """A Pod that has, or may get, devices by claims. `network_status` is the text of Multus, None where it has none.
+
+    `extended_requests` are the requests of its extended-resource claim with the resource that each is for.
+    `plugin_resources` are the extended resources that it asks for and that device plugins give, not that claim.
+    """
 
     key: Key
     uid: str
@@ -183,6 +187,8 @@ class ClaimPod:
     network_status: str | None
     claims: tuple[PodClaim, ...]
     extended_claim: str
+    extended_requests: tuple[tuple[str, str], ...] = ()
+    plugin_resources: frozenset[str] = frozenset()
 
     @property
     def claim_names(self) -> tuple[str, ...]:
@@ -199,10 +205,15 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
         PodClaim(one["name"], one.get("resourceClaimName") or made.get(one["name"], ""))
         for one in spec.get("resourceClaims") or ()
     )
-    extended = (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
+    by_resource: JSON = status.get("extendedResourceClaimStatus") or {}
+    extended = by_resource.get("resourceClaimName") or ""
     if not claims and not extended:
         return None
     annotations: Mapping[str, str] = metadata.get("annotations") or {}
+    requests = tuple(
+        (one.get("requestName") or "", one.get("resourceName") or "")
+        for one in by_resource.get("requestMappings") or ()
+    )
     return ClaimPod(
         key=key_of(obj),
         uid=metadata.get("uid", ""),
@@ -214,7 +225,17 @@ def stored_pod(obj: JSON) -> ClaimPod | None:
         network_status=annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS)),
         claims=claims,
         extended_claim=extended,
+        extended_requests=requests,
+        plugin_resources=frozenset(_extended_resources(spec)) - {resource for _, resource in requests},
     )
+
+
+def _extended_resources(spec: JSON) -> Iterator[str]:
+    """Their limits are their requests, so either may stand alone."""
+    for container in (*(spec.get("initContainers") or ()), *(spec.get("containers") or ())):
+        resources = container.get("resources") or {}
+        for amounts in (resources.get("requests"), resources.get("limits")):
+            yield from (name for name in amounts or () if "/" in name)
 
 
 class Attributes(msgspec.Struct, frozen=True):

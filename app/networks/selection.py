@@ -33,12 +33,15 @@ _WHITESPACE = frozenset(" \t\n\v\f\r/")
 class Selection(msgspec.Struct, frozen=True):
     """One network that a Pod selects; its names are valid.
 
-    `namespace` is "" where neither the element nor the caller's default names one.
+    `namespace` is "" where neither the element nor the caller's default names one. `ips` are the requested addresses,
+    with or without a prefix, and `device_id` is the requested device, as the author wrote them.
     """
 
     namespace: str
     name: str
     interface: str = ""
+    ips: tuple[str, ...] = ()
+    device_id: str = ""
 
 
 def parse(value: str, *, annotation: str, default_namespace: str) -> tuple[Selection, ...]:
@@ -141,7 +144,11 @@ def _from_json(element: JSON, where: str, annotation: str, default_namespace: st
             _deny(annotation, f"{where}: {_brief(address)} in ips is neither an IP address nor a CIDR block")
     interface = fields.get("interface") or fields.get("interfaceRequest") or ""
     namespace, name = fields.get("namespace") or "", fields.get("name") or ""
-    return _checked(namespace, name, interface, where, annotation, default_namespace)
+    found = _checked(namespace, name, interface, where, annotation, default_namespace)
+    device_id = fields.get("deviceID") or ""
+    if not ips and not device_id:
+        return found
+    return Selection(found.namespace, found.name, interface, tuple(ips or ()), device_id)
 
 
 def _checked(

@@ -93,10 +93,9 @@ def _merged_value(current: str | None, key: str, entry: Injection, namespace: st
 
 
 def _appended(current: str, injected: str, namespace: str) -> str:
-    present = list(selection.parse(current, annotation=NETWORKS, default_namespace=namespace))
-    wanted = selection.parse(injected, annotation=NETWORKS, default_namespace=namespace)
+    present = _named(current, namespace)
     missing = []
-    for index, element in enumerate(wanted):
+    for index, element in enumerate(_named(injected, namespace)):
         if element in present:
             present.remove(element)
         else:
@@ -110,6 +109,12 @@ def _appended(current: str, injected: str, namespace: str) -> str:
         return ", ".join([current.strip(), *(names[index].strip() for index in missing)])
     elements = _elements(injected)
     return encode_json(_elements(current) + [elements[index] for index in missing]).decode()
+
+
+def _named(value: str, namespace: str) -> list[tuple[str, str, str]]:
+    """Each element by what makes it the same network: what else it asks for does not count."""
+    parsed = selection.parse(value, annotation=NETWORKS, default_namespace=namespace)
+    return [(one.namespace, one.name, one.interface) for one in parsed]
 
 
 def _elements(value: str) -> list[object]:

@@ -1,14 +1,73 @@
-"""What is kept of a NetworkAttachmentDefinition for network data. Pure."""
+"""What is kept of a NetworkAttachmentDefinition for network data: its resource, and the subnets of its addresses. Pure.
+
+Read is the address management (IPAM) of host-local, static and whereabouts, of a single plugin or of each in a list.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface
+
+import msgspec
 
 from app.claims.publishing.model import Attachment
-from app.networks.model import RESOURCE_NAME
-from app.wire import JSON
+from app.networks.model import RESOURCE_NAME, mapping, project
+from app.wire import JSON, decode_json
 
 
 def stored_attachment(obj: JSON, keys: Sequence[str] = (RESOURCE_NAME,)) -> Attachment:
-    """`keys` are the annotations that name its resource, the first present one counts. Never fails on odd texts."""
-    raise NotImplementedError
+    """`keys` are the annotations that name its resource; the first that is present counts. Never fails on odd texts."""
+    found = project(obj, keys)
+    managed = list(_managements(mapping(obj.get("spec")).get("config")))
+    return Attachment(
+        key=found.key,
+        resource=next(iter(found.resources), ""),
+        subnets=tuple(dict.fromkeys(one for ipam in managed for one in _subnets(ipam))),
+        statics=tuple(dict.fromkeys(one for ipam in managed for one in _statics(ipam))),
+    )
+
+
+def _managements(config: object) -> Iterator[JSON]:
+    """The IPAM of each plugin of a CNI configuration."""
+    try:
+        network = mapping(decode_json(config)) if isinstance(config, str) else {}
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return
+    for plugin in (network, *_objects(network.get("plugins"))):
+        yield mapping(plugin.get("ipam"))
+
+
+def _subnets(ipam: JSON) -> Iterator[IPv4Network | IPv6Network]:
+    """host-local has `subnet` and lists of `ranges`, whereabouts has `range` and `ipRanges`."""
+    texts = [ipam.get("subnet"), ipam.get("range")]
+    ranges = ipam.get("ranges")
+    for one in ranges if isinstance(ranges, list) else ():
+        texts += [part.get("subnet") for part in _objects(one)]
+    texts += [part.get("range") for part in _objects(ipam.get("ipRanges"))]
+    for text in texts:
+        # whereabouts also takes FIRST-LAST/PREFIX.
+        found = _interface(text.rpartition("-")[2] if isinstance(text, str) else None)
+        if found is not None:
+            yield found.network
+
+
+def _statics(ipam: JSON) -> Iterator[IPv4Interface | IPv6Interface]:
+    for one in _objects(ipam.get("addresses")):
+        found = _interface(one.get("address"))
+        if found is not None:
+            yield found
+
+
+def _objects(value: object) -> list[JSON]:
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+
+
+def _interface(text: object) -> IPv4Interface | IPv6Interface | None:
+    """An address with a prefix; none where the prefix is missing, or is 0 and so says nothing."""
+    if not isinstance(text, str) or "/" not in text or "%" in text:
+        return None
+    try:
+        found = ip_interface(text.strip())
+    except ValueError:
+        return None
+    return found if found.network.prefixlen else None
