@@ -60,13 +60,12 @@ def format_policy() -> JSON:
 
 
 def _validation(name: str, want: str) -> JSON:
-    """`variables.NAME` is a text with every problem, "" without any. Line breaks would make it of no use."""
+    """`variables.NAME` is a text with every problem, "" without any."""
     text = f"variables.{name}"
-    shown = f"(size({text}) > {MESSAGE} ? {text}.substring(0, {MESSAGE}) : {text})"
     return {
         "expression": f"{text} == ''",
         "message": f"status.devices: networkData: want {want}",
-        "messageExpression": rf"{shown}.replace('\n', ' ')",
+        "messageExpression": f"size({text}) > {MESSAGE} ? {text}.substring(0, {MESSAGE}) : {text}",
         "reason": "Invalid",
     }
 
@@ -90,8 +89,12 @@ def _in_ranges(rule: AddressRule) -> str:
 
 
 def _got(want: str, value: str) -> str:
-    """The end of a literal that `problem` of the rules has too, and the value."""
-    return rf": want {_escaped(want)}, got \'' + {value} + '\''"
+    """The end of a literal that `problem` of the rules has too, and the value.
+
+    An API server drops warnings with control characters, and messages with line breaks.
+    """
+    shown = rf"({value}.matches('\\p{{Cc}}') ? 'control characters' : '\'' + {value} + '\'')"
+    return f": want {_escaped(want)}, got ' + {shown}"
 
 
 def _literal(text: str) -> str:

@@ -1,5 +1,4 @@
-"""files/roles.json, over which the templates of the chart loop, what values.schema.json says of roles, and
-files/claims-policy.yaml."""
+"""Files of the chart: roles.json, over which its templates loop, claims-policy.yaml, and the roles in its schema."""
 
 from __future__ import annotations
 

@@ -23,6 +23,10 @@ WRAPPERS: dict[str, Any] = {
 }
 RMD: dict[str, Any] = {"controller": {"enabled": True, "args": {"controllers": ["rmd"]}}}
 REVIEWED: dict[str, Any] = {"webhook": {"args": {"rmdBackend": "auto", "rmdUnreserved": "warn"}}}
+CLAIMS: dict[str, Any] = {
+    "webhook": {"args": {"claims": True, "claimsDenyDrivers": ["dra.net"]}},
+    "claims": {"formatPolicy": "Warn"},
+}
 EVERY_CONTROLLER: dict[str, Any] = {
     "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers", "rmd"]}}
 }
@@ -43,6 +47,8 @@ ARGS: dict[str, Any] = {
             "rmdBackend": "runtime",
             "rmdUnreserved": "warn",
             "rmdClasses": "classes",
+            "claims": True,
+            "claimsDenyDrivers": ["dra.net", "other.example"],
             "events": False,
         },
     },
@@ -93,6 +99,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "rmd": NOTHING | RMD,
     "rmd reviewed": REVIEWED,
     "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},
+    "claims": CLAIMS,
     "args": ARGS,
     "controller alone": NOTHING | {"controller": {"enabled": True}},
     "gateway alone": NOTHING | {"gateway": {"enabled": True, "service": {"type": "NodePort", "nodePort": 30001}}},

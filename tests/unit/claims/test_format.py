@@ -117,11 +117,12 @@ def test_an_entry_without_network_data_is_passed_over() -> None:
     assert agree({"metadata": {}}, {"metadata": {}}) == []
 
 
-def test_the_message_has_no_line_break_and_a_bound() -> None:
-    names = [entry(f"d{index}", interfaceName="n\n" * 128) for index in range(32)]
+def test_the_message_has_no_control_characters_and_a_bound() -> None:
+    names = [entry(f"d{index}", interfaceName="\n\x7f\x85"[index % 3] * 128) for index in range(32)]
     (message,) = refusals(claim("c", *names), claim("c"))
     assert len(message) == 1024
-    assert "\n" not in message
+    assert message.isprintable()
+    assert ", got control characters; status.devices[1]" in message
     (validation,) = (one for one in POLICY["validations"] if "interfaceNames" in one["expression"])
     assert "at most 15 bytes" in validation["message"], "what stands there where a message cannot be used"
 
