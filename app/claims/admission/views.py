@@ -90,9 +90,11 @@ class Scene:
                 yield _device(self._claim.key, entry)
         for claim in self._views.claims.by_index(BY_ADDRESS, address):
             its = self._views.pod_of(claim) if claim.key != self._claim.key else None
-            for entry in claim.entries if its is not None else ():
-                other = its is not None and (its.uid, entry.interface) != me
-                if other and address in entry.addresses and its.network_of(entry.interface) == network:
+            if its is None:
+                continue
+            for entry in claim.entries:
+                there = address in entry.addresses and its.network_of(entry.interface) == network
+                if there and (its.uid, entry.interface) != me:
                     yield _device(claim.key, entry)
 
 
