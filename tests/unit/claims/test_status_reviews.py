@@ -164,7 +164,9 @@ async def test_only_changed_entries_are_looked_at() -> None:
     ],
 )
 async def test_other_requests_are_passed_over(fields: JSON) -> None:
-    assert await warnings(ours("10.9.9.9/24"), LAN, NET1, **fields) == []
+    twice = claim("c", entry("d0", interfaceName="net1"), entry("d1", interfaceName="net1"), pods=P)
+    assert len(await warnings(twice)) == 2
+    assert await warnings(twice, **fields) == []
 
 
 async def test_a_claim_that_is_being_deleted_is_left_alone() -> None:
@@ -174,7 +176,7 @@ async def test_a_claim_that_is_being_deleted_is_left_alone() -> None:
 async def test_named_drivers_are_denied_and_others_warned() -> None:
     second = entry("d1", "Other.Example", interfaceName="net1", ips=["10.0.1.9/24"])
     both = claim("c", entry("d0", interfaceName="net1", ips=["10.0.1.8/24"]), second, pods=P)
-    decision = await reviewed(both, LAN, NET1, deny=("other.example",))
+    decision = await reviewed(both, LAN, NET1, deny=("OTHER.example",))
     assert (decision.allowed, decision.code, decision.reason) == (False, 422, "InvalidNetworkData")
     assert "devices[1].networkData.ips[0]" in decision.message
     assert "devices[0]" not in decision.message
