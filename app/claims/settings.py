@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from pydantic import field_validator
+
+from app.kube.names import check_dns_subdomain
 from app.settings.source import Flag, Items, RoleSettings
 
 PANEL = "Claims"
@@ -25,3 +28,9 @@ class AdmissionSettings(RoleSettings):
             repeatable=True,
         ),
     ] = ()
+
+    @field_validator("claims_deny_drivers")
+    @classmethod
+    def _drivers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of drivers have no case."""
+        return tuple(check_dns_subdomain(driver.lower()) for driver in value)

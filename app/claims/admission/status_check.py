@@ -26,13 +26,12 @@ _KIND = ("resource.k8s.io", "ResourceClaim", "status", "UPDATE")
 class ClaimStatusCheck:
     """Neutral to everything but updates of `resourceclaims/status`, and there to all but changed network data.
 
-    A finding is a warning; one about a device of the drivers `denied` is a denial. `exempt` are namespaces whose claims
-    are not looked at.
+    A finding is a warning; one about a device of the drivers `denied` (in lower case) is a denial. `exempt` are
+    namespaces whose claims are not looked at.
     """
 
     def __init__(self, views: Views, *, denied: frozenset[str], exempt: frozenset[str]) -> None:
-        self._views, self._exempt = views, exempt
-        self._denied = frozenset(driver.lower() for driver in denied)
+        self._views, self._denied, self._exempt = views, denied, exempt
 
     def check(self, request: Request, plan: Plan) -> None:
         """Raises Denied with every problem of devices of the denied drivers."""

@@ -8,6 +8,8 @@ import pytest
 
 from app.admission.review import Decision, GroupVersionKind
 from app.claims.admission.stored import stored_claim, stored_network_pod
+from app.claims.settings import AdmissionSettings
+from app.errors import UsageError
 from app.permissions import permissions_of
 from tests.support.claim_reviews import attached, attachment, network_pod, reviewing, status_update
 from tests.support.claim_statuses import DRIVER, claim, entry
@@ -182,6 +184,12 @@ async def test_named_drivers_are_denied_and_others_warned() -> None:
     assert "devices[0]" not in decision.message
     fine = claim("c", entry("d0", interfaceName="net1", ips=["10.0.1.8/24"]), pods=P)
     assert len(await warnings(fine, LAN, NET1, deny=("other.example",))) == 1
+
+
+def test_a_driver_is_named_as_drivers_are() -> None:
+    assert AdmissionSettings.load({"claims_deny_drivers": "Dra.Net, b"}).claims_deny_drivers == ("dra.net", "b")
+    with pytest.raises(UsageError, match=r"--claims-deny-drivers: 'dra_net' .*lower-case letters, digits"):
+        AdmissionSettings.load({"claims_deny_drivers": "dra_net"})
 
 
 HOSTILE: tuple[Any, ...] = (
