@@ -12,7 +12,7 @@ from app.admission.parts import Caches, Context, chains
 from app.admission.review import GroupVersionKind, GroupVersionResource, Request
 from app.claims.build import review
 from app.claims.model import NETWORK_STATUS
-from app.claims.settings import AdmissionSettings
+from app.registry import settings_of
 from tests.support.rmd_reviews import filled
 
 JSON = dict[str, Any]
@@ -52,7 +52,7 @@ def attachment(name: str, *subnets: str, namespace: str = "ns", **ipam: Any) -> 
 
 async def reviewing(*objects: JSON, **settings: Any) -> Chain:
     """The chain that validates, of a webhook in `SYSTEM` in a cluster with these objects."""
-    given = AdmissionSettings.load({"claims": True, **settings}, environment=False)
+    given = settings_of("webhook").load({"claims": True, "insecure": True, **settings}, environment=False)
     context = Context(given, SYSTEM, Caches())
     found = chains([review(context)], namespace=SYSTEM)["validate"]
     await filled(context.caches, *objects)

@@ -14,9 +14,9 @@ from app.cel.matchconditions import Attributes, UserInfo, holds
 from app.cel.syntax import parse
 from app.cel.types import DYN
 from app.cel.values import evaluate
+from app.claims.admission.webhooks import STATUS_WEBHOOKS
 from app.claims.changes import changed_entries
 from app.claims.format import format_problems
-from app.claims.permissions import WEBHOOKS
 from app.claims.policy import format_policy
 from tests.support.claim_statuses import FORMATS, claim, entry
 
@@ -150,7 +150,7 @@ def test_the_policy_is_asked_about_changes_alone(
         assert holds(conditions, request, claim("c", *entries, **metadata)) is matched
 
 
-(_WEBHOOK,) = WEBHOOKS
+(_WEBHOOK,) = STATUS_WEBHOOKS
 _WEBHOOK_CONDITIONS = [
     {"name": one.name, "expression": " || ".join(term.expression for term in one.terms)} for one in _WEBHOOK.conditions
 ]
