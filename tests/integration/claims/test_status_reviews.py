@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from app.claims.build import review
-from app.claims.settings import AdmissionSettings
 from app.kube.documents import read_objects
 from app.kube.resources import VALIDATING_WEBHOOKS
 from app.registration.objects import further_webhooks
+from app.registry import settings_of
 from tests.support.claim_status_reviews import SYSTEM, attached, attachment, network_pod
 from tests.support.claim_statuses import DRIVER, claim, entry
 from tests.support.paths import ROOT
@@ -86,7 +86,7 @@ def addressed(device: str, *ips: str, interface: str = "net1") -> JSON:
 
 @contextlib.asynccontextmanager
 async def reviewed(server: Served, namespace: str, folder: Path, **settings: Any) -> AsyncIterator[Place]:
-    given = AdmissionSettings.load({"claims": True, **settings}, environment=False)
+    given = settings_of("webhook").load({"claims": True, "insecure": True, **settings}, environment=False)
     serving = served_reviews(review, given, kubeconfig=server.kubeconfig(), folder=folder / "webhook", namespace=SYSTEM)
     async with serving as found:
         called = {
