@@ -118,9 +118,7 @@ def _rows() -> list[ApiResource]:
         sub: frozenset[str] = frozenset(),
         generation: bool = False,
     ) -> ApiResource:
-        return ApiResource(
-            "resource.k8s.io", "v1", plural, kind, namespaced, subresources=sub, generation=generation
-        )
+        return ApiResource("resource.k8s.io", "v1", plural, kind, namespaced, subresources=sub, generation=generation)
 
     def question(group: str, plural: str, kind: str, *, namespaced: bool = False) -> ApiResource:
         return ApiResource(group, "v1", plural, kind, namespaced, virtual=True)

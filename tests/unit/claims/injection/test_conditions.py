@@ -8,7 +8,7 @@ import pytest
 
 from app.cel.matchconditions import Attributes, UserInfo, holds
 from app.claims.injection.templates import INJECT_TEMPLATE
-from app.claims.permissions import ASKS, INJECTION_WEBHOOKS
+from app.claims.injection.webhooks import ASKS, INJECTION_WEBHOOKS
 
 JSON = dict[str, Any]
 REQUEST = Attributes(
