@@ -93,6 +93,7 @@ WING = Wing(
     arguments={
         "webhook": (
             Argument("claims"),
+            Argument("claims_deny_drivers", when="webhook.args.claims"),
             Argument("claim_templates", source=_DEFINITIONS, when="webhook.args.claims"),
         ),
         "controller": (
