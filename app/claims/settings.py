@@ -33,7 +33,7 @@ class PublishingSettings(RoleSettings):
 
     claims_drivers: Annotated[
         Drivers,
-        Flag("Comma list of the DRA drivers for whose devices network data are published", PANEL, default="all"),
+        Flag("Comma list of the DRA drivers for whose devices network data are published", PANEL, default="every driver"),
     ] = ()
     claims_conflict: Annotated[
         Literal["defer", "force"],

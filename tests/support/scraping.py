@@ -24,7 +24,7 @@ from tests.support.waiting import eventually
 JOBS = {"webhook --workers": "webhook"}
 """Roles by what was started, where that is not the same."""
 OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
-OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_")
+OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_", "claims_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +63,13 @@ async def _scrape(folder: Path) -> dict[str, str]:
         started: dict[str, Berth] = {
             "webhook": await stage.berth("webhook", *webhook),
             "webhook --workers": await stage.berth("webhook", "--workers=2", *webhook),
-            "controller": await stage.berth("controller", "--controllers=workloads,tenants,appwrappers,rmd"),
+            "controller": await stage.berth("controller", "--controllers=workloads,tenants,appwrappers,rmd,claims"),
             "gateway": gateway,
             "agent": await stage.berth(
                 "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
             ),
             "certificates": await stage.berth("certificates", "--namespace=universe", "--gateway"),
+            "claims-node": await stage.berth("claims-node", "--node-name=n1"),
             "rmd-node": await stage.berth("rmd-node", "--node-name=n1", f"--kubelet-folder={folder / 'kubelet'}"),
         }
         for name, process in started.items():
