@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.definitions import read_definitions
 from app.devtools.kubelet.server import Kubelet
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
 from tests.support.kubelet import MACHINE
 from tests.support.processes import Berth
 from tests.support.rmd_cluster import RmdCluster, StandIn
@@ -83,7 +85,9 @@ async def _scrape(folder: Path) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def _daemon(stage: Stage) -> AsyncIterator[None]:
-    """A node with a daemon of RMD, and a kubelet."""
+    """A node with a daemon of RMD, and a kubelet; attachments are defined."""
+    for definition in read_definitions((NETWORK_ATTACHMENTS,)):
+        await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     cluster = RmdCluster(stage.cluster, stage.folder / "kubeconfig", stage.client)
     async with cluster.node("n1", StandIn()), Kubelet(stage.folder / "kubelet", MACHINE):
         await cluster.show("n1")
