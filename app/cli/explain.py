@@ -65,6 +65,8 @@ def explain(
     rmd_backend: Annotated[str | None, _as_webhook("rmd_backend")] = None,
     rmd_unreserved: Annotated[str | None, _as_webhook("rmd_unreserved")] = None,
     rmd_classes: Annotated[str | None, _as_webhook("rmd_classes")] = None,
+    claims: Annotated[bool | None, _as_webhook("claims")] = None,
+    claim_templates: Annotated[str | None, _as_webhook("claim_templates")] = None,
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 
@@ -88,9 +90,13 @@ def explain(
 
       3  the cluster could not be asked
 
-    Attachments, the ConfigMaps (nri-control-switches, that of --rmd-classes), Namespaces (whose label
-    berth.dev/tenant confines Pods) and Nodes come from the files; with --kubeconfig, attachments and ConfigMaps
-    that they lack are read from the cluster.
+    Attachments, the ConfigMaps (nri-control-switches, those of --rmd-classes and --claim-templates), Namespaces
+    (whose label berth.dev/tenant confines Pods), Nodes, DeviceClasses, ResourceSlices, and claims and their
+    templates come from the files; with --kubeconfig, attachments, claims, templates and ConfigMaps that they
+    lack are read from the cluster.
+
+    By which road a device would be served (device plugin, extended resource, claim) is said where Nodes,
+    DeviceClasses or ResourceSlices are among the files, or there is a cluster.
     Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
     if not files:
@@ -106,6 +112,8 @@ def explain(
         "rmd_backend": rmd_backend,
         "rmd_unreserved": rmd_unreserved,
         "rmd_classes": rmd_classes,
+        "claims": claims,
+        "claim_templates": claim_templates,
     }
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.

@@ -7,14 +7,17 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace as with_roads
 
 import jsonpatch
 from msgspec.structs import replace
 
 from app.admission.parts import Cached
+from app.claims.roads import Offer
 from app.explain.manifests import Manifests, PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
+from app.explain.roads import offer_of, roads_of
 from app.kube.resources import NAMESPACES
 from app.kube.retry import get_or_none
 from app.wire import JSON, decode_json, encode_json
@@ -34,8 +37,17 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Expl
         decision, _ = await review(rehearsal.chains["validate"], obj, namespace=str(namespace or ""))
         if not decision.allowed:
             notes.append(f"{obj['kind']} {namespace}/{name} would be refused: {decision.message}")
+    offer = await offer_of(manifests, rehearsal.caches.client, notes)
     results = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
+    if offer is not None:
+        results = [_with_roads(one, offer, manifests) for one in results]
     return results, notes
+
+
+def _with_roads(result: Explained, offer: Offer, manifests: Manifests) -> Explained:
+    if result.denied:
+        return result
+    return with_roads(result, roads=tuple(roads_of(result.pod, result.manifest.namespace, offer, manifests)))
 
 
 async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:

@@ -14,21 +14,25 @@ from typing import Any
 from app.appwrappers.model import APP_WRAPPERS
 from app.errors import UsageError
 from app.kube.documents import SUFFIXES, Document, parse_documents, read_text, unfold
+from app.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.registry import kinds_of
 from app.wire import JSON
 from app.workloads import tenant_pods
 
 TEMPLATES = {kind: tuple(path.split(".")[:-1]) for (_, kind), path in tenant_pods.TEMPLATES.items()}
 """Where each kind keeps the Pod that it makes."""
+_DEVICES = (DEVICE_CLASSES.kind, RESOURCE_SLICES.kind)
+_CLAIMS = (RESOURCE_CLAIMS.kind, RESOURCE_CLAIM_TEMPLATES.kind)
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
     **dict.fromkeys(("ConfigMap", "Namespace", "Node"), ("",)),
     "NetworkAttachmentDefinition": ("k8s.cni.cncf.io",),
     APP_WRAPPERS.kind: (APP_WRAPPERS.group,),
+    **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
-_UNPLACED = ("Namespace", "Node")
+_UNPLACED = ("Namespace", "Node", *_DEVICES)
 _READ = frozenset(resource.kind for resource in kinds_of("webhook"))
 
 
@@ -118,7 +122,7 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         found.pods.append(PodManifest(place, kind, name, home, _pod(obj, place=place, name=name, namespace=home)))
     elif kind == APP_WRAPPERS.kind:
         found.wrappers.append(PodManifest(place, kind, name, home, _present(obj)))
-    elif kind in _READ or kind in ("ConfigMap", *_UNPLACED):
+    elif kind in _READ or kind in ("ConfigMap", *_CLAIMS, *_UNPLACED):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
         found.others.append({**obj, "metadata": metadata if kind in _UNPLACED else {**metadata, "namespace": home}})

@@ -28,12 +28,16 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explained:
-    """One Pod, what was decided about it, the reason for each operation, and the Pod as it would be stored."""
+    """One Pod, what was decided about it, the reason for each operation, and the Pod as it would be stored.
+
+    `roads` says how its devices would be served, where what a cluster offers is known.
+    """
 
     manifest: PodManifest
     decision: Decision
     reasons: Sequence[str]
     pod: JSON
+    roads: Sequence[str] = ()
 
     @property
     def denied(self) -> bool:
@@ -102,6 +106,8 @@ def _text(result: Explained) -> Iterator[Line]:
             value = "removed" if operation.op == "remove" else json.dumps(operation.value, ensure_ascii=False)
             yield Line(f"    {field_of(operation, result.pod)}: {value}", "cyan")
             last = reason
+        for road in result.roads:
+            yield Line(f"  served: {road}")
     for warning in result.decision.warnings:
         yield Line(f"  warning: {warning}", "yellow")
 
@@ -133,6 +139,7 @@ def _object(result: Explained) -> JSON:
             for operation, reason in zip(operations, result.reasons, strict=False)
         ],
         "pod": None if result.denied else result.pod,
+        **({"roads": list(result.roads)} if result.roads else {}),
     }
 
 

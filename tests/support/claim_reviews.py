@@ -14,6 +14,7 @@ from app.admission.chain import Chain, Plan
 from app.admission.parts import Cached, Caches, Context, chains
 from app.admission.review import Decision, GroupVersionKind, Request
 from app.claims.build import review as claims
+from app.kube.client import KubeClient
 from app.kube.resources import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
@@ -89,10 +90,11 @@ class Reviewed:
 
 @dataclass
 class Reviews:
-    """The chains of a webhook with `--claims`, in a cluster with these objects."""
+    """The chains of a webhook with `--claims`, in a cluster with these objects; `client` reads what these lack."""
 
     objects: Sequence[JSON] = ()
     settings: JSON = field(default_factory=dict)
+    client: KubeClient | None = None
     chains: dict[str, Chain] = field(default_factory=dict)
 
     async def __aenter__(self) -> Self:
@@ -100,6 +102,7 @@ class Reviews:
         context = Context(settings, SYSTEM, Caches())
         self.chains = chains([networks(context), claims(context)], namespace=SYSTEM)
         await context.caches.fill(self._of_kind)
+        context.caches.client = self.client
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -53,7 +53,7 @@ class TemplateInjector:
             except Denied as denial:
                 text = f"{where.removeprefix('/').replace('/', '.')}: {denial}"
                 raise Denied(text, reason=denial.reason, code=denial.code) from denial
-            _take_over(planned, where, has_metadata=isinstance(template.get("metadata"), dict), plan=plan)
+            _take_over(planned, where, plan)
 
     async def _plan(self, template: JSON, namespace: str, plan: Plan) -> None:
         pod = pod_from({key: template[key] for key in ("metadata", "spec") if template.get(key) is not None})
@@ -86,11 +86,12 @@ def _templates_of(obj: JSON) -> Iterator[tuple[str, JSON]]:
             yield pointer("spec", "components", index, "template", *steps(path)), template
 
 
-def _take_over(planned: Plan, where: str, *, has_metadata: bool, plan: Plan) -> None:
-    """What was planned for the template at `where`, as a plan for the whole object."""
+def _take_over(planned: Plan, where: str, plan: Plan) -> None:
+    """What was planned for the template at `where`, as a plan for the whole object.
+
+    Of metadata, annotations are planned, and only for a template that has labels or annotations.
+    """
     field = where.removeprefix("/").replace("/", ".")
-    if not has_metadata and any(one.path.startswith("/metadata/") for one in planned.patch.operations):
-        plan.patch.ensure(f"{where}/metadata", {}, present=False, reason="what is injected needs it")
     plan.patch.nest(planned.patch, where)
     plan.warnings += [f"{field}: {warning}" for warning in planned.warnings]
     for kind, amount in planned.injected.items():

@@ -1,0 +1,152 @@
+"""By which road a resource, or a DeviceClass, is served in a cluster. Pure.
+
+Three roads lead to a device: the device plugin of a node, an extended resource that a DeviceClass maps (KEP-5004), and
+a claim. Of a node that announces a resource, the device plugin serves it; of all others, the DeviceClass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal
+
+from app.cel.calls import NoValue
+from app.cel.syntax import BadExpression, Node, parse
+from app.cel.values import evaluate
+from app.claims.model import DEVICE_ID, IMPLICIT_PREFIX, RESOURCE_NAME
+from app.kube import quantity
+from app.wire import JSON
+
+Way = Literal["device plugin", "DRA by extended resource", "DRA by claim", "nothing"]
+_SHOWN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a cluster offers: nodes by their allocatable amounts, and DeviceClasses and ResourceSlices as they are."""
+
+    nodes: Mapping[str, Mapping[str, str]]
+    classes: Sequence[JSON]
+    slices: Sequence[JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class Road:
+    """`ways` are all that serve it, one for each kind of node; `text` says it in words, with what is missing."""
+
+    ways: tuple[Way, ...]
+    text: str
+
+
+def allocatable_of(nodes: Iterable[JSON]) -> dict[str, Mapping[str, str]]:
+    return {one["metadata"]["name"]: (one.get("status") or {}).get("allocatable") or {} for one in nodes}
+
+
+def road_of(resource: str, offer: Offer) -> Road:
+    """The road of an extended resource."""
+    plugin = sorted(name for name, amounts in offer.nodes.items() if _is_some(amounts.get(resource)))
+    mapped = [one for one in offer.classes if _serves(one, resource)]
+    found: list[tuple[Way, str]] = []
+    if plugin:
+        found.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
+    hints = []
+    for one in mapped:
+        name, devices = one["metadata"]["name"], devices_of(one, offer.slices)
+        if not devices:
+            hints.append(f"DeviceClass {name} maps it, and no ResourceSlice has a device of that class")
+            continue
+        where = f"DRA by extended resource, DeviceClass {name} with {_counted(len(devices))}"
+        found.append(("DRA by extended resource", where))
+        if not any(_multus_finds(device, resource) for device in devices):
+            hints.append(
+                f"Multus finds none of these devices: they lack the attributes {DEVICE_ID} and {RESOURCE_NAME} "
+                f"({resource})"
+            )
+    if not found:
+        found = [("nothing", "nothing offers it")]
+    return Road(tuple(dict.fromkeys(way for way, _ in found)), "; ".join([*(text for _, text in found), *hints]))
+
+
+def claim_road(device_class: str, offer: Offer) -> Road:
+    """The road of a claim for a device of a class."""
+    known = next((one for one in offer.classes if one["metadata"]["name"] == device_class), None)
+    if known is None:
+        return Road(("nothing",), f"nothing offers it: there is no DeviceClass {device_class}")
+    devices = devices_of(known, offer.slices)
+    if not devices:
+        return Road(("nothing",), f"nothing offers it: no ResourceSlice has a device of DeviceClass {device_class}")
+    return Road(("DRA by claim",), f"DRA by claim, DeviceClass {device_class} with {_counted(len(devices))}")
+
+
+def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
+    """The devices that a class selects, each with its driver's name in `driver`.
+
+    A selector beyond the CEL that is known here selects every device: it is not decided.
+    """
+    listed = list(slices)
+    newest: dict[tuple[str, str], int] = {}
+    for one in listed:
+        pool = one["spec"]["pool"]
+        key = one["spec"]["driver"], pool["name"]
+        newest[key] = max(newest.get(key, 0), pool.get("generation", 0))
+    selectors = [
+        one["cel"]["expression"] for one in (device_class.get("spec") or {}).get("selectors") or () if one.get("cel")
+    ]
+    found = []
+    for one in listed:
+        driver, pool = one["spec"]["driver"], one["spec"]["pool"]
+        if pool.get("generation", 0) == newest[driver, pool["name"]]:
+            devices = ({**device, "driver": driver} for device in one["spec"].get("devices") or ())
+            found += [device for device in devices if all(_selects(text, device) for text in selectors)]
+    return found
+
+
+def _serves(device_class: JSON, resource: str) -> bool:
+    name = device_class["metadata"]["name"]
+    return resource in (IMPLICIT_PREFIX + name, (device_class.get("spec") or {}).get("extendedResourceName"))
+
+
+def _selects(expression: str, device: JSON) -> bool:
+    node = _parsed(expression)
+    if node is None:
+        return True
+    attributes: dict[str, dict[str, Any]] = {}
+    for key, value in (device.get("attributes") or {}).items():
+        domain, slash, name = key.rpartition("/")
+        attributes.setdefault(domain if slash else device["driver"], {})[name] = next(iter(value.values()), None)
+    shown = {"driver": device["driver"], "attributes": attributes, "capacity": device.get("capacity") or {}}
+    try:
+        return evaluate(node, {"device": shown}) is not False
+    except NoValue:
+        return True
+
+
+@lru_cache(maxsize=256)
+def _parsed(expression: str) -> Node | None:
+    try:
+        return parse(expression)
+    except BadExpression:
+        return None
+
+
+def _multus_finds(device: JSON, resource: str) -> bool:
+    attributes = device.get("attributes") or {}
+    named = (attributes.get(RESOURCE_NAME) or {}).get("string")
+    return named == resource and bool((attributes.get(DEVICE_ID) or {}).get("string"))
+
+
+def _is_some(amount: object) -> bool:
+    try:
+        return amount is not None and quantity.parse(amount) > 0
+    except ValueError:
+        return False
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _counted(devices: int) -> str:
+    return f"{devices} device" + ("" if devices == 1 else "s")

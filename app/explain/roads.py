@@ -1,0 +1,84 @@
+"""Says of a Pod by which road each of its devices would be served, where it is known what a cluster offers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from functools import partial
+
+from app.admission.pods import pod_from
+from app.claims.definitions import class_template, parse_definitions
+from app.claims.injection.doubled import extended_resources
+from app.claims.model import DEFINITIONS_NAME
+from app.claims.requests import requests_of
+from app.claims.roads import Offer, allocatable_of, claim_road, road_of
+from app.errors import ApiError
+from app.explain.manifests import Manifests
+from app.kube.client import KubeClient, Page
+from app.kube.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+from app.kube.retry import every_item
+from app.wire import JSON
+
+_KINDS = (NODES, DEVICE_CLASSES, RESOURCE_SLICES)
+
+
+async def offer_of(manifests: Manifests, client: KubeClient | None, notes: list[str]) -> Offer | None:
+    """What the manifests, and the cluster if there is one, offer; None where neither says anything.
+
+    What the cluster does not show is noted.
+    """
+    found: dict[str, list[JSON]] = {one.kind: list(manifests.of(one.kind)) for one in _KINDS}
+    for resource in _KINDS:
+        if client is None:
+            break
+        try:
+            pages = every_item(partial(_page, client, resource))
+            found[resource.kind] += [one async for one in pages]
+        except ApiError as error:
+            if not error.not_found:  # an API server without the kind has no such objects
+                notes.append(f"{resource.plural} could not be listed: roads of resources may be incomplete: {error}")
+    if client is None and not any(found.values()):
+        return None
+    nodes, classes, slices = found.values()
+    return Offer(allocatable_of(nodes), classes, slices)
+
+
+async def _page(client: KubeClient, resource: Resource, token: str) -> Page:
+    return await client.list_page(resource, continue_token=token)
+
+
+def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests) -> Iterator[str]:
+    """A line for each extended resource and each claim of a Pod. Of claims, those of the manifests are known."""
+    for asking in extended_resources(pod_from(pod)):
+        yield f"{asking.resource}: {road_of(asking.resource, offer).text}"
+    for one in (pod.get("spec") or {}).get("resourceClaims") or ():
+        for name in _classes(one, namespace, offer, manifests):
+            yield f"claim {one['name']}: {claim_road(name, offer).text}"
+
+
+def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests) -> tuple[str, ...]:
+    template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
+    kind, wanted = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
+    for obj in manifests.of(kind.kind):
+        if (obj["metadata"].get("namespace"), obj["metadata"].get("name")) == (namespace, wanted):
+            spec = obj.get("spec") or {}
+            return tuple(requests_of((spec.get("spec") or {}) if template else spec))
+    named = (one["metadata"]["name"] for one in offer.classes)
+    made = {class_template(one): (one,) for one in named} | _defined(manifests)
+    return made.get(template or "", ())
+
+
+def _defined(manifests: Manifests) -> dict[str, tuple[str, ...]]:
+    """The classes of each definition; a wrong ConfigMap is noted by the review."""
+    for obj in manifests.of("ConfigMap"):
+        if obj["metadata"].get("name") == DEFINITIONS_NAME:
+            with contextlib.suppress(ValueError):
+                return {name: tuple(one.requests) for name, one in parse_definitions(obj).items()}
+    return {}

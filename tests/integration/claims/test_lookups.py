@@ -1,0 +1,41 @@
+"""What the caches of a webhook do not have yet is read with one GET each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
+from tests.support.claim_cluster import ClaimCluster
+from tests.support.claim_reviews import Reviews, attachment, claim, device_class, pod, template
+
+JSON = dict[str, Any]
+
+
+async def test_injection_reads_what_its_caches_lack(cluster: ClaimCluster) -> None:
+    await cluster.make(attachment("vf", template="one-vf"), NETWORK_ATTACHMENTS)
+    await cluster.make(template("one-vf", "vf.example.com"), RESOURCE_CLAIM_TEMPLATES)
+    await cluster.make(claim("shared", "vf.example.com"), RESOURCE_CLAIMS)
+    asked = pod("vf,vf")
+    async with await cluster.client() as client, Reviews(client=client) as reviews:
+        found = await reviews.mutate(asked)
+        assert len(found.obj["spec"]["resourceClaims"]) == 2
+        assert found.decision.warnings == []
+        assert client.counts["get network-attachment-definitions"] <= 4
+        asked["spec"]["resourceClaims"] = [{"name": "own", "resourceClaimName": "shared"}]
+        own = await reviews.mutate(asked)
+        assert "resources" not in own.obj["spec"]["containers"][0]
+        assert (
+            "claim own of the Pod asks for a device of vf.example.com" in own.decision.audit_annotations["own-claims"]
+        )
+
+
+async def test_the_check_reads_what_its_caches_lack(cluster: ClaimCluster) -> None:
+    await cluster.make(device_class("vf.example.com", "example.com/vf"), DEVICE_CLASSES)
+    await cluster.make(template("one-vf", "vf.example.com"), RESOURCE_CLAIM_TEMPLATES)
+    asked = pod("", {"name": "main", "resources": {"limits": {"example.com/vf": "1"}}})
+    asked["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimTemplateName": "one-vf"}]
+    async with await cluster.client() as client, Reviews(client=client) as reviews:
+        found = await reviews.validate(asked)
+        assert "both ask for a device of DeviceClass vf.example.com" in found.message
+        await cluster.admin.delete(RESOURCE_CLAIM_TEMPLATES, "one-vf", namespace="default")
+        assert (await reviews.validate(asked)).decision.allowed
