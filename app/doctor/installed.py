@@ -33,6 +33,10 @@ _DECIDING = frozenset(
         "rmd_namespace",
         "rmd_client_certificate",
         "rmd_backend",
+        "claims_drivers",
+        "claims_self_publishing",
+        "claims_repair_after",
+        "claim_templates",
     }
 )
 """The settings that decide about Pods, about tenants' namespaces, and what controllers act on."""
