@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from app.claims.settings import PublishingSettings
 from app.doctor import commands
 from app.doctor.cluster import Cluster
-from app.doctor.installed import Installed, roles_in, settings_in_force
+from app.doctor.installed import Installed, roles_in
 from app.doctor.model import Finding, error, or_default, warning
+from app.errors import UsageError
 from app.kube.resources import DAEMON_SETS
 
 CONTROLLER, NODE = "claims", "claims-node"
@@ -32,9 +33,17 @@ async def publishers_of(cluster: Cluster) -> Publishers:
     controllers = [one for one in await cluster.running("controller") if CONTROLLER in one.setting("controllers")]
     sets = await or_default(cluster.listed(DAEMON_SETS, namespace=cluster.namespace), [])
     agents = [one for one in roles_in(sets, release=cluster.release) if one.role == NODE]
-    role, running = (NODE, agents) if agents and not controllers else ("controller", controllers)
-    settings = settings_in_force(role, running, PublishingSettings, namespace=cluster.namespace)
-    return Publishers(tuple(controllers), tuple(agents), settings)
+    return Publishers(tuple(controllers), tuple(agents), _settings(controllers or agents))
+
+
+def _settings(running: Sequence[Installed]) -> PublishingSettings:
+    """Those of the first. A value that Berth would refuse makes them the defaults: another check reports it."""
+    fields = PublishingSettings.model_fields
+    given = {name: value for one in running[:1] for name, value in one.deployed.items() if name in fields and value != ""}
+    try:
+        return PublishingSettings.load(given, environment=False)
+    except UsageError:
+        return PublishingSettings.load({}, environment=False)
 
 
 async def is_installed(cluster: Cluster) -> bool:

@@ -33,9 +33,6 @@ _DECIDING = frozenset(
         "rmd_namespace",
         "rmd_client_certificate",
         "rmd_backend",
-        "claims_drivers",
-        "claims_self_publishing",
-        "claims_repair_after",
         "claim_templates",
     }
 )

@@ -111,7 +111,7 @@ def _where(namespace: str) -> str:
 
 
 def grant(cluster: Cluster, account: Account, lacking: Question) -> str:
-    """Gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
+    """The command that gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
     if account.by_chart:
         return commands.helm_upgrade(cluster)
     kind = "role" if lacking.namespace else "clusterrole"
