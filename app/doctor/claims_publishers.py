@@ -38,8 +38,8 @@ async def publishers_of(cluster: Cluster) -> Publishers:
 
 def _settings(running: Sequence[Installed]) -> PublishingSettings:
     """Those of the first. A value that Berth would refuse makes them the defaults: another check reports it."""
-    fields = PublishingSettings.model_fields
-    given = {name: value for one in running[:1] for name, value in one.deployed.items() if name in fields and value != ""}
+    deployed = running[0].deployed if running else {}
+    given = {name: deployed[name] for name in PublishingSettings.model_fields if deployed.get(name, "") != ""}
     try:
         return PublishingSettings.load(given, environment=False)
     except UsageError:

@@ -39,8 +39,8 @@ class Asked:
 
     @property
     def what(self) -> str:
-        more = f" (and {several(self.count - 1, 'more attachment')})" if self.count > 1 else ""
-        return f"{more} asks for {'a device of DeviceClass ' if self.by_class else ''}{plain(self.name)}".lstrip()
+        more = f", as {several(self.count - 1, 'other attachment')} too" if self.count > 1 else ""
+        return f"asks for {'a device of DeviceClass ' if self.by_class else ''}{plain(self.name)}{more}"
 
 
 async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
