@@ -118,6 +118,8 @@ WEBHOOK = Role(
         "network-attachment-definitions": "attachments cannot be read: the webhook does not get ready, and where it "
         "runs already, new attachments stay unknown: Pods that select them are denied",
         "configmaps": "the control switches are not read: the webhook does not get ready",
+        "resourceclaims": "network data of claims is not compared with that of others: the webhook does not get ready",
+        "pods": "network data of claims is not compared with the networks of Pods: the webhook does not get ready",
         "namespaces": "tenants of namespaces are unknown: the webhook does not get ready, and refuses their Pods",
     },
 )

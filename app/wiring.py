@@ -59,6 +59,7 @@ ReviewKind = Literal[
     "claim-definitions",
     "device-classes",
     "pod-templates",
+    "claim-status",
 ]
 """What is reviewed. `tenants` are Pods, and what they are made from."""
 MUTATING: tuple[ReviewKind, ...] = ("pods", "appwrapper-defaults", "pod-templates")

@@ -155,9 +155,13 @@ def _deny(denial: Denied, plan: Plan) -> Decision:
 def refuse(problems: Sequence[str], *, reason: str, what: str = "") -> None:
     """Raise Denied with `what` and the first fifty problems, and how many more there are; nothing without any."""
     if problems:
-        rest = len(problems) - _LISTED
-        more = [f"and {rest} more problems"] if rest > 0 else []
-        raise Denied(what + "; ".join([*problems[:_LISTED], *more]), reason=reason)
+        raise Denied(what + "; ".join(shown(problems)), reason=reason)
+
+
+def shown(problems: Sequence[str]) -> list[str]:
+    """The first fifty, and how many more there are."""
+    rest = len(problems) - _LISTED
+    return [*problems[:_LISTED], *([f"and {rest} more problems"] if rest > 0 else [])]
 
 
 def audit_text(parts: Iterable[str]) -> str:

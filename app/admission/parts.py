@@ -5,7 +5,7 @@ A wing asks for caches and does not know what fills them: a cluster, a directory
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Hashable
+from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -39,9 +39,17 @@ class Caches:
         self._lookups: dict[Hashable, Lookup[Any]] = {}
         self.client: KubeClient | None = None
 
-    def cache(self, resource: Resource, project: Callable[[JSON], T | None], *, only: Key | None = None) -> Store[T]:
+    def cache(
+        self,
+        resource: Resource,
+        project: Callable[[JSON], T | None],
+        *,
+        only: Key | None = None,
+        indices: Mapping[str, Callable[[T], Iterable[Hashable]]] | None = None,
+    ) -> Store[T]:
         """A cache that is filled from now on, or when `fill` is called."""
-        store: Store[T] = Store(project if only is None else lambda obj: project(obj) if _key(obj) == only else None)
+        kept = project if only is None else lambda obj: project(obj) if _key(obj) == only else None
+        store: Store[T] = Store(kept, indices=indices)
         self.all.append(Cached(resource, store, only))
         return store
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from ipaddress import IPv4Address, IPv4Interface, IPv6Address, IPv6Interface
 from math import inf
 from typing import Any
 
+from app.cel import addresses
 from app.cel.patterns import BadPattern, compiled_pattern, parse_duration
 from app.cel.syntax import Node
 from app.cel.types import Type
@@ -16,12 +18,11 @@ from app.errors import BerthError
 TYPE_NAMES = {"bool": "bool", "int": "int", "double": "double", "string": "string", "list": "list", "map": "map",
               "null_type": "null"}  # fmt: skip
 KNOWN_ELSEWHERE = frozenset({
-    "bytes", "uint", "timestamp", "quantity", "isQuantity", "ip", "isIP", "cidr", "isCIDR", "url",
-    "isURL", "semver", "isSemver", "optMap", "optFlatMap", "sum", "min", "max", "isSorted", "find", "findAll",
-    "format", "reverse", "existsOne", "transformList", "transformMap", "transformMapEntry", "validate", "getHost",
-    "getHostname", "getPort", "getScheme", "getQuery", "getEscapedPath", "isGreaterThan", "isLessThan", "compareTo",
-    "asInteger", "named", "asApproximateFloat", "isInteger", "containsIP", "containsCIDR", "intersects", "equivalent",
-    "dns1123Label", "dns1123Subdomain",
+    "uint", "timestamp", "quantity", "isQuantity", "url", "isURL", "semver", "isSemver", "optMap", "optFlatMap",
+    "sum", "min", "max", "isSorted", "find", "findAll", "format", "reverse", "existsOne", "transformList",
+    "transformMap", "transformMapEntry", "validate", "getHost", "getHostname", "getPort", "getScheme", "getQuery",
+    "getEscapedPath", "isGreaterThan", "isLessThan", "compareTo", "asInteger", "named", "asApproximateFloat",
+    "isInteger", "intersects", "equivalent", "dns1123Label", "dns1123Subdomain",
 })  # fmt: skip
 """Functions of a real API server that the sandbox lacks; the error differs from that for an unknown function."""
 
@@ -58,7 +59,8 @@ def type_of(value: Any) -> str:
 
 _TYPES: dict[type, str] = {
     type(None): "null", bool: "bool", int: "int", float: "double", str: "string", list: "list", Duration: "duration",
-    Type: "type", Optional: "optional_type",
+    Type: "type", Optional: "optional_type", bytes: "bytes",
+    **dict.fromkeys((IPv4Address, IPv6Address), "net.IP"), **dict.fromkeys((IPv4Interface, IPv6Interface), "net.CIDR"),
 }  # fmt: skip
 
 
@@ -79,7 +81,10 @@ class Function:
         kinds = [type_of(argument) for argument in arguments]
         if not any(len(wanted) == len(kinds) and all(map(_accepts, wanted, kinds)) for wanted, _ in self.overloads):
             raise NoValue(f"no such overload: {_applied(self.name, kinds)}")
-        return self.compute(*arguments)
+        try:
+            return self.compute(*arguments)
+        except addresses.BadAddressError as error:
+            raise NoValue(str(error)) from error
 
 
 def function_of(node: Node) -> Function | None:
@@ -188,6 +193,10 @@ def _string(value: Any) -> str:
     return str(value)
 
 
+def _bytes(value: str | bytes) -> bytes:
+    return value.encode(errors="replace") if isinstance(value, str) else value
+
+
 def _parsed(parse: Callable[[Any], Any], name: str) -> Callable[[Any], Any]:
     """A conversion to numbers; `name` is what Go's function for it ends with."""
 
@@ -253,8 +262,9 @@ def _table(*rows: tuple[str, Callable[..., Any], str]) -> dict[str, Function]:
     }
 
 
-_SIZES = "string: int | list(dyn): int | map(dyn,dyn): int"
+_SIZES = "string: int | bytes: int | list(dyn): int | map(dyn,dyn): int"
 _TEST, _CHANGE, _PART, _SAME = "string string: bool", "string: string", "duration: int", "A A: bool"
+_TEXTS = "string: string | int: string | double: string | bool: string"
 _NUMBERS = "int int: int | double double: double"
 _SPANS = f"{_NUMBERS} | duration duration: duration"
 _ORDER = (
@@ -301,12 +311,15 @@ METHODS = _table(
     ("getMinutes", _whole(60 * 10**9), _PART),
     ("getSeconds", _whole(10**9), _PART),
     ("getMilliseconds", _whole(10**6), _PART),
+    *addresses.METHODS,
 )
 FUNCTIONS = _table(
     ("size", len, _SIZES),
     ("matches", _matches, _TEST),
     ("duration", duration, "string: duration | duration: duration"),
-    ("string", _string, "string: string | int: string | double: string | bool: string | duration: string"),
+    ("string", _string, f"{_TEXTS} | duration: string | net.IP: string | net.CIDR: string"),
+    ("bytes", _bytes, "string: bytes | bytes: bytes"),
+    *addresses.FUNCTIONS,
     ("int", _parsed(int, "Int"), "string: int | int: int | double: int"),
     ("double", _parsed(float, "Float"), "string: double | int: double | double: double"),
     ("bool", _truth, "string: bool | bool: bool"),

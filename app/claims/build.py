@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.admission.parts import Context, Parts
+from app.claims.admission.review import statuses
 from app.claims.injection.review import injection
 from app.claims.settings import AdmissionSettings
 from app.settings.source import settings_as
@@ -11,4 +14,7 @@ from app.settings.source import settings_as
 def review(context: Context) -> Parts:
     """Nothing is reviewed, and nothing is read, unless claims are turned on."""
     settings = settings_as(context.settings, AdmissionSettings)
-    return injection(context, settings) if settings.claims else Parts()
+    if not settings.claims:
+        return Parts()
+    injected = injection(context, settings)
+    return replace(injected, checks=(*injected.checks, *statuses(context, settings).checks))

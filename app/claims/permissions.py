@@ -6,6 +6,7 @@ Since Kubernetes 1.36 a writer of `status.devices` needs a permission for the dr
 
 from __future__ import annotations
 
+from app.claims.admission.webhooks import STATUS_REVIEW, STATUS_WEBHOOKS
 from app.claims.injection.webhooks import INJECTION_REVIEWS, INJECTION_WEBHOOKS
 from app.kube.resources import (
     CONFIG_MAPS,
@@ -38,7 +39,12 @@ _INJECTION = (
     Permission("cluster", _GROUP, (RESOURCE_CLAIM_TEMPLATES.plural, RESOURCE_CLAIMS.plural), READ, when="claims"),
     Permission("release", "", (CONFIG_MAPS.plural,), READ, names=("{claim_templates}",), when="claims"),
 )
-"""What the webhook reads."""
+"""What the webhook reads for injection."""
+_ADMISSION = (
+    Permission("cluster", _GROUP, (_CLAIMS,), ("list", "watch"), when="claims"),
+    Permission("cluster", "", ("pods",), ("list", "watch"), when="claims"),
+)
+"""What it reads for statuses: the addresses and interfaces of claims and Pods. Attachments it reads in any case."""
 _TEMPLATES = (
     Permission("cluster", "", ("pods",), ("list", "watch")),
     Permission("cluster", NETWORK_ATTACHMENTS.group, (NETWORK_ATTACHMENTS.plural,), ("list", "watch")),
@@ -48,10 +54,10 @@ _TEMPLATES = (
 )
 """What the controller of templates needs."""
 
-REVIEWS = INJECTION_REVIEWS
-WEBHOOKS = INJECTION_WEBHOOKS
+REVIEWS = (*INJECTION_REVIEWS, STATUS_REVIEW)
+WEBHOOKS = (*INJECTION_WEBHOOKS, *STATUS_WEBHOOKS)
 PERMISSIONS: Permissions = {
-    "webhook": _INJECTION,
+    "webhook": (*_INJECTION, *_ADMISSION),
     "claim-templates": _TEMPLATES,
     "claims": _publishing("arbitrary-node:patch"),
     # The API server compares the node of the token with the one of the devices.

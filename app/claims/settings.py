@@ -69,12 +69,27 @@ class TemplateSettings(RoleSettings):
 
 
 class AdmissionSettings(TemplateSettings):
-    """Whether claims are reviewed and injected."""
+    """Whether claims are reviewed and injected, and what becomes of network data that contradicts what is known."""
 
     claims: Annotated[
         bool,
         Flag("Review claims and networks as claims; the API server must serve resource.k8s.io/v1", PANEL),
     ] = False
+    claims_deny_drivers: Annotated[
+        Items,
+        Flag(
+            "DRA driver whose network data is refused where it contradicts the networks of its Pod; that of all others "
+            "gets a warning (repeatable, or a list with commas)",
+            PANEL,
+            repeatable=True,
+        ),
+    ] = ()
+
+    @field_validator("claims_deny_drivers")
+    @classmethod
+    def _denied(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        """Names of drivers have no case."""
+        return tuple(check_dns_subdomain(driver.lower()) for driver in value)
 
 
 class ControllerSettings(PublishingSettings, TemplateSettings):

@@ -94,6 +94,7 @@ WING = Wing(
     arguments={
         "webhook": (
             Argument("claims"),
+            Argument("claims_deny_drivers", when="webhook.args.claims"),
             Argument("claim_templates", source=_DEFINITIONS, when="webhook.args.claims"),
         ),
         "controller": (

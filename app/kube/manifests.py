@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -36,15 +37,16 @@ class _File:
 
 
 class ManifestSource:
-    """Feeds `stores`, by kind, from every .yaml, .yml and .json file under `directory`; other kinds are left out.
+    """Feeds `stores`, pairs of a kind and a store, from every .yaml, .yml and .json file under `directory`.
 
+    Other kinds are left out.
     Files count in the order of their paths: of two objects with one name the later stands. Hidden files and
     directories are skipped, as the twins of a mounted ConfigMap are. Looks for changes every `interval` seconds.
     """
 
-    def __init__(self, directory: Path, stores: Mapping[str, Store[Any]], *, interval: float = 1.0) -> None:
+    def __init__(self, directory: Path, stores: Iterable[tuple[str, Store[Any]]], *, interval: float = 1.0) -> None:
         self._directory, self._interval = directory, interval
-        self._stores = dict(stores)
+        self._stores = tuple(stores)
         self._files: dict[Path, _File] = {}
         self._fault = "not loaded yet"
 
@@ -59,7 +61,9 @@ class ManifestSource:
         return self._fault or next((fault for fault in faults if fault), "")
 
     async def run(self) -> None:
-        with metrics.caches_kept(self._stores):
+        with ExitStack() as kept:
+            for kind, store in self._stores:
+                kept.enter_context(metrics.caches_kept({kind: store}))
             while True:
                 await self.refresh()
                 await asyncio.sleep(self._interval)
@@ -91,24 +95,25 @@ class ManifestSource:
         if changed or self._fault:
             self._fill()
         self._fault = ""
-        for store in self._stores.values():
+        for _, store in self._stores:
             store.touch()
         return changed
 
     def _fill(self) -> None:
-        replacements = {kind: store.replacement() for kind, store in self._stores.items()}
+        """Several wings may keep the same kind, each what it needs of it."""
+        replacements = [(kind, store.replacement()) for kind, store in self._stores]
         for path in sorted(self._files):
             for obj in self._files[path].objects:
-                replacement = replacements.get(obj["kind"])
-                if replacement is None:
-                    continue
-                try:
-                    replacement.add(_placed(obj))
-                except PoisonError as error:
-                    log.warning("object skipped", kind=obj["kind"], file=str(path), error=str(error))
-                    metrics.POISON_OBJECTS.labels(obj["kind"]).inc()
-        for kind, store in self._stores.items():
-            replacements[kind].commit()
+                for kind, replacement in replacements:
+                    if kind != obj["kind"]:
+                        continue
+                    try:
+                        replacement.add(_placed(obj))
+                    except PoisonError as error:
+                        log.warning("object skipped", kind=kind, file=str(path), error=str(error))
+                        metrics.POISON_OBJECTS.labels(kind).inc()
+        for (_, store), (_, replacement) in zip(self._stores, replacements, strict=True):
+            replacement.commit()
             store.mark_synced()
 
 

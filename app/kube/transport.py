@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextvars import ContextVar
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import getproxies
@@ -26,7 +27,7 @@ from app.kube.client import KubeClient, Request
 from app.kube.credentials import Credentials, Impersonation, load_credentials, stamps
 from app.kube.fencing import FencedRequest
 from app.text import one_line
-from app.wire import JSON, decode_json
+from app.wire import JSON, decode_json, encode_as_go
 
 log = structlog.get_logger(__name__)
 
@@ -55,6 +56,15 @@ async def connect(
     """
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
     return KubeClient(Session(credentials, deadline=deadline, impersonate=impersonate))
+
+
+_BODY: ContextVar[bytes | None] = ContextVar("body", default=None)
+"""What the request of the current task sends."""
+
+
+class _Request(FencedRequest):
+    def __init__(self, *args: Any, data: Any = None, **options: Any) -> None:
+        super().__init__(*args, data=data and _BODY.get(), **options)
 
 
 class Session:
@@ -168,7 +178,10 @@ class Session:
         url = str(self._api.configuration.host) + path + ("?" + urlencode(given) if given else "")
         # The client reads a falsy timeout as five minutes in total; ours is set around each call instead.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline)
-        answer: Any = await self._api.call_api(method, url, header_params=headers, body=body, _request_timeout=timeout)
+        _BODY.set(None if body is None else encode_as_go(body))
+        # The library writes JSON in another form. An empty body of the same type stands for ours until it is sent.
+        empty = None if body is None else type(body)()
+        answer: Any = await self._api.call_api(method, url, header_params=headers, body=empty, _request_timeout=timeout)
         response: aiohttp.ClientResponse = answer.response
         return response
 
@@ -243,7 +256,7 @@ def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
     configuration.client_session_kwargs = {
         "trust_env": bool(getproxies().keys() & _PROXIED),
         "headers": acting_as.headers if acting_as is not None else (),
-        "request_class": FencedRequest,
+        "request_class": _Request,
     }
     try:
         return ApiClient(configuration=configuration)

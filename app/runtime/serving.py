@@ -158,7 +158,7 @@ class Sources:
         """Fill the caches and follow every change until cancelled."""
         settings, caches = self._settings, self._caches
         if settings.manifests is not None:
-            source = ManifestSource(Path(settings.manifests), {one.resource.kind: one.store for one in caches.all})
+            source = ManifestSource(Path(settings.manifests), [(one.resource.kind, one.store) for one in caches.all])
             self._problems = lambda: [] if source.healthy else [source.reason]
             await source.run()
             return

@@ -1,4 +1,4 @@
-"""files/roles.json, over which the templates of the chart loop, and what values.schema.json says of roles."""
+"""Files of the chart: roles.json, over which its templates loop, claims-policy.yaml, and the roles in its schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, get_args
 
+import yaml
+
 from app.certs.permissions import unregistering
+from app.claims.policy import format_policy
 from app.definitions import GROUPS
 from app.permissions import declared
 from app.placement.policy import OWN_VOLUMES, volume_types
@@ -42,6 +45,7 @@ def chart_pages(root: Path) -> list[Page]:
     schema = json.loads((root / SCHEMA).read_text(encoding="utf-8"))
     return [
         Page(f"{FILES}/roles.json", _text(roles_file(ROLES)) + "\n"),
+        Page(f"{FILES}/claims-policy.yaml", policy_file()),
         Page(SCHEMA, _text(with_roles(schema, ROLES)) + "\n"),
     ]
 
@@ -54,6 +58,11 @@ def roles_file(roles: Iterable[Role]) -> JSON:
         "unregister": _rule(unregister.group, unregister.resources, unregister.verbs),
         "tenantVolumes": {"own": sorted(OWN_VOLUMES), "allowable": volume_types()},
     }
+
+
+def policy_file() -> str:
+    """The spec of the policy about network data in statuses of claims, as YAML with long lines."""
+    return yaml.safe_dump(format_policy(), sort_keys=False, allow_unicode=True, width=2**20)
 
 
 def with_roles(schema: JSON, roles: Iterable[Role]) -> JSON:

@@ -27,6 +27,10 @@ INJECTED_CLAIMS: dict[str, Any] = {
     "webhook": {"args": {"claims": True}},
     "controller": {"enabled": True, "args": {"controllers": ["claim-templates"], "claimTemplates": "pairs"}},
 }
+CHECKED_CLAIMS: dict[str, Any] = {
+    "webhook": {"args": {"claims": True, "claimsDenyDrivers": ["dra.net"]}},
+    "claims": {"formatPolicy": "Warn"},
+}
 EVERY_CONTROLLER: dict[str, Any] = {
     "controller": {"enabled": True, "args": {"controllers": ["workloads", "tenants", "appwrappers", "rmd"]}}
 }
@@ -47,6 +51,8 @@ ARGS: dict[str, Any] = {
             "rmdBackend": "runtime",
             "rmdUnreserved": "warn",
             "rmdClasses": "classes",
+            "claims": True,
+            "claimsDenyDrivers": ["dra.net", "other.example"],
             "events": False,
         },
     },
@@ -109,6 +115,7 @@ COMBINATIONS: dict[str, dict[str, Any]] = {
     "rmd": NOTHING | RMD,
     "rmd reviewed": REVIEWED,
     "rmd with daemons": {"webhook": {"args": {"rmdBackend": "daemon"}}},
+    "claims checked": CHECKED_CLAIMS,
     "args": ARGS,
     "claims": NOTHING | CLAIMS,
     "claims on nodes": NOTHING | {"claims-node": {"enabled": True}},

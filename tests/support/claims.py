@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,21 @@ class ApplyingClient(KubeClient):
 
     applied: Counter[str]
     others: int = 0
+    _era: asyncio.Event
     before: Callable[[str], Any] | None = None
+
+    def cut(self) -> None:
+        """End the watches that are open, as a connection that breaks."""
+        self._era.set()
+        self._era = asyncio.Event()
+
+    async def watch(self, resource: Resource, **more: Any) -> AsyncGenerator[bytes]:  # type: ignore[override]  # it adds an end
+        era = self._era
+        async with contextlib.aclosing(super().watch(resource, **more)) as lines:
+            async for line in lines:
+                yield line
+                if era.is_set():
+                    return
 
     async def apply(self, resource: Resource, name: str, body: JSON, **more: Any) -> JSON:
         if self.before is not None:
@@ -73,7 +88,7 @@ class ClaimsCluster:
     async def client(self, kubeconfig: Path | None = None) -> ApplyingClient:
         path = kubeconfig or self.server.kubeconfig
         made = ApplyingClient(Session(await load_credentials(kubeconfig=str(path))))
-        made.applied = Counter()
+        made.applied, made._era = Counter(), asyncio.Event()  # its own class
         return made
 
     @contextlib.asynccontextmanager
@@ -115,7 +130,8 @@ class ClaimsCluster:
     ) -> JSON:
         """A Pod on the node with these claims, by name or, with `template`, by a template, or the extended claim."""
         refer = "resourceClaimTemplateName" if template else "resourceClaimName"
-        container = {"name": "c", "image": "i"}
+        amounts = {"requests": {RESOURCE: "2"}, "limits": {RESOURCE: "2"}} if extended else {}
+        container = {"name": "c", "image": "i", "resources": amounts}
         spec = {"nodeName": node, "containers": [container], "terminationGracePeriodSeconds": 0}
         spec["resourceClaims"] = [{"name": f"r{n}", refer: one} for n, one in enumerate(claims)]
         metadata = {"name": name, "annotations": {"k8s.v1.cni.cncf.io/networks": networks}}
@@ -125,7 +141,7 @@ class ClaimsCluster:
             made_for = [{"name": f"r{n}", "resourceClaimName": one} for n, one in enumerate(claims)]
             status["resourceClaimStatuses"] = made_for
         if extended:
-            mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": "container-0-request-0"}
+            mapping = {"containerName": "c", "resourceName": RESOURCE, "requestName": _request(extended)}
             status["extendedResourceClaimStatus"] = {"resourceClaimName": extended, "requestMappings": [mapping]}
         if status:
             await self.say(name, **status)
@@ -143,14 +159,22 @@ class ClaimsCluster:
     async def claim(
         self, name: str, pod: JSON | None = None, *devices: str, driver: str = VF, node: str = NODE
     ) -> JSON:
-        """A claim for that many devices, allocated and reserved for the Pod as the scheduler does."""
-        request = {"name": "r", "exactly": {"deviceClassName": "vf", "count": max(len(devices), 1)}}
-        body = RESOURCE_CLAIMS.body({"name": name}, spec={"devices": {"requests": [request]}})
+        """A claim for that many devices, allocated and reserved for the Pod as the scheduler does.
+
+        Where its name begins with that of the Pod it was made for it.
+        """
+        request = {"name": _request(name), "exactly": {"deviceClassName": "vf", "count": max(len(devices), 1)}}
+        metadata: JSON = {"name": name}
+        if pod is not None and name.startswith(f"{pod['metadata']['name']}-"):
+            owner = {"apiVersion": "v1", "kind": "Pod", "controller": True}
+            metadata["ownerReferences"] = [owner | {key: pod["metadata"][key] for key in ("name", "uid")}]
+        body = RESOURCE_CLAIMS.body(metadata, spec={"devices": {"requests": [request]}})
         made = await self.admin.create(RESOURCE_CLAIMS, body, namespace=NAMESPACE)
         return made if pod is None else await self.allocate(made, pod, *devices, driver=driver, node=node)
 
     async def allocate(self, claim: JSON, pod: JSON, *devices: str, driver: str = VF, node: str = NODE) -> JSON:
-        results = [{"request": "r", "driver": driver, "pool": node, "device": one} for one in devices]
+        request = _request(claim["metadata"]["name"])
+        results = [{"request": request, "driver": driver, "pool": node, "device": one} for one in devices]
         fields = [{"key": "metadata.name", "operator": "In", "values": [node]}]
         selector = {"nodeSelectorTerms": [{"matchFields": fields}]}
         status = {"allocation": {"devices": {"results": results}, "nodeSelector": selector}, "reservedFor": [_of(pod)]}
@@ -180,9 +204,10 @@ class ClaimsCluster:
         return await self.admin.get(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
 
     async def entries(self, name: str) -> dict[str, JSON]:
-        """The entries of a claim by device; empty without a claim."""
+        """The entries of a claim by device, without members that are empty; {} without a claim."""
         found = await get_or_none(self.admin, RESOURCE_CLAIMS, name, namespace=NAMESPACE) or {}
-        return {one["device"]: one for one in (found.get("status") or {}).get("devices") or ()}
+        entries = (found.get("status") or {}).get("devices") or ()
+        return {one["device"]: {key: value for key, value in one.items() if value is not None} for one in entries}
 
     async def ips(self, name: str, device: str = "vf1") -> list[str]:
         entry = (await self.entries(name)).get(device) or {}
@@ -225,6 +250,11 @@ def attached(*ips: str, network: str = f"{NAMESPACE}/net", interface: str = "net
 def told(entry: JSON) -> JSON:
     """Our condition on an entry."""
     return condition(entry, PUBLISHED)
+
+
+def _request(claim: str) -> str:
+    """The name of the request of a claim; in one for extended resources as the scheduler names it."""
+    return "container-0-request-0" if "-extended-resources-" in claim else "r"
 
 
 def _device(name: str) -> JSON:

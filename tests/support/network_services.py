@@ -10,7 +10,7 @@ import itertools
 import json
 import os
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,12 +41,15 @@ from app.kube.retry import every_item
 from app.kube.transport import Session
 from tests.support.paths import ROOT
 from tests.support.running import at_work
+from tests.support.sandbox import Real
 from tests.support.waiting import eventually
 from tests.support.workloads import CountingClient
 
 JSON = dict[str, Any]
 CRD = ROOT / "app/networks/crds/network-attachment-definitions.yaml"
 SLICE_LABEL = "endpointslice.kubernetes.io/managed-by"
+Issue = Callable[[str, tuple[str, ...]], Path]
+"""Makes a kubeconfig for a user in these groups."""
 DRIVER = "vf.example.com"
 _NUMBERS = itertools.count(1)
 _ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
@@ -55,21 +58,23 @@ _ASSETS = os.environ.get("KUBEBUILDER_ASSETS")
 class NetworkCluster:
     """`namespace` is a fresh one, with the attachment `vlan`; the nodes n1 and n2 are in the zones a and b."""
 
-    def __init__(self, kubeconfig: Path, admin: KubeClient, namespace: str) -> None:
-        self.kubeconfig, self.admin, self.namespace = kubeconfig, admin, namespace
+    def __init__(self, issue: Issue, admin: KubeClient, namespace: str) -> None:
+        self._issue, self.admin, self.namespace = issue, admin, namespace
 
     @contextlib.asynccontextmanager
-    async def client(self) -> AsyncIterator[CountingClient]:
-        async with CountingClient(Session(await load_credentials(kubeconfig=str(self.kubeconfig)))) as made:
+    async def client(self, user: str = "") -> AsyncIterator[CountingClient]:
+        """Of an administrator, or of this user."""
+        kubeconfig = self._issue(user, ()) if user else self._issue("admin", ("system:masters",))
+        async with CountingClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as made:
             made.counts = Counter()
             yield made
 
     @contextlib.asynccontextmanager
-    async def controller(self, *, resync: float | None = None) -> AsyncIterator[CountingClient]:
-        """The controller at work, with Events; the result is its client."""
-        async with self.client() as client:
+    async def controller(self, user: str = "") -> AsyncIterator[CountingClient]:
+        """The controller at work, with Events, as an administrator or this user; the result is its client."""
+        async with self.client(user) as client:
             recorder = EventRecorder(lambda: client, role="controller", instance="i")
-            async with at_work(ServicesController(client, resync=resync, events=recorder), recorder):
+            async with at_work(ServicesController(client, resync=None, events=recorder), recorder):
                 yield client
 
     async def attachment(self, name: str, resource: str = "") -> None:
@@ -212,16 +217,17 @@ class NetworkCluster:
 
 
 @contextlib.asynccontextmanager
-async def _prepared(kubeconfig: Path) -> AsyncIterator[NetworkCluster]:
+async def _prepared(issue: Issue) -> AsyncIterator[NetworkCluster]:
     namespace = f"network-{next(_NUMBERS)}"
-    async with KubeClient(Session(await load_credentials(kubeconfig=str(kubeconfig)))) as admin:
+    kubeconfig = str(issue("admin", ("system:masters",)))
+    async with KubeClient(Session(await load_credentials(kubeconfig=kubeconfig))) as admin:
         await admin.create(NAMESPACES, NAMESPACES.body({"name": namespace}))
         for definition in read_objects(CRD):
             await admin.apply(CUSTOM_RESOURCE_DEFINITIONS, definition["metadata"]["name"], definition)
         for name, zone in {"n1": "a", "n2": "b"}.items():
             labels = {"topology.kubernetes.io/zone": zone}
             await admin.apply(NODES, name, NODES.body({"name": name, "labels": labels}))
-        made = NetworkCluster(kubeconfig, admin, namespace)
+        made = NetworkCluster(issue, admin, namespace)
         await eventually(lambda: _accepted(made))
         yield made
         await made.clean()
@@ -243,11 +249,15 @@ async def _accepted(cluster: NetworkCluster) -> bool:
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[NetworkCluster]:
     """On the sandbox's API server and, where `KUBEBUILDER_ASSETS` names its folder, on a real one."""
     if request.param == "real":
-        async with _prepared(request.getfixturevalue("real_server") / "admin.kubeconfig") as made:
+        async with _prepared(Real(request.getfixturevalue("real_server"), tmp_path).kubeconfig) as made:
             yield made
         return
     async with Cluster("tenant1") as served:
-        kubeconfig = tmp_path / "kubeconfig"
-        kubeconfig.write_text(served.kubeconfig())
-        async with _prepared(kubeconfig) as made:
+
+        def issue(user: str, groups: tuple[str, ...]) -> Path:
+            path = tmp_path / f"{user}.kubeconfig"
+            path.write_text(served.kubeconfig(user, groups))
+            return path
+
+        async with _prepared(issue) as made:
             yield made

@@ -54,20 +54,16 @@ class NetworkStage:
         return await self.client.get(PODS, name, namespace=NAMESPACE)
 
     async def entries(self, name: str) -> list[JSON]:
-        """Those of `status.devices` in the claim of the Pod."""
-        claim = await self.claim_of(await self.pod(name))
-        return list((claim.get("status") or {}).get("devices") or ())
-
-    async def claim_of(self, pod: JSON) -> JSON:
-        """The one claim of a Pod."""
+        """Those of `status.devices` in the one claim of the Pod; none as long as it has no claim."""
+        pod = await self.pod(name)
         status = pod["status"]
-        names = [
-            one["resourceClaimName"] for one in pod["spec"].get("resourceClaims") or () if "resourceClaimName" in one
-        ]
-        names += [one["resourceClaimName"] for one in status.get("resourceClaimStatuses") or ()]
-        names += [one["resourceClaimName"] for one in (status.get("extendedResourceClaimStatus"),) if one]
-        (name,) = names
-        return await self.client.get(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
+        claims = [one.get("resourceClaimName") for one in pod["spec"].get("resourceClaims") or ()]
+        claims += [one.get("resourceClaimName") for one in status.get("resourceClaimStatuses") or ()]
+        claims += [(status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName")]
+        for claim in filter(None, claims):
+            found = await self.client.get(RESOURCE_CLAIMS, claim, namespace=NAMESPACE)
+            return list((found.get("status") or {}).get("devices") or ())
+        return []
 
     async def attached(self, name: str, *, other_than: Attached | None = None) -> Attached:
         """What Multus has attached to the Pod beside the network of the cluster."""

@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from app.definitions import read_definitions
 from app.devtools.kubelet.server import Kubelet
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS
 from tests.support.kubelet import MACHINE
 from tests.support.processes import Berth
 from tests.support.rmd_cluster import RmdCluster, StandIn
@@ -57,6 +59,8 @@ class Exposed:
 
 async def _scrape(folder: Path) -> dict[str, str]:
     async with staged(folder) as stage, _daemon(stage):
+        for definition in read_definitions((NETWORK_ATTACHMENTS,)):
+            await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         gateway, address = await stage.gateway()
         tls = (f"--tls-cert-file={folder}/gateway/tls.crt", f"--tls-private-key-file={folder}/gateway/tls.key")
         webhook = ("--port=0", "--insecure", "--confine-tenants", *tls)

@@ -26,19 +26,19 @@ class Pools:
         generations: dict[tuple[str, str], dict[int, list[Slice]]] = {}
         for one in sorted(slices, key=lambda one: one.name):
             generations.setdefault((one.driver, one.pool), {}).setdefault(one.generation, []).append(one)
-        self._devices = {pool: _newest(found) for pool, found in generations.items()}
+        self._slices = {pool: _newest(found) for pool, found in generations.items()}
 
     def find(self, device: DeviceKey) -> Known | None:
         """None for a device that its pool does not have, and of a pool without a complete generation."""
-        return self._devices.get((device.driver, device.pool), {}).get(device.device)
+        for one in self._slices.get((device.driver, device.pool), ()):
+            if (attributes := one.devices.get(device.device)) is not None:
+                return Known(attributes, one.node)
+        return None
 
 
-def _newest(generations: Mapping[int, list[Slice]]) -> dict[str, Known]:
+def _newest(generations: Mapping[int, list[Slice]]) -> list[Slice]:
+    """Those of the newest complete generation, the last by name first."""
     complete = [number for number, found in generations.items() if len(found) >= max(found[0].slices, 1)]
     if not complete:
-        return {}
-    return {
-        name: Known(attributes, one.node)
-        for one in generations[max(complete)]
-        for name, attributes in one.devices.items()
-    }
+        return []
+    return generations[max(complete)][::-1]

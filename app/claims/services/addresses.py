@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Literal
 
 from app.claims.model import DeviceKey
@@ -56,6 +57,7 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
     return found or "BadAddress"
 
 
+@lru_cache(maxsize=16384)
 def _usable(text: str) -> Address | None:
     """None for what is no address, and for those that an API server refuses in an EndpointSlice."""
     try:

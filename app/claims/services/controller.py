@@ -2,8 +2,8 @@
 
 All state is in the cluster. A Service is one key: however many of its Pods change, it is looked at once.
 
-A network status is an annotation: whoever may write the annotations of a Pod that the Service selects says where its
-traffic goes, within the addresses that an API server takes in an EndpointSlice.
+A network status is an annotation. So the right to write annotations of a Pod is the right to send traffic for the
+Services that select it to any address that an API server takes in an EndpointSlice.
 """
 
 from __future__ import annotations

@@ -76,21 +76,17 @@ class Wanted(NamedTuple):
             "labels": dict(self.labels),
             "ownerReferences": [service.owner],
         }
-        return ENDPOINT_SLICES.body(metadata, addressType=self.family, **_lists(self))
+        lists = {"ports": [one.body() for one in self.ports], "endpoints": [one.body() for one in self.endpoints]}
+        return ENDPOINT_SLICES.body(metadata, addressType=self.family, **lists)
 
     def patch(self, found: EndpointSlice) -> JSON:
         """The merge patch that makes it of a slice of its family; empty where it is so already."""
         patch: JSON = {}
-        lists = _lists(self)
         if found.labels != self.labels:
             gone = dict.fromkeys(dict(found.labels).keys() - dict(self.labels).keys())
             patch["metadata"] = {"labels": {**gone, **dict(self.labels)}}
         if found.ports != self.ports:
-            patch["ports"] = lists["ports"]
+            patch["ports"] = [one.body() for one in self.ports]
         if found.endpoints != self.endpoints:
-            patch["endpoints"] = lists["endpoints"]
+            patch["endpoints"] = [one.body() for one in self.endpoints]
         return patch
-
-
-def _lists(wanted: Wanted) -> JSON:
-    return {"ports": [one.body() for one in wanted.ports], "endpoints": [one.body() for one in wanted.endpoints]}

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from app.admission.chain import Plan, audit_text, refuse
 from app.admission.patch import pointer
 from app.admission.pods import Pod
+from app.admission.reading import readable
 from app.admission.review import Request, decode_object
 from app.kube.configuration import Configuration
 from app.rmd.admission.giving import Given, give_classes
-from app.rmd.admission.reading import readable
 from app.rmd.classes import Classes
 from app.rmd.model import L3_CACHE_WAYS
 from app.rmd.pods import SETTINGS

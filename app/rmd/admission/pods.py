@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.admission.chain import Plan, refuse
+from app.admission.reading import readable
 from app.admission.review import Request, old_object, written_object
 from app.rmd.admission.asking import Found, check_pod, too_late
 from app.rmd.admission.hosts import Hosts
-from app.rmd.admission.reading import readable
 from app.wire import JSON
 
 REASON = "InvalidCacheRequest"

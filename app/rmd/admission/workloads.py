@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from app.admission.chain import Plan, refuse
+from app.admission.reading import readable
 from app.admission.review import Request, old_object, written_object
 from app.kube.store import Store
 from app.rmd.admission.hosts import Hosts
 from app.rmd.admission.overlaps import Held, overlaps
-from app.rmd.admission.reading import readable
 from app.rmd.admission.specs import config_problems, managed, unknown_nodes, workload_problems
 from app.rmd.model import GROUP, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.requests import read_spec

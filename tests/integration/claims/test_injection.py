@@ -17,7 +17,7 @@ from app.appwrappers.model import APP_WRAPPERS
 from app.claims.build import review as claims
 from app.claims.definitions import CLASS_DEFINITION
 from app.claims.injection.templates import INJECT_TEMPLATE
-from app.claims.permissions import ASKS
+from app.claims.injection.webhooks import ASKS
 from app.devtools.clusters.certificates import write_webhook_certificate
 from app.errors import ApiError
 from app.kube.resources import (
@@ -119,6 +119,11 @@ async def register(cluster: ClaimCluster, port: int, bundle: str) -> None:
         validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], **shared)
     await cluster.admin.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await cluster.admin.apply(VALIDATING_WEBHOOKS, "berth", validating)
+
+
+@pytest.fixture
+def cluster(claim_cluster: ClaimCluster) -> ClaimCluster:
+    return claim_cluster
 
 
 @pytest_asyncio.fixture

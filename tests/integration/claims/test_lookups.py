@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from tests.support.claim_cluster import ClaimCluster
 from tests.support.claim_reviews import Reviews, attachment, claim, device_class, pod, template
 
 JSON = dict[str, Any]
+
+
+@pytest.fixture
+def cluster(claim_cluster: ClaimCluster) -> ClaimCluster:
+    return claim_cluster
 
 
 async def test_injection_reads_what_its_caches_lack(cluster: ClaimCluster) -> None:

@@ -9,10 +9,13 @@ import pytest
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import ENDPOINT_SLICES, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
+from app.permissions import permissions_of
 from tests.support.network_services import SLICE_LABEL, NetworkCluster
+from tests.support.rbac import allow
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
+USER = "network-services"
 
 
 @pytest.fixture
@@ -49,6 +52,22 @@ async def test_a_slice_as_kubernetes_makes_it(cluster: NetworkCluster) -> None:
             "targetRef": target,
         }
     ]
+
+
+async def test_with_its_permissions_alone(cluster: NetworkCluster) -> None:
+    """Slices are created, changed and deleted, and Events written, with the right to nothing else."""
+    permissions = permissions_of("controller", controllers=("network-services",))
+    await allow(cluster.admin, USER, permissions, role="network-services", release=cluster.namespace)
+    await cluster.service("db")
+    await cluster.service("web", network="missing")
+    async with cluster.controller(USER):
+        await cluster.pod("p1", "192.168.1.1", ready=False)
+        await cluster.shows("db", _192_168_1_1=False)
+        await cluster.set_ready("p1", ready=True)
+        await cluster.shows("db", _192_168_1_1=True)
+        await cluster.says("web", "AttachmentNotFound")
+        await cluster.annotate("db", network=None)
+        await eventually(lambda: cluster.slices("db"), lambda found: not found)
 
 
 async def test_follows_pods(cluster: NetworkCluster) -> None:
@@ -309,3 +328,22 @@ async def test_a_thousand_pods_by_writes(cluster: NetworkCluster) -> None:
         await cluster.shows("second", _192_168_9_10=True)
         assert writes().keys() <= {"create endpointslices", "patch endpointslices"}
         assert writes()["create endpointslices"] == 1, "the slices that are there are right"
+
+
+async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
+    """And does not hold up another Service."""
+    await cluster.service("db")
+    await cluster.service("web")
+
+    async def refuse(verb: str, name: str) -> None:
+        if verb == "create" and name.startswith("db-"):
+            raise ApiError("endpoints[0]: bad", status=422)
+
+    async with cluster.controller() as client:
+        client.before = refuse
+        await cluster.pod("p1", "192.168.1.1")
+        assert await cluster.says("db", "EndpointSliceRefused") == "endpoints[0]: bad"
+        await cluster.shows("web", _192_168_1_1=True)
+        client.before = None
+        await cluster.set_ready("p1", ready=False)
+        await cluster.shows("db", _192_168_1_1=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -13,9 +12,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from app.admission.parts import Caches, Context, Parts, chains
-from app.admission.server import make_server, review_app
-from app.devtools.clusters.certificates import write_webhook_certificate
+from app.admission.parts import Parts
 from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, MUTATING_WEBHOOKS, NODES, PODS, VALIDATING_WEBHOOKS, Resource
 from app.registration.objects import further_webhooks
@@ -23,12 +20,10 @@ from app.rmd.build import review
 from app.rmd.model import L3_CACHE_WAYS, RMD_CONFIGS, RMD_WORKLOADS
 from app.rmd.permissions import ASKS
 from app.rmd.settings import AdmissionSettings
-from app.runtime.serving import Sources
-from app.serving.listener import bind
-from app.settings.webhook import WebhookSettings
 from tests.support.pod_requests import POD_KIND
 from tests.support.rmd_cluster import NAMESPACE, SYSTEM, RmdCluster
 from tests.support.rmd_reviews import CLASSES, config_map, container, pod
+from tests.support.served_reviews import served_reviews
 from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
@@ -66,27 +61,11 @@ class Reviewed:
 
 @contextlib.asynccontextmanager
 async def reviewed(cluster: RmdCluster, folder: Path, **settings: Any) -> AsyncIterator[Reviewed]:
-    bundle = write_webhook_certificate(folder)
-    own = WebhookSettings.load({"kubeconfig": str(cluster.kubeconfig), "insecure": True}, environment=False)
-    caches = Caches()
-    part = review(Context(AdmissionSettings.load(settings, environment=False), SYSTEM, caches))
-    context, _ = own.server_context()
-    context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    app = review_app(chains([part], namespace=SYSTEM), finished=lambda _outcome: None)
-    listener, sources, server = bind("127.0.0.1", 0), Sources(own, caches), make_server(app, context=context)
-    listener.listen()
-    tasks = [asyncio.create_task(sources.run()), asyncio.create_task(server.serve(sockets=[listener]))]
-    try:
-        await eventually(lambda: server.started and not sources.waiting())
-        port = listener.getsockname()[1]
-        await register(cluster, port, bundle)
-        yield Reviewed(cluster, port, part)
-    finally:
-        server.should_exit = True
-        await tasks[1]
-        tasks[0].cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await tasks[0]
+    given = AdmissionSettings.load(settings, environment=False)
+    serving = served_reviews(review, given, kubeconfig=cluster.kubeconfig, folder=folder, namespace=SYSTEM)
+    async with serving as served:
+        await register(cluster, served.port, served.bundle)
+        yield Reviewed(cluster, served.port, served.part)
 
 
 async def register(cluster: RmdCluster, port: int, bundle: str) -> None:

@@ -19,6 +19,8 @@ from app.devtools.claims.driver import DriverStandIn, Mode
 from app.devtools.claims.multus import MultusStandIn
 from app.devtools.clusters.definitions import BARE, install
 from app.devtools.sandbox.server import Cluster
+from app.devtools.sandbox.standins.devices.claiming import Claiming
+from app.devtools.sandbox.standins.devices.fitting import NOT_ALLOCATED
 from app.devtools.sandbox.standins.kubelet import NodeKeeper, NodeSpec
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
@@ -265,6 +267,23 @@ async def test_no_device_is_given_twice(client: KubeClient) -> None:
     assert len({result.device for one in claims for result in stored_claim(one).results}) == served
 
 
+async def test_a_device_is_in_use_before_the_watch_shows_it(client: KubeClient) -> None:
+    await driver(client, count=1).publish_slices()
+    claiming = Claiming(client, Watched(client))
+    for kind, store in zip((RESOURCE_CLAIMS, DEVICE_CLASSES, RESOURCE_SLICES), claiming.stores, strict=True):
+        store.replace_all((await client.list_page(kind)).items)
+        store.mark_synced()
+    node = await client.get(NODES, "host-a")
+    pods = [await start(client, name, container("c", 1), schedulerName="other") for name in ("p", "q")]
+    first = claiming.fit(pods[0])
+    assert first is not None
+    assert first.refusal(node) is None
+    await claiming.claim(pods[0], first, "host-a")
+    second = claiming.fit(pods[1])
+    assert second is not None
+    assert second.refusal(node) == NOT_ALLOCATED
+
+
 async def test_a_pod_waits_for_devices_and_says_what_is_wrong(client: KubeClient) -> None:
     await create(client, RESOURCE_CLAIMS, "unknown", spec=claim_spec(exactly(of="nope.com")))
     await start(client, "unknown", claims={"net": {"resourceClaimName": "unknown"}})
@@ -466,9 +485,9 @@ async def test_a_pod_waits_for_what_multus_does_not_find(client: KubeClient, mis
     if missing == "attachment":
         await start(client, "p", networks="foo,late")
     else:
-        await start(client, "p", networks="foo")
-        mapping = {"containerName": "c", "resourceName": FOO, "requestName": "container-0-request-0"}
-        body = {"status": {"extendedResourceClaimStatus": {"resourceClaimName": "late", "requestMappings": [mapping]}}}
+        entry = {"net": {"resourceClaimTemplateName": "none"}}
+        await start(client, "p", networks="foo", claims=entry, nodeName="host-a")
+        body = {"status": {"resourceClaimStatuses": [{"name": "net", "resourceClaimName": "late"}]}}
         await client.patch(PODS, "p", body, patch_type="merge", namespace=HERE, subresource="status")
     async with running(MultusStandIn(client).run()):
         await running_pod(client, "p")

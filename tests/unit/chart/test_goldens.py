@@ -92,6 +92,7 @@ SETS: dict[str, JSON] = {
     "webhook monitored": {"monitoring": MONITORED},
     "definitions go with the release": ALL | {"crds": {"keep": False}},
     "app wrappers": WRAPPERS,
+    "claims format alone": NOTHING | {"claims": {"formatPolicy": "Deny"}},
     "own priority class": {"priorityClass": {"create": False, "name": "gold"}, "imagePullSecrets": []},
 }
 PLACES = {"other release": (ALL, "other", "elsewhere"), "in universe": (AGENT, "berth", "universe")}
@@ -167,6 +168,8 @@ def _shortened(obj: JSON) -> JSON:
         case "PrometheusRule":
             groups = {group["name"]: [rule["alert"] for rule in group["rules"]] for group in obj["spec"]["groups"]}
             return obj | {"spec": groups}
+        case "ValidatingAdmissionPolicy" if obj["metadata"]["name"].endswith("-claims-format"):
+            return obj | {"spec": {}}
         case "ConfigMap" if "berth.json" in obj["data"]:
             return obj | {"data": {}}
     return obj

@@ -65,10 +65,12 @@ SCHEMA = [
         {"webhook": {"controlSwitches": {"features": {"hugepages": True}}}},
         "at '/webhook/controlSwitches/features': additional properties 'hugepages' not allowed",
     ),
+    ({"claims": {"formatPolicy": "deny"}}, "at '/claims/formatPolicy': value must be one of 'off', 'Warn', 'Deny'"),
 ]
 
 SENTENCES = [
     ({"webhook": {"enabled": False}}, "nothing is enabled: set one of webhook.enabled, controller.enabled"),
+    ({"webhook": {"enabled": False}}, "agent.enabled, or claims.formatPolicy"),
     ({"agent": {"enabled": True}}, "set agent.gateway=HOST:PORT"),
     (
         {"placement": {"tenantAllow": {"volumeType": ["hostPath"]}}},

@@ -44,7 +44,8 @@ def test_odd_configurations_have_no_subnets(config: Any) -> None:
 
 
 def test_a_configuration_that_is_no_text_has_no_subnets() -> None:
-    for spec in (None, [], {"config": {"ipam": {"subnet": "10.0.0.0/8"}}}):
+    specs: list[Any] = [None, [], {"config": {"ipam": {"subnet": "10.0.0.0/8"}}}]
+    for spec in specs:
         assert stored_attachment({"metadata": {"namespace": "ns", "name": "a"}, "spec": spec}).subnets == ()
 
 

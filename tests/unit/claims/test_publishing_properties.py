@@ -138,7 +138,12 @@ def claims(draw: st.DrawFn, name: str, *, extended: bool) -> Any:
         for one in results[:1]
     ]
     owner = {"kind": "Pod", "name": "app", "uid": "u", "controller": True, "apiVersion": "v1"}
-    metadata = {"namespace": "ns", "name": name, "uid": name, "ownerReferences": [owner] if draw(st.booleans()) else []}
+    metadata: dict[str, Any] = {
+        "namespace": "ns",
+        "name": name,
+        "uid": name,
+        "ownerReferences": [owner] if draw(st.booleans()) else [],
+    }
     if extended:
         metadata["annotations"] = {"resource.kubernetes.io/extended-resource-claim": "true"}
     return {"metadata": metadata, "status": status}

@@ -264,6 +264,34 @@ def test_one_more_or_less_changes_one_slice(state: dict[int, bool], most: int) -
     assert sum(less.kept.get(name) != slices[name] for name in slices) == 1
 
 
+def test_the_fullest_slice_that_changes_is_filled_first() -> None:
+    wanted = [endpoint(number) for number in range(9)]
+    slices = {"a": (*wanted[:1], endpoint(50)), "b": (*wanted[1:4], endpoint(51)), "c": tuple(wanted[4:6])}
+    packed = pack(slices, wanted, 5)
+    assert {name: len(one) for name, one in packed.kept.items()} == {"a": 2, "b": 5, "c": 2}
+    assert packed.further == ()
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"labels": {}},
+        {"labels": None},
+        {"labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+        {"labels": {"kubernetes.io/service-name": "db"}},
+        {"ownerReferences": []},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": "db", "uid": "service"}]},
+        {"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "db", "uid": "service", "controller": True}]},
+    ],
+)
+def test_what_lacks_our_label_or_owner_is_not_ours(metadata: JSON) -> None:
+    body = Wanted("IPv4", (), (), service().labels).body("db-1", service())
+    body["metadata"] |= {"uid": "u", "resourceVersion": "1"}
+    assert stored_endpoint_slice(body) is not None
+    body["metadata"] |= metadata
+    assert stored_endpoint_slice(body) is None
+
+
 def test_a_slice_that_is_too_large_is_cut() -> None:
     wanted = [endpoint(number) for number in range(MOST_ENDPOINTS + 20)]
     packed = pack({"s": tuple(wanted)}, wanted)

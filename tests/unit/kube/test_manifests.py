@@ -43,7 +43,7 @@ async def test_loads_every_file_by_kind(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a manifest: [")
     (tmp_path / ".hidden.yaml").write_text("not a manifest: [")
     found = stores()
-    source = ManifestSource(tmp_path, found)
+    source = ManifestSource(tmp_path, found.items())
     assert not source.healthy
     assert source.reason == "not loaded yet"
     async with running(source.run()):
@@ -54,11 +54,20 @@ async def test_loads_every_file_by_kind(tmp_path: Path) -> None:
     assert found["Node"].age is not None
 
 
+async def test_two_stores_of_one_kind_are_both_filled(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1"))
+    values, names = stores()["ConfigMap"], Store(lambda obj: obj["metadata"]["name"])
+    await ManifestSource(tmp_path, [("ConfigMap", values), ("ConfigMap", names)]).refresh()
+    assert (values.values(), names.values()) == (["1"], ["a"])
+    assert values.synced
+    assert names.synced
+
+
 async def test_follows_changes_additions_and_removals(tmp_path: Path) -> None:
     found = stores()
     maps, events = found["ConfigMap"], []
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1"))
-    async with running(ManifestSource(tmp_path, found, interval=0.02).run()):
+    async with running(ManifestSource(tmp_path, found.items(), interval=0.02).run()):
         await asyncio.wait_for(maps.wait_synced(), PATIENCE)
         maps.subscribe(lambda event, key, old, new: events.append((event, key[1], new)))
         (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="22"))
@@ -72,7 +81,7 @@ async def test_follows_changes_additions_and_removals(tmp_path: Path) -> None:
 
 async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
     found = stores()
-    source = ManifestSource(tmp_path, found)
+    source = ManifestSource(tmp_path, found.items())
     (tmp_path / "a.yaml").write_text(MAP.format(name="a", value="1"))
     (tmp_path / "b.yaml").write_text(MAP.format(name="b", value="1"))
     assert await source.refresh()
@@ -93,7 +102,7 @@ async def test_broken_file_keeps_its_last_good_content(tmp_path: Path) -> None:
 async def test_broken_from_the_start_is_loaded_but_not_healthy(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("{")
     found = stores()
-    source = ManifestSource(tmp_path, found)
+    source = ManifestSource(tmp_path, found.items())
     await source.refresh()
     assert found["ConfigMap"].synced
     assert not source.healthy
@@ -101,7 +110,7 @@ async def test_broken_from_the_start_is_loaded_but_not_healthy(tmp_path: Path) -
 
 async def test_missing_directory_is_a_reason_and_heals(tmp_path: Path) -> None:
     found = stores()
-    source = ManifestSource(tmp_path / "later", found)
+    source = ManifestSource(tmp_path / "later", found.items())
     await source.refresh()
     assert "later: No such file" in source.reason
     assert not found["ConfigMap"].synced
@@ -117,7 +126,7 @@ async def test_poison_is_skipped_and_later_files_win(tmp_path: Path) -> None:
     )
     (tmp_path / "2.yaml").write_text(MAP.format(name="a", value="second"))
     found, poisoned = stores(), Counted("watch_poison_objects_total", "kind")
-    await ManifestSource(tmp_path, found).refresh()
+    await ManifestSource(tmp_path, found.items()).refresh()
     assert found["ConfigMap"].get("kube-system", "a") == "second"
     assert poisoned() == {"ConfigMap": 1}
     assert {kind: len(store) for kind, store in found.items()} == {"ConfigMap": 1, "Node": 0}
@@ -128,7 +137,7 @@ async def test_links_that_lead_back_up_are_followed_once(tmp_path: Path) -> None
     (tmp_path / "deep" / "a.yaml").write_text(MAP.format(name="a", value="1"))
     (tmp_path / "deep" / "up").symlink_to(tmp_path)
     found = stores()
-    source = ManifestSource(tmp_path, found)
+    source = ManifestSource(tmp_path, found.items())
     await source.refresh()
     assert source.reason == ""
     assert found["ConfigMap"].keys() == [("kube-system", "a")]

@@ -67,6 +67,24 @@ async def test_apply_names_its_manager_and_keeps_unknown_fields(server: ApiServe
     assert "force=true" in server.requests[-1]
 
 
+async def test_bodies_are_as_go_writes_them(server: ApiServer, client: KubeClient) -> None:
+    sent: list[bytes] = []
+
+    async def keep(_server: ApiServer, request: web.Request) -> web.Response:
+        sent.append(await request.read())
+        return web.json_response({})
+
+    server.fault = keep
+    await client.create(CONFIG_MAPS, {"b": [1, {}], "a": "<é>&\u2028"}, namespace="default")
+    await client.patch(CONFIG_MAPS, "a", [{"op": "remove", "path": "/data"}], patch_type="json", namespace="default")
+    await client.patch(CONFIG_MAPS, "a", {}, patch_type="merge", namespace="default")
+    assert sent == [
+        '{"a":"\\u003cé\\u003e\\u0026\\u2028","b":[1,{}]}'.encode(),
+        b'[{"op":"remove","path":"/data"}]',
+        b"{}",
+    ]
+
+
 async def test_list_items_say_what_they_are(server: ApiServer, client: KubeClient) -> None:
     """The API leaves apiVersion and kind out of list items."""
     server.put(config_map("a"))

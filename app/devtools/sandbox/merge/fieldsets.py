@@ -106,7 +106,7 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
     rule = branch.rule
     fields: Fields = {".": {}} if containers else {}
     if isinstance(value, dict) and value and not _is_atomic(rule):
-        for name, child in value.items():
+        for name, child in _present(value, branch):
             if containers or not _is_hollow(child, branch.child(name)):
                 fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
         return fields
@@ -116,6 +116,14 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
             fields[element_key(element, rule)] = {".": {}, **node} if node else LEAF
         return fields
     return LEAF
+
+
+def _present(value: dict[str, Any], branch: Branch) -> Iterator[tuple[str, Any]]:
+    """The members of an object. A null in place of a list that merges is how some types write an empty one."""
+    for name, child in value.items():
+        rule = branch.child(name).rule
+        if child is not None or rule is None or rule.keys is None:
+            yield name, child
 
 
 def _is_hollow(value: Any, branch: Branch) -> bool:
@@ -132,17 +140,14 @@ def _is_atomic(rule: Rule | None) -> bool:
 
 
 def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields | None]:
-    """What differs: (added or changed, removed), each None where there is nothing.
-
-    A null beside a map or a list counts as an empty one: its owner does not own what is put into it.
-    """
-    old, new = _filled(old, new), _filled(new, old)
+    """What differs: (added or changed, removed), each None where there is nothing."""
     if old == new and isinstance(old, bool) == isinstance(new, bool):
         return None, None
     rule = branch.rule
+    old, new = _opened(old, new, rule), _opened(new, old, rule)
     if isinstance(old, dict) and isinstance(new, dict) and not _is_atomic(rule):
-        before = {f"f:{name}": (child, branch.child(name)) for name, child in old.items()}
-        after = {f"f:{name}": (child, branch.child(name)) for name, child in new.items()}
+        before = {f"f:{name}": (child, branch.child(name)) for name, child in _present(old, branch)}
+        after = {f"f:{name}": (child, branch.child(name)) for name, child in _present(new, branch)}
         return _compare_members(before, after, whole=False)
     if isinstance(old, list) and isinstance(new, list) and rule is not None and rule.keys is not None:
         before = {element_key(element, rule): (element, branch) for element in old}
@@ -151,8 +156,10 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
     return LEAF if isinstance(old, type(new)) else field_set(new, branch, containers=True), None
 
 
-def _filled(value: Any, other: Any) -> Any:
-    return type(other)() if value is None and other and isinstance(other, dict | list) else value
+def _opened(value: Any, other: Any, rule: Rule | None) -> Any:
+    """The value; for null an empty list or map where the other one is such, and merges."""
+    merges = rule is not None and rule.keys is not None if isinstance(other, list) else not _is_atomic(rule)
+    return type(other)() if value is None and isinstance(other, dict | list) and merges else value
 
 
 _Members = dict[str, tuple[Any, Branch]]

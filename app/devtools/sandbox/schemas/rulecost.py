@@ -171,6 +171,8 @@ class _Estimator:
 
     def _call(self, node: Node, parts: list[_Estimate], sizes: list[int], cost: int) -> _Estimate:
         target = sizes[0] if sizes else 0
+        if node.kind == "function" and node.value in ("ip", "isIP", "cidr", "isCIDR", "bytes"):
+            return _Estimate(cost + _traversal(target), target)
         match node.value if node.kind == "method" else "":
             case "startsWith" | "endsWith":
                 return _Estimate(cost + _traversal(sizes[1]))

@@ -41,14 +41,16 @@ class ClaimMaker:
         pod = self._pods.get(*key)
         if pod is None or not _lacks(pod):
             return
-        made = [one for one in _statuses(pod) if one["name"] in _templates_of(pod)]
-        for name in _templates_of(pod).keys() - {one["name"] for one in made}:
-            claim = await self._claim(pod, name, _templates_of(pod)[name])
+        templates, known = _templates_of(pod), _statuses(pod)
+        made = []
+        for name in sorted(templates.keys() - {one["name"] for one in known}):
+            claim = await self._claim(pod, name, templates[name])
             if claim is not None:
                 made.append({"name": name, "resourceClaimName": claim["metadata"]["name"]})
-        await write_status(
-            self._client, PODS, pod, {"resourceClaimStatuses": sorted(made, key=lambda one: one["name"])}
-        )
+        if made:
+            statuses = sorted([*known, *made], key=lambda one: str(one["name"]))
+            version = pod["metadata"]["resourceVersion"]
+            await write_status(self._client, PODS, pod, {"resourceClaimStatuses": statuses}, version=version)
 
     async def _claim(self, pod: JSON, name: str, template_name: str) -> JSON | None:
         """The claim for this entry of the Pod; None where its template is not there."""

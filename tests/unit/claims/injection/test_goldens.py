@@ -59,7 +59,7 @@ async def test_golden(case: str) -> None:
             assert words in first.decision.audit_annotations[key]
         again = await reviews.mutate(first.obj)
     assert again.decision.allowed
-    assert again.plan.patch.operations == []
+    assert (again.plan.patch.operations, again.plan.injected) == ([], {})
     assert set(again.decision.warnings) <= set(first.decision.warnings)
 
 

@@ -1,0 +1,1 @@
+"""Reviews of claims: what others have written in statuses, compared with the networks of Pods."""
