@@ -46,7 +46,7 @@ def allocatable_of(nodes: Iterable[JSON]) -> dict[str, Mapping[str, str]]:
 def road_of(resource: str, offer: Offer) -> Road:
     """The road of an extended resource."""
     plugin = sorted(name for name, amounts in offer.nodes.items() if _is_some(amounts.get(resource)))
-    mapped = [one for one in offer.classes if _serves(one, resource)]
+    mapped = [one for one in offer.classes if serves(one, resource)]
     found: list[tuple[Way, str]] = []
     if plugin:
         found.append(("device plugin", f"device plugin, on {_listed(plugin)}"))
@@ -58,7 +58,7 @@ def road_of(resource: str, offer: Offer) -> Road:
             continue
         where = f"DRA by extended resource, DeviceClass {name} with {_counted(len(devices))}"
         found.append(("DRA by extended resource", where))
-        if not any(_multus_finds(device, resource) for device in devices):
+        if not any(multus_finds(device, resource) for device in devices):
             hints.append(
                 f"Multus finds none of these devices: they lack the attributes {DEVICE_ID} and {RESOURCE_NAME} "
                 f"({resource})"
@@ -102,7 +102,8 @@ def devices_of(device_class: JSON, slices: Iterable[JSON]) -> list[JSON]:
     return found
 
 
-def _serves(device_class: JSON, resource: str) -> bool:
+def serves(device_class: JSON, resource: str) -> bool:
+    """Whether a class maps an extended resource, by its own name or by that of every class."""
     name = device_class["metadata"]["name"]
     return resource in (IMPLICIT_PREFIX + name, (device_class.get("spec") or {}).get("extendedResourceName"))
 
@@ -130,7 +131,8 @@ def _parsed(expression: str) -> Node | None:
         return None
 
 
-def _multus_finds(device: JSON, resource: str) -> bool:
+def multus_finds(device: JSON, resource: str) -> bool:
+    """Whether a device has the attributes by which Multus gives it to attachments with this resource."""
     attributes = device.get("attributes") or {}
     named = (attributes.get(RESOURCE_NAME) or {}).get("string")
     return named == resource and bool((attributes.get(DEVICE_ID) or {}).get("string"))

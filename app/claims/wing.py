@@ -81,6 +81,7 @@ WING = Wing(
         ),
     ),
     permissions="app.claims.permissions:PERMISSIONS",
+    checks=("app.doctor.claims:CHECK",),
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",
         "controller": "app.claims.settings:ControllerSettings",

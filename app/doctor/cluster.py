@@ -85,6 +85,20 @@ class Cluster:
     def pods(self, *, label_selector: str = "", field_selector: str = "") -> AsyncIterator[JSON]:
         return self.paged(PODS, label_selector=label_selector, field_selector=field_selector)
 
+    async def serves(self, resource: Resource) -> bool:
+        """Whether the API server knows the kind, asked once. Raises ApiError where it may not be listed."""
+
+        async def ask() -> bool:
+            try:
+                await self.client.list_page(resource, limit=1)
+            except ApiError as refusal:
+                if not refusal.not_found:
+                    raise
+                return False
+            return True
+
+        return await self._once(("serves", resource), ask)
+
     async def refusal(self, resource: Resource, body: JSON, *, namespace: str) -> ApiError | None:
         """What the API server answers to the creation of an object, in a dry run; None where it admits the object."""
         try:

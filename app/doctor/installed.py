@@ -33,6 +33,7 @@ _DECIDING = frozenset(
         "rmd_namespace",
         "rmd_client_certificate",
         "rmd_backend",
+        "claim_templates",
     }
 )
 """The settings that decide about Pods, about tenants' namespaces, and what controllers act on."""

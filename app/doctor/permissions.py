@@ -35,19 +35,25 @@ async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
             async with cluster.impersonating(account.user) as client:
                 found = await _judged(cluster, account, Asking(client))
         except ApiError as refusal:
-            if refusal.status != 403 or "impersonate" not in str(refusal):
-                raise
             # One for all: who may not act as one of them may hardly act as another.
-            what = f"serviceaccounts/{account.name}"
-            yield warning(
-                account.subject,
-                "not checked: you may not act as it (verb impersonate)",
-                "a right that a role lacks or should not have stays unseen; run the doctor as an administrator",
-                commands.kubectl("auth", "can-i", "impersonate", what, namespace=account.namespace),
-            )
+            yield not_impersonated(account, refusal)
             return
         for finding in found:
             yield finding
+
+
+def not_impersonated(account: Account, refusal: ApiError) -> Finding:
+    """The finding that the doctor may not act as an account. Raises any other refusal."""
+    if refusal.status != 403 or "impersonate" not in str(refusal):
+        raise refusal
+    return warning(
+        account.subject,
+        "not checked: you may not act as it (verb impersonate)",
+        "a right that a role lacks or should not have stays unseen; run the doctor as an administrator",
+        commands.kubectl(
+            "auth", "can-i", "impersonate", f"serviceaccounts/{account.name}", namespace=account.namespace
+        ),
+    )
 
 
 async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Finding]:
@@ -95,7 +101,7 @@ def _lacking(cluster: Cluster, account: Account, lacking: Iterable[Question]) ->
     for one, of_it in verbs.items():
         found, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
         text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(one.namespace)}"
-        command = _grant(cluster, account, replace(one, verb=",".join(of_it)))
+        command = grant(cluster, account, replace(one, verb=",".join(of_it)))
         findings.append(found(account.subject, text, account.without(one.resource), command))
     return findings
 
@@ -104,8 +110,8 @@ def _where(namespace: str) -> str:
     return f"in namespace {namespace}" if namespace else "in the whole cluster"
 
 
-def _grant(cluster: Cluster, account: Account, lacking: Question) -> str:
-    """Gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
+def grant(cluster: Cluster, account: Account, lacking: Question) -> str:
+    """The command that gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
     if account.by_chart:
         return commands.helm_upgrade(cluster)
     kind = "role" if lacking.namespace else "clusterrole"

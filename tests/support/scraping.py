@@ -26,7 +26,7 @@ from tests.support.waiting import eventually
 JOBS = {"webhook --workers": "webhook"}
 """Roles by what was started, where that is not the same."""
 OURS = ("admission_", "agent_", "berth_", "cache_", "cert_", "event_loop_", "events_", "gateway_", "leader", "queue_")
-OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_", "claims_")
+OURS += ("reconcile_", "watch_", "worker_", "appwrapper", "rmd_", "claim_", "claims_")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,6 @@ class Exposed:
 
 async def _scrape(folder: Path) -> dict[str, str]:
     async with staged(folder) as stage, _daemon(stage):
-        for definition in read_definitions((NETWORK_ATTACHMENTS,)):
-            await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
         gateway, address = await stage.gateway()
         tls = (f"--tls-cert-file={folder}/gateway/tls.crt", f"--tls-private-key-file={folder}/gateway/tls.key")
         webhook = ("--port=0", "--insecure", "--confine-tenants", *tls)

@@ -71,7 +71,7 @@ class ClaimTemplatesController:
             async with asyncio.TaskGroup() as group:
                 start(group, self._caches.reflectors, (self._controller,))
         finally:
-            metrics.FOREIGN.set(0)
+            metrics.foreign(0)
 
     def waiting(self) -> list[str]:
         """What readiness waits for, one line each."""
@@ -145,4 +145,4 @@ class ClaimTemplatesController:
 
     def _is_foreign(self, key: Key, *, foreign: bool) -> None:
         (self._foreign.add if foreign else self._foreign.discard)(key)
-        metrics.FOREIGN.set(len(self._foreign))
+        metrics.foreign(len(self._foreign))

@@ -160,6 +160,7 @@ def test_the_dashboard_is_one_that_grafana_10_reads() -> None:
             "Agent",
             "AppWrappers",
             "RMD",
+            "Claims",
             "Process",
         )
     ]

@@ -24,7 +24,8 @@ async def with_rmd(patient: Patient) -> RmdCluster:
 async def deploy(patient: Patient, name: str, namespace: str, *arguments: str) -> None:
     """A Deployment with two ready replicas."""
     container = {"name": "c", "image": "image", "args": list(arguments)}
-    template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container]}}
+    pod = {"containers": [container], "serviceAccountName": name}
+    template = {"metadata": {"labels": {"app": name}}, "spec": pod}
     spec = {"replicas": 2, "selector": {"matchLabels": {"app": name}}, "template": template}
     await patient.create(DEPLOYMENTS, name, namespace=namespace, spec=spec)
     await patient.report(DEPLOYMENTS, name, {"readyReplicas": 2}, namespace=namespace)

@@ -23,7 +23,7 @@ SUBJECT = f"Service {HOME}/{SERVICE}"
 UPGRADE = f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set webhook.enabled=true"
 DESCRIBE = (
     f"kubectl --namespace {HOME} describe pods --selector "
-    "app.kubernetes.io/instance=berth,app.kubernetes.io/component=webhook"
+    "app.kubernetes.io/component=webhook,app.kubernetes.io/instance=berth"
 )
 
 

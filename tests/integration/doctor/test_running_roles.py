@@ -115,7 +115,7 @@ async def test_a_holder_whose_node_is_not_known(place: Place) -> None:
     """Nothing to fill in: the command shows which nodes there are."""
     await place.lead("berth-controller", ago=timedelta(minutes=-2), holder="gone_ab")
     finding = await place.only_complaint("leases")
-    selector = "app.kubernetes.io/instance=berth,app.kubernetes.io/component=controller"
+    selector = "app.kubernetes.io/component=controller,app.kubernetes.io/instance=berth"
     assert finding.command == f"kubectl --namespace {HOME} get pods --selector {selector} --output wide"
     await place.type(finding.command)
 

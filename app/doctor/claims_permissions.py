@@ -1,0 +1,93 @@
+"""What accounts may do with claims, for the check `claims`: write for each driver, and, for Multus, read devices."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+
+from app.claims.model import RESOURCE_NAME
+from app.claims.publishing.refusals import missing_rule
+from app.doctor.access import Account, Asking, Question, accounts_of
+from app.doctor.claims_publishers import NODE, publishers_of
+from app.doctor.claims_roads import served_by_claims
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, error, listed
+from app.doctor.permissions import grant, not_impersonated
+from app.errors import ApiError
+from app.kube.resources import DAEMON_SETS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.wire import JSON
+
+_GROUP = RESOURCE_CLAIMS.group
+_MULTUS = (
+    Question("get", _GROUP, RESOURCE_CLAIMS.plural),
+    Question("list", _GROUP, RESOURCE_SLICES.plural),
+)
+"""What Multus asks the API server for, where a Pod has a claim and an attachment with a resource (multus-cni#1492)."""
+
+
+async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Whoever publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
+    publishers = await publishers_of(cluster)
+    wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
+    accounts = []
+    if publishers.controllers:
+        known = [one for one in await accounts_of(cluster) if one.role == "controller"]
+        accounts += [(one, "arbitrary-node:patch") for one in known]
+    for one in publishers.agents:
+        account = Account(NODE, one.namespace, one.service_account, one.by_chart)
+        accounts.append((account, "associated-node:patch"))
+    for account, verb in accounts:
+        questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=one) for one in wanted]
+        try:
+            refused = await _refused(cluster, account, questions)
+        except ApiError as refusal:
+            yield not_impersonated(account, refusal)
+            return
+        for question in refused:
+            rule = missing_rule(question.name, verb)
+            text = f"may not publish network data of driver {question.name}: it needs the rule {rule}"
+            follows = "since Kubernetes 1.36 the API server refuses them"
+            yield error(account.subject, text, follows, grant(cluster, account, question))
+
+
+async def _network_drivers(cluster: Cluster) -> set[str]:
+    """The drivers with devices that serve attachments."""
+    return {
+        one["spec"]["driver"]
+        for one in await cluster.listed(RESOURCE_SLICES)
+        if any(RESOURCE_NAME in (device.get("attributes") or {}) for device in one["spec"].get("devices") or ())
+    }
+
+
+async def multus(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Multus reads claims and slices, where devices of attachments come by these."""
+    resources = await served_by_claims(cluster)
+    if not resources:
+        return
+    accounts: dict[str, Account] = {}
+    for one in await cluster.listed(DAEMON_SETS):
+        if _is_multus(one):
+            namespace, spec = one["metadata"]["namespace"], one["spec"]["template"]["spec"]
+            account = Account("multus", namespace, spec.get("serviceAccountName") or "default")
+            accounts.setdefault(account.user, account)
+    for account in accounts.values():
+        try:
+            refused = await _refused(cluster, account, _MULTUS)
+        except ApiError as refusal:
+            yield not_impersonated(account, refusal)
+            return
+        if refused:
+            what = " and ".join(f"{one.verb} {one.what}" for one in refused)
+            text = f"Multus may not {what}, and devices of attachments come by claims: {listed(sorted(resources))}"
+            command = " &&\n".join(grant(cluster, account, one) for one in refused)
+            yield error(account.subject, text, "Pods with such a device stay in ContainerCreating", command)
+
+
+async def _refused(cluster: Cluster, account: Account, questions: Iterable[Question]) -> list[Question]:
+    async with cluster.impersonating(account.user) as client:
+        return await Asking(client).refused(questions)
+
+
+def _is_multus(daemon_set: JSON) -> bool:
+    containers = ((daemon_set["spec"].get("template") or {}).get("spec") or {}).get("containers") or ()
+    images = (str(one.get("image") or "").rpartition("/")[2] for one in containers)
+    return any("multus" in text for text in (daemon_set["metadata"]["name"], *images))

@@ -1,0 +1,118 @@
+"""By which road devices of attachments are served, for the check `claims`, and what keeps Multus from finding them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+
+from app.claims.model import DEVICE_ID, RESOURCE_NAME
+from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
+from app.doctor import commands, objects
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, info, listed, plain, several, warning
+from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
+from app.networks.model import project_with_claims
+from app.networks.settings import NetworksSettings
+
+_MOST = 50
+"""Resources with findings of their own."""
+_SHOWN = 8
+_SLICES = objects.plural(RESOURCE_SLICES)
+_SRIOV = "sriovnetwork.k8snetworkplumbingwg.io"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What attachments ask for: a resource, or a device of a class; and the first of them, with their number."""
+
+    name: str
+    by_class: bool
+    first: str
+    count: int
+
+    def road(self, offer: Offer) -> Road:
+        return claim_road(self.name, offer) if self.by_class else road_of(self.name, offer)
+
+    @property
+    def subject(self) -> str:
+        return f"{NETWORK_ATTACHMENTS.kind} {self.first}"
+
+    @property
+    def what(self) -> str:
+        more = f", as {several(self.count - 1, 'other attachment')} too" if self.count > 1 else ""
+        return f"asks for {'a device of DeviceClass ' if self.by_class else ''}{plain(self.name)}{more}"
+
+
+async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
+    asked, offer = await _asked(cluster), await _offer(cluster)
+    served, count = [], 0
+    for one in asked:
+        road = one.road(offer)
+        if road.ways != ("nothing",):
+            served.append(f"{plain(one.name)} by {' and '.join(road.ways)}")
+        if count >= _MOST:
+            continue
+        findings = [_nothing(one, road)] if road.ways == ("nothing",) else list(_hidden(one, offer))
+        count += len(findings)
+        for finding in findings:
+            yield finding
+    if served:
+        yield info("", f"devices of attachments are served: {listed(served, _SHOWN)}")
+    if count >= _MOST:
+        text = "there may be more resources with similar findings: fix the above, then run the doctor again"
+        yield warning("", text, "as above")
+
+
+async def served_by_claims(cluster: Cluster) -> list[str]:
+    """The resources of attachments whose devices come by claims, that of the scheduler or one of the Pod."""
+    offer = await _offer(cluster)
+    return [one.name for one in await _asked(cluster) if any(way.startswith("DRA") for way in one.road(offer).ways)]
+
+
+async def _asked(cluster: Cluster) -> list[Asked]:
+    keys = (await cluster.settings(NetworksSettings)).resource_name_keys
+    found: dict[tuple[str, bool], list[str]] = {}
+    for obj in await cluster.listed(NETWORK_ATTACHMENTS):
+        one = project_with_claims(obj, keys)
+        wanted = [(name, False) for name in one.resources[:1]]
+        if one.claim is not None:
+            # Which classes a template asks for depends on the namespace of the Pod.
+            wanted = [(one.claim.device_class, True)] if one.claim.device_class else []
+        for name in wanted:
+            found.setdefault(name, []).append(f"{one.namespace}/{one.name}")
+    return [Asked(*wanted, min(names), len(names)) for wanted, names in sorted(found.items()) if wanted[0]]
+
+
+async def _offer(cluster: Cluster) -> Offer:
+    nodes, classes, slices = [await cluster.listed(one) for one in (NODES, DEVICE_CLASSES, RESOURCE_SLICES)]
+    return Offer(allocatable_of(nodes), classes, slices)
+
+
+def _nothing(one: Asked, road: Road) -> Finding:
+    follows = "Pods that select it stay Pending: run a device plugin or a DRA driver for it, or map it by a DeviceClass"
+    kinds = [objects.plural(DEVICE_CLASSES), _SLICES]
+    return warning(one.subject, f"{one.what}: {road.text}", follows, commands.kubectl("get", ",".join(kinds)))
+
+
+def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
+    """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
+    if one.by_class:
+        return
+    follows = "Pods that select it get a device, and stay in ContainerCreating"
+    bound = [part for part in offer.slices if part["spec"].get("nodeName")]
+    for device_class in offer.classes:
+        devices = devices_of(device_class, offer.slices) if serves(device_class, one.name) else []
+        found = [device for device in devices if multus_finds(device, one.name)]
+        if not devices or any(multus_finds(device, one.name) for device in devices_of(device_class, bound)):
+            continue
+        names = sorted({device["driver"] for device in devices})
+        about = objects.subject(DEVICE_CLASSES.kind, device_class)
+        command = commands.kubectl("get", _SLICES, f"--field-selector=spec.driver={names[0]}", "--output=yaml")
+        if found:
+            text = f"maps {one.name}, and the ResourceSlices of its devices have no nodeName: Multus lists them by node"
+            yield warning(about, text, follows, command)
+            continue
+        text = f"maps {one.name}, and no device of it has the attributes {DEVICE_ID} and {RESOURCE_NAME} ({one.name})"
+        if _SRIOV in names:
+            text += f"; want a DeviceAttributes with {RESOURCE_NAME}, selected by a SriovResourcePolicy"
+        yield warning(about, text, follows, command)

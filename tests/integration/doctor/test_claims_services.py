@@ -1,0 +1,101 @@
+"""Services on secondary networks, definitions of claims, and templates that are not made from these."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.claims.definitions import CLASS_DEFINITION
+from app.claims.model import CLAIM_TEMPLATE_MARK, DEFINITIONS_NAME
+from app.claims.services.model import NETWORK, SELECTOR
+from app.doctor.claims import CHECK
+from app.doctor.model import Finding, Severity
+from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
+from tests.integration.doctor.patient import HOME, Patient
+from tests.integration.doctor.rmd_patient import deploy
+
+HELM = f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace --set controller.enabled=true"
+PAIR = "requests: {nic: vf}"
+
+
+async def one_complaint(patient: Patient) -> Finding:
+    (found,) = await patient.complaints(CHECK)
+    return found
+
+
+async def service(patient: Patient, name: str, **annotations: str) -> None:
+    known = {"network": NETWORK, "selector": SELECTOR}
+    metadata = {"annotations": {known[key]: value for key, value in annotations.items()}}
+    spec = {"ports": [{"port": 80}], "clusterIP": "None"}
+    await patient.create(SERVICES, name, namespace="default", metadata=metadata, spec=spec)
+
+
+async def config_map(patient: Patient, name: str = DEFINITIONS_NAME, **data: str) -> None:
+    await patient.create(CONFIG_MAPS, name, namespace=HOME, data=data)
+
+
+async def template(patient: Patient, name: str, **labels: str) -> None:
+    devices = {"requests": [{"name": "nic", "exactly": {"deviceClassName": "vf"}}]}
+    spec = {"spec": {"devices": devices}}
+    await patient.create(RESOURCE_CLAIM_TEMPLATES, name, namespace="default", metadata={"labels": labels}, spec=spec)
+
+
+async def test_services_whose_controller_does_not_run(patient: Patient) -> None:
+    await service(patient, "a", network="net", selector="app=x")
+    await service(patient, "usual")
+    assert await patient.complaints(CHECK) == [], "Berth may run elsewhere"
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=rmd")
+    found = await one_complaint(patient)
+    assert (found.severity, found.message) == (
+        Severity.error,
+        f"1 Service (default/a) with annotation {NETWORK}, and controller network-services does not run",
+    )
+    assert found.command == f"{HELM} --set 'controller.args.controllers={{network-services,rmd}}'"
+
+
+async def test_services_that_cannot_be_served(patient: Patient) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=network-services")
+    await service(patient, "well", network="net", selector="app=x")
+    assert "1 Service on a secondary network can be served" in {one.message for one in await patient.examine(CHECK)}
+    await service(patient, "wrong", network="net", selector="app in (")
+    found = await one_complaint(patient)
+    assert (found.severity, found.subject) == (Severity.error, "Service default/wrong")
+    assert found.message.startswith(f"metadata.annotations[{SELECTOR}]: ")
+    assert found.command == "kubectl --namespace default edit services wrong"
+
+
+@pytest.mark.parametrize("role", [("controller", "--controllers=claim-templates"), ("webhook", "--claims")])
+async def test_definitions_with_a_mistake(patient: Patient, role: tuple[str, str]) -> None:
+    await deploy(patient, f"berth-{role[0]}", HOME, *role, "--claim-templates=other")
+    await config_map(patient, "other", pair="devices: [")
+    found = await one_complaint(patient)
+    assert (found.severity, found.subject) == (Severity.error, f"ConfigMap {HOME}/other")
+    assert found.message.startswith("data[pair]: this is not YAML")
+    assert found.command == f"kubectl --namespace {HOME} edit configmaps other"
+
+
+async def test_definitions_without_a_controller(patient: Patient) -> None:
+    await config_map(patient, pair=PAIR)
+    assert await patient.complaints(CHECK) == [], "Berth may run elsewhere"
+    await deploy(patient, "berth-webhook", HOME, "webhook", "--claims")
+    found = await one_complaint(patient)
+    assert (found.severity, found.message) == (
+        Severity.warning,
+        (f"1 definition of claims (ConfigMap {HOME}/{DEFINITIONS_NAME}), and controller claim-templates does not run"),
+    )
+    assert "claim-templates" in found.command
+
+
+async def test_a_template_of_others_with_the_name_of_a_definition(patient: Patient) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=claim-templates")
+    await config_map(patient, pair=PAIR)
+    metadata = {"annotations": {CLASS_DEFINITION: "nic"}}
+    await patient.create(DEVICE_CLASSES, "vf", metadata=metadata, spec={})
+    await template(patient, "other")
+    await template(patient, "pair", **{"app.kubernetes.io/managed-by": "berth", CLAIM_TEMPLATE_MARK: "pair"})
+    assert await patient.complaints(CHECK) == []
+    await template(patient, "nic")
+    found = await one_complaint(patient)
+    assert (found.severity, found.subject) == (Severity.warning, "ResourceClaimTemplate default/nic")
+    assert found.message == "was not made from the definition nic, and has its name"
+    await patient.run(found.command)
+    assert await patient.complaints(CHECK) == []
