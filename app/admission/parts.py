@@ -5,12 +5,13 @@ A wing asks for caches and does not know what fills them: a cluster, a directory
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Callable, Hashable, Iterable, Mapping
+from collections.abc import AsyncIterable, Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
 from app.admission.chain import Chain, Check, Injector, PodInjector
 from app.admission.namespaces import Namespaces
+from app.admission.pods import Pod
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES, Resource
@@ -78,11 +79,16 @@ class Caches:
             cached.store.mark_synced()
 
 
+Claimed = Callable[[Pod, str], Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]]
+"""Of a Pod in a namespace: how many devices its claims ask for, by extended resource. It yields what to look up."""
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What the parts of a wing are made with; `namespace` is the webhook's own. With `logs` they log what they read.
 
-    A wing adds to `pod_injectors` what can inject into Pod templates of other objects too, in the order of wings.
+    A wing adds to `pod_injectors` what can inject into Pod templates of other objects too, in the order of wings, and
+    to `claimed` what finds the extended resources that claims of a Pod serve already.
     """
 
     settings: RoleSettings
@@ -90,6 +96,7 @@ class Context:
     caches: Caches
     logs: bool = False
     pod_injectors: list[PodInjector] = field(default_factory=list)
+    claimed: list[Claimed] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,9 @@ def review(context: Context) -> Parts:
         initial=settings.initial_switches,
         logs=context.logs,
     )
-    injector = webhook.NetworksInjector(attachments, switches=switches, options=settings.networks_options)
+    injector = webhook.NetworksInjector(
+        attachments, switches=switches, options=settings.networks_options, claimed=context.claimed
+    )
     context.pod_injectors.append(injector)
     return Parts((injector,), (checking.AttachmentCheck(keys, claims=claims),), switches.problems)
 

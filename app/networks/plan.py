@@ -6,7 +6,7 @@ sorted within each, so that equal input gives an equal patch.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 import msgspec
@@ -26,13 +26,17 @@ _MOST_CONTAINERS = 1000
 
 
 class Inputs(msgspec.Struct, frozen=True):
-    """One Pod, the annotations it will have, and what the settings and switches say."""
+    """One Pod, the annotations it will have, and what the settings and switches say.
+
+    `claimed` are the devices that the Pod's claims ask for, by the resource that would ask for the same.
+    """
 
     pod: Pod
     annotations: userdefined.Merged
     mode: Mode
     node_selector_conflict: str
     hugepages: bool
+    claimed: Mapping[str, int] = {}
 
 
 class _Demand(msgspec.Struct, frozen=True):
@@ -63,7 +67,7 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
         plan.skip(*NO_NETWORKS)
         return
     before = len(plan.patch.operations)
-    wanted = _demand(networks)
+    wanted = _unclaimed(_demand(networks), inputs.claimed, plan)
     needs, labels = wanted.needs, wanted.labels
     _check_containers(pod, wanted)
     _plan_annotations(pod, merged, plan)
@@ -90,6 +94,22 @@ def plan_networks(inputs: Inputs, networks: Networks | None, plan: Plan) -> None
     if merged.sources:
         lines = (f"{key} for label {label}" for key, label in sorted(merged.sources.items()))
         plan.audit["annotations"] = audit_text(lines)
+
+
+def _unclaimed(wanted: _Demand, claimed: Mapping[str, int], plan: Plan) -> _Demand:
+    """What is left to ask for: the author of a Pod with a claim for the same devices has seen to these networks."""
+    if not claimed or claimed.keys().isdisjoint(wanted.needs):
+        return wanted
+    served = {resource: need for resource, need in wanted.needs.items() if resource in claimed}
+    plan.audit["claimed"] = audit_text(f"{one}: claims of the Pod ask for its devices" for one in served)
+    plan.warnings += [
+        f"claims of the Pod ask for {claimed[one]} of the devices that serve {one}, and its networks need "
+        f"{need.count}: nothing is injected; ask for as many"
+        for one, need in served.items()
+        if claimed[one] < need.count
+    ]
+    left = {resource: need for resource, need in wanted.needs.items() if resource not in served}
+    return _demand_for(left, wanted.labels)
 
 
 def _check_containers(pod: Pod, wanted: _Demand) -> None:
@@ -126,7 +146,10 @@ def _demand(networks: Networks) -> _Demand:
 
 def _demand_of(networks: Networks) -> _Demand:
     labels = nodeselector.wanted_labels(attachment for _, attachment in networks)
-    needs = count_needs(networks)
+    return _demand_for(count_needs(networks), labels)
+
+
+def _demand_for(needs: dict[str, Need], labels: nodeselector.Labels) -> _Demand:
     counts = {resource: need.count for resource, need in needs.items()}
     first = next(iter(needs.values())).reason if needs else ""
     volume = audit_text([f"{podnetinfo.VOLUME} at {podnetinfo.MOUNT_PATH} for {','.join(needs)}"])

@@ -5,12 +5,15 @@ Only Pod CREATE is looked at. The namespace of the Pod is the request's, which t
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
 
 from app.admission.chain import Plan
+from app.admission.parts import Claimed
 from app.admission.pods import INJECT, Pod
 from app.admission.review import Request, check_namespace
-from app.kube.lookup import Lookup
+from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import Search, networks_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode
 from app.networks.options import NetworksOptions
@@ -21,18 +24,25 @@ from app.networks.switches import Switches
 class NetworksInjector:
     """Injects what a Pod's networks need. Holds no state of its own.
 
-    `lookup` finds attachments. Without a client (manifests) what is not cached does not exist.
+    `lookup` finds attachments. Without a client (manifests) what is not cached does not exist. `claimed` find the
+    resources that the Pod's own claims serve; these are not injected.
     """
 
     name = "networks"
 
     def __init__(
-        self, lookup: Lookup[Attachment], *, switches: Callable[[], Switches], options: NetworksOptions | None = None
+        self,
+        lookup: Lookup[Attachment],
+        *,
+        switches: Callable[[], Switches],
+        options: NetworksOptions | None = None,
+        claimed: Sequence[Claimed] = (),
     ) -> None:
         self._lookup = lookup
         self._cached = lookup.cached
         self._switches = switches
         self._options = options or NetworksOptions()
+        self._claimed = claimed
 
     def inject(self, request: Request, plan: Plan) -> Awaitable[None] | None:
         """Plan the injection for the creation of a Pod; leave `plan` untouched for every other request.
@@ -70,6 +80,8 @@ class NetworksInjector:
         search = networks_of(
             inputs.annotations.annotations, namespace, home=options.default_network_namespace, warnings=plan.warnings
         )
+        if pod.spec.resource_claims and self._claimed and namespace:
+            return follow(self._beside_claims(search, inputs, namespace, plan))
         found = None
         try:
             while True:
@@ -88,6 +100,17 @@ class NetworksInjector:
                 wanted = search.send(await self._lookup.find(*wanted))
         except StopIteration as end:
             plan_networks(inputs, end.value, plan)
+
+    def _beside_claims(self, search: Search, inputs: Inputs, namespace: str, plan: Plan) -> Steps:
+        claimed: dict[str, int] = {}
+        for find in self._claimed:
+            claimed |= yield from find(inputs.pod, namespace)
+        found = None
+        try:
+            while True:
+                found = yield self._lookup, *search.send(found)
+        except StopIteration as end:
+            plan_networks(msgspec.structs.replace(inputs, claimed=claimed), end.value, plan)
 
     def _mode(self, switches: Switches) -> Mode:
         """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""
