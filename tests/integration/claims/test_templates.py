@@ -142,7 +142,7 @@ async def test_a_template_of_others_is_left_alone_and_told_of(cluster: ClaimClus
     async with cluster.controller(events=True):
         await cluster.make(pod("a", "gpu-nic"), PODS)
         (event,) = await eventually(lambda: cluster.stored(EVENTS, NAMESPACE))
-        assert metrics.FOREIGN._value.get() == 1
+        assert metrics.SKIPPED.labels("foreign")._value.get() == 1
         assert cluster.template("gpu-nic") == own
         assert (event["reason"], event["regarding" if "regarding" in event else "involvedObject"]["uid"]) == (
             "NotOfDefinition",
@@ -152,7 +152,7 @@ async def test_a_template_of_others_is_left_alone_and_told_of(cluster: ClaimClus
         await redefined(cluster, **{"gpu-nic": PAIR + "# again"})
         await redefined(cluster, another=PAIR)
         await cluster.has("gpu-nic", other_than=own["metadata"]["uid"])
-    assert metrics.FOREIGN._value.get() == 0
+    assert metrics.SKIPPED.labels("foreign")._value.get() == 0
 
 
 async def test_what_is_deleted_by_others_is_made_again_and_each_is_written_once(cluster: ClaimCluster) -> None:

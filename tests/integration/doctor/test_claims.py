@@ -10,7 +10,7 @@ import pytest
 from app.claims.publishing.refusals import missing_rule
 from app.doctor.claims import CHECK
 from app.doctor.model import Finding, Severity
-from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, DEVICE_CLASSES, SERVICE_ACCOUNTS
+from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, DEVICE_CLASSES, NAMESPACES, RESOURCE_SLICES, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
 from tests.integration.doctor.rmd_patient import change, deploy
@@ -102,6 +102,33 @@ async def test_pods_without_a_network_device_lack_nothing(patient: Patient, clus
     assert await complaints(patient) == []
 
 
+async def test_devices_of_no_single_pod_are_left_out(patient: Patient, cluster: ClaimsCluster) -> None:
+    """A claim that two Pods share, a device with admin access, and a Pod on the network of its node."""
+    await deploy(patient, "berth-controller", HOME, "controller", "--controllers=rmd")
+    await cluster.slice("vf1")
+    first, second = await cluster.pod("p", "shared"), await cluster.pod("q", "shared")
+    claim = await cluster.claim("shared", first, "vf1")
+    consumer = {"resource": "pods", "name": "q", "uid": second["metadata"]["uid"]}
+    await cluster.put(
+        claim | {"status": claim["status"] | {"reservedFor": [*claim["status"]["reservedFor"], consumer]}}
+    )
+    await cluster.attach("p", attached("10.0.0.5"))
+    labels = {"resource.kubernetes.io/admin-access": "true"}
+    await patient.client.patch(NAMESPACES, "default", {"metadata": {"labels": labels}}, patch_type="merge")
+    monitor = await cluster.claim("monitor")
+    pod = await cluster.pod("m", "monitor")
+    result = {"request": "r", **entry(), "adminAccess": True}
+    reserved = {"resource": "pods", "name": "m", "uid": pod["metadata"]["uid"]}
+    await cluster.put(
+        monitor | {"status": {"allocation": {"devices": {"results": [result]}}, "reservedFor": [reserved]}}
+    )
+    await cluster.attach("m", attached("10.0.0.6"))
+    spec = {"hostNetwork": True, "nodeName": "n1", "resourceClaims": [{"name": "r", "resourceClaimName": "own"}]}
+    await cluster.claim("own", await patient.pod("h", spec=spec), "vf1")
+    await cluster.attach("h", attached("10.0.0.7"))
+    assert await complaints(patient) == []
+
+
 @pytest.mark.parametrize("runs", ["controller", "agents", "elsewhere"])
 async def test_where_it_is_published_or_berth_is_not_seen(patient: Patient, cluster: ClaimsCluster, runs: str) -> None:
     await cluster.slice("vf1")
@@ -151,6 +178,15 @@ async def test_a_driver_that_publishes_for_itself_wrote_nothing(patient: Patient
     ready["lastTransitionTime"] = "2026-01-01T00:00:00Z"
     await cluster.apply("p-claim", [entry(driver=DRANET, conditions=[ready])], manager=DRANET)
     assert await complaints(patient) == []
+
+
+async def test_a_repair_that_did_not_help_is_looked_at(patient: Patient, cluster: ClaimsCluster) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", CONTROLLER, "--claims-repair-after=60")
+    await with_device(cluster, driver=DRANET)
+    patient.later = PATIENCE
+    found = await one_complaint(patient)
+    assert found.command == "kubectl --namespace default describe pod p"
+    await patient.run(found.command)
 
 
 async def test_such_a_pod_without_a_network_status_is_started_again(patient: Patient, cluster: ClaimsCluster) -> None:
@@ -210,6 +246,15 @@ async def test_drivers_of_the_option_are_asked_for(patient: Patient, cluster: Cl
     assert "driver a.example.com" in found.message
 
 
+async def test_drivers_without_devices_for_attachments_are_not_asked_for(patient: Patient) -> None:
+    await deploy(patient, "berth-controller", HOME, "controller", CONTROLLER)
+    await enroll(patient, "controller", "b.example.com")
+    pool = {"name": "n1", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "n1", "pool": pool, "devices": [{"name": "gpu"}]}
+    await patient.create(RESOURCE_SLICES, "gpus", spec=spec)
+    assert await rights(patient) == []
+
+
 async def test_who_may_not_impersonate_learns_that(patient: Patient, cluster: ClaimsCluster) -> None:
     rules: list[JSON] = [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list"]}]
     await patient.create(CLUSTER_ROLES, "reader", rules=rules)
@@ -266,7 +311,7 @@ async def test_multus_may_not_read_claims(
     patient: Patient, cluster: ClaimsCluster, granted: tuple[int, ...], lacks: str
 ) -> None:
     await multus(patient)
-    assert await complaints(patient) == []
+    assert await patient.complaints(CHECK) == []
     await served(patient, cluster)
     for one in granted:
         await patient.bind("multus", [READS[one]], name=f"multus-{one}")
@@ -275,6 +320,12 @@ async def test_multus_may_not_read_claims(
     assert found.message == f"Multus may not {lacks}, and devices of attachments come by claims: {RESOURCE}"
     await patient.run(found.command)
     assert await patient.complaints(CHECK) == []
+
+
+async def test_multus_is_known_by_its_name_too(patient: Patient, cluster: ClaimsCluster) -> None:
+    await multus(patient, image="example.com/mirrored@sha256:00")
+    await served(patient, cluster)
+    assert await rights(patient)
 
 
 async def test_other_daemons_are_not_multus(patient: Patient, cluster: ClaimsCluster) -> None:
