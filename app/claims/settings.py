@@ -50,7 +50,8 @@ class PublishingSettings(RoleSettings):
         Flag("After how many seconds network data are published that such a driver has not published; 0: never", PANEL),
     ] = Field(0.0, ge=0, allow_inf_nan=False)
     network_resource_name_keys: Annotated[
-        Annotated[Items, AfterValidator(_keys)], Flag("Annotation keys on attachments that name a resource", PANEL)
+        Annotated[Items, AfterValidator(_keys)],
+        Flag("Annotation keys on attachments that name a resource", PANEL, default="that of Multus"),
     ] = (RESOURCE_NAME,)
     default_network_namespace: Annotated[
         DnsLabel, Flag("Where default networks without a namespace are looked up", PANEL)

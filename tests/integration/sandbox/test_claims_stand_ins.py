@@ -133,7 +133,7 @@ async def attached(client: KubeClient, name: str, holds: Callable[[Any], Any] = 
     return status_of(await until(client, PODS, name, lambda pod: holds(status_of(pod)), HERE))
 
 
-def owner(pod: JSON, **fields: Any) -> list[JSON]:
+def owner(pod: JSON) -> list[JSON]:
     return [
         {
             "apiVersion": "v1",
@@ -141,7 +141,6 @@ def owner(pod: JSON, **fields: Any) -> list[JSON]:
             "name": pod["metadata"]["name"],
             "uid": pod["metadata"]["uid"],
             "controller": True,
-            **fields,
         }
     ]
 
@@ -161,7 +160,7 @@ async def test_a_pod_gets_the_claim_of_its_template(client: KubeClient) -> None:
     assert found["generateName"] == "p-net-"
     assert found["labels"] == {"a": "b"}
     assert found["annotations"] == {"c": "d", "resource.kubernetes.io/pod-claim-name": "net"}
-    assert found["ownerReferences"] == owner(pod, blockOwnerDeletion=True)
+    assert found["ownerReferences"] == owner(pod)
     assert found["finalizers"] == ["resource.kubernetes.io/delete-protection"]
     assert pod["status"]["resourceClaimStatuses"] == [{"name": "net", "resourceClaimName": found["name"]}]
     stored = stored_claim(claim)

@@ -106,7 +106,7 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
     rule = branch.rule
     fields: Fields = {".": {}} if containers else {}
     if isinstance(value, dict) and value and not _is_atomic(rule):
-        for name, child in _present(value, branch):
+        for name, child in value.items():
             if containers or not _is_hollow(child, branch.child(name)):
                 fields[f"f:{name}"] = field_set(child, branch.child(name), containers=containers)
         return fields
@@ -116,14 +116,6 @@ def field_set(value: Any, branch: Branch, *, containers: bool) -> Fields:
             fields[element_key(element, rule)] = {".": {}, **node} if node else LEAF
         return fields
     return LEAF
-
-
-def _present(value: dict[str, Any], branch: Branch) -> Iterator[tuple[str, Any]]:
-    """The members of an object. A null in place of a list that merges is how some types write an empty one."""
-    for name, child in value.items():
-        rule = branch.child(name).rule
-        if child is not None or rule is None or rule.keys is None:
-            yield name, child
 
 
 def _is_hollow(value: Any, branch: Branch) -> bool:
@@ -146,8 +138,8 @@ def compare(old: Any, new: Any, branch: Branch) -> tuple[Fields | None, Fields |
     rule = branch.rule
     old, new = _opened(old, new, rule), _opened(new, old, rule)
     if isinstance(old, dict) and isinstance(new, dict) and not _is_atomic(rule):
-        before = {f"f:{name}": (child, branch.child(name)) for name, child in _present(old, branch)}
-        after = {f"f:{name}": (child, branch.child(name)) for name, child in _present(new, branch)}
+        before = {f"f:{name}": (child, branch.child(name)) for name, child in old.items()}
+        after = {f"f:{name}": (child, branch.child(name)) for name, child in new.items()}
         return _compare_members(before, after, whole=False)
     if isinstance(old, list) and isinstance(new, list) and rule is not None and rule.keys is not None:
         before = {element_key(element, rule): (element, branch) for element in old}
