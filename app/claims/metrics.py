@@ -19,10 +19,13 @@ DEVICES = Gauge(
     ("state",),
 )
 UNMATCHED = Gauge("claims_unmatched", "Devices and claims without network data where a user should look", ("reason",))
-WRITES = Counter("claims_writes_total", "Writes of network data into claims, by how they ended", ("outcome",))
-REWRITES = Counter("claims_rewrites_total", "Writes of network data that another writer had removed")
+WRITES = Counter(
+    "claims_writes_total",
+    "Writes of network data into claims, by how they ended; rewritten: another writer had removed what was applied",
+    ("outcome",),
+)
 
-OUTCOMES = ("applied", "released", "conflict", "gone", "refused", "rejected", "failed")
+OUTCOMES = ("applied", "rewritten", "released", "conflict", "gone", "refused", "rejected", "failed")
 _pods: dict[Key, tuple[Mapping[str, int], Mapping[str, int]]] = {}
 """What each Pod adds to the gauges."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import AfterValidator, AliasChoices, Field, field_validator
 
 from app.claims.model import DEFINITIONS_NAME
 from app.kube.names import check_annotation_key, check_dns_subdomain
 from app.networks.model import RESOURCE_NAME
-from app.settings.source import DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
+from app.settings.source import RECONCILING, DnsLabel, DnsSubdomain, Flag, Items, RoleSettings
 
 PANEL = "Claims"
 
@@ -34,7 +34,9 @@ class PublishingSettings(RoleSettings):
 
     claims_drivers: Annotated[
         Drivers,
-        Flag("Comma list of the DRA drivers for whose devices network data are published", PANEL, default="all"),
+        Flag(
+            "Comma list of the DRA drivers for whose devices network data are published", PANEL, default="every driver"
+        ),
     ] = ()
     claims_conflict: Annotated[
         Literal["defer", "force"],
@@ -58,6 +60,17 @@ class PublishingSettings(RoleSettings):
     @classmethod
     def _some(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return value or (RESOURCE_NAME,)
+
+
+class NodeSettings(PublishingSettings):
+    """The settings of `berth claims-node`. Times are in seconds."""
+
+    node_name: Annotated[
+        DnsSubdomain, Flag("Name of the node that it runs on (required)", PANEL, default="$NODE_NAME")
+    ] = Field("", validate_default=True, validation_alias=AliasChoices("BERTH_NODE_NAME", "NODE_NAME"))
+    resync_seconds: Annotated[float, Flag("How often every Pod is looked at again", RECONCILING)] = Field(
+        60.0, ge=1, allow_inf_nan=False
+    )
 
 
 class TemplateSettings(RoleSettings):

@@ -25,7 +25,7 @@ def _publishing(when: str = "") -> tuple[Argument, ...]:
 
 NODE = Role(
     name="claims-node",
-    settings="app.claims.publishing.role:NodeSettings",
+    settings="app.claims.settings:NodeSettings",
     build="app.claims.publishing.role:build",
     summary="Publish network data in the ResourceClaims of the Pods of this node.",
     examples=("berth claims-node --node-name worker-1 --kubeconfig worker-1.kubeconfig",),

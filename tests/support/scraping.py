@@ -68,13 +68,14 @@ async def _scrape(folder: Path) -> dict[str, str]:
             "webhook": await stage.berth("webhook", *webhook),
             "webhook --workers": await stage.berth("webhook", "--workers=2", *webhook),
             "controller": await stage.berth(
-                "controller", "--controllers=workloads,tenants,appwrappers,rmd,network-services"
+                "controller", "--controllers=workloads,tenants,appwrappers,rmd,claims,network-services"
             ),
             "gateway": gateway,
             "agent": await stage.berth(
                 "agent", f"--gateway={address}", "--tenant=tenant1", *stage.tls("tenant1", "gateway-ca")
             ),
             "certificates": await stage.berth("certificates", "--namespace=universe", "--gateway"),
+            "claims-node": await stage.berth("claims-node", "--node-name=n1"),
             "rmd-node": await stage.berth("rmd-node", "--node-name=n1", f"--kubelet-folder={folder / 'kubelet'}"),
         }
         for name, process in started.items():
@@ -88,7 +89,9 @@ async def _scrape(folder: Path) -> dict[str, str]:
 
 @contextlib.asynccontextmanager
 async def _daemon(stage: Stage) -> AsyncIterator[None]:
-    """A node with a daemon of RMD, and a kubelet."""
+    """A node with a daemon of RMD, and a kubelet; attachments are defined."""
+    for definition in read_definitions((NETWORK_ATTACHMENTS,)):
+        await stage.client.create(CUSTOM_RESOURCE_DEFINITIONS, definition)
     cluster = RmdCluster(stage.cluster, stage.folder / "kubeconfig", stage.client)
     async with cluster.node("n1", StandIn()), Kubelet(stage.folder / "kubelet", MACHINE):
         await cluster.show("n1")

@@ -66,15 +66,14 @@ class Writing:
         again = self._applied.get(claim.key) == (claim.uid, data)
         if again and (pause := self._rewrites.pause(claim.uid)):
             return pause
-        if not await self._apply(pod, claim, wanted, data):
+        outcome = "rewritten" if again else "applied" if data else "released"
+        if not await self._apply(pod, claim, wanted, data, outcome):
             return None if claim.key in self._given_up else self._refusals.pause(wanted.drivers)
-        if again:
-            metrics.REWRITES.inc()
-            if self._rewrites.count(claim.uid) == BUDGET:
-                self._reporting.erased(pod, claim, BUDGET)
+        if again and self._rewrites.count(claim.uid) == BUDGET:
+            self._reporting.erased(pod, claim, BUDGET)
         return None
 
-    async def _apply(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data) -> bool:
+    async def _apply(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, outcome: str) -> bool:
         namespace, name = claim.key
         try:
             answer = await self._client.apply(
@@ -92,7 +91,7 @@ class Writing:
         self._caches.written.wrote(claim.key, stored_claim(answer))
         self._applied[claim.key] = (claim.uid, data)
         self._given_up.pop(claim.key, None)
-        metrics.WRITES.labels("applied" if data else "released").inc()
+        metrics.WRITES.labels(outcome).inc()
         if self._refusals.granted(wanted.drivers):
             self._granted()
         return True

@@ -38,6 +38,7 @@ WORDS = {
     "on": True,
     "off": False,
     "any": None,
+    "every driver": (),
     "in-cluster": None,
     "VersionTLS12": "",
     f"pods and {len(WRAPPED_KINDS) - 1} others": WRAPPED_KINDS,
