@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from app.errors import ApiError
 from app.kube.resources import Resource
-from app.wire import JSON
+from app.wire import JSON, decode_list
 
 if TYPE_CHECKING:  # both load the official client
     from app.kube.fencing import Fence
@@ -107,7 +107,7 @@ class KubeClient:
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query |= {"limit": str(limit or ""), "continue": continue_token}
         request = Request("GET", resource.path(namespace=namespace), query)
-        answer = await self._session.json(request)
+        answer = await self._session.json(request, decode=decode_list)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
         if not isinstance(metadata, dict) or not isinstance(items, list):
             raise ApiError(f"{request.what}: the answer is not a list", status=0)
