@@ -17,7 +17,34 @@ JSON = dict[str, Any]
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
-FAST_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE, _MOST_MERGED = "tag:yaml.org,2002:merge", 10_000
+
+
+def _bounded(base: Any) -> Any:
+    """A loader that copies at most `_MOST_MERGED` pairs by merge keys (`<<`) into one mapping.
+
+    PyYAML copies the pairs of each alias there, so that a few hundred bytes can stand for any number of them.
+    """
+
+    class Loader(base):  # type: ignore[misc]  # one of two classes
+        def flatten_mapping(self, node: Any) -> None:
+            left = _MOST_MERGED
+            for key, value in node.value:
+                if key.tag == _MERGE:
+                    for one in value.value if isinstance(value, yaml.SequenceNode) else (value,):
+                        if isinstance(one, yaml.MappingNode):
+                            self.flatten_mapping(one)
+                        left -= len(one.value)
+                        if left < 0:
+                            problem = f"more than {_MOST_MERGED} pairs are merged"
+                            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            super().flatten_mapping(node)
+
+    return Loader
+
+
+EXACT_YAML = _bounded(yaml.SafeLoader)
+FAST_YAML = _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
 _NESTING = 500
 _ITEM, _ITEM_NESTING = 3, 800
@@ -74,7 +101,7 @@ def load_yaml(text: str | bytes) -> Any:
 
     Raises `yaml.YAMLError`, ValueError for odd values, or RecursionError for a text that is nested too deeply.
     """
-    return yaml.load(text, Loader=yaml.SafeLoader if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
+    return yaml.load(text, Loader=EXACT_YAML if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
 
 
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")
