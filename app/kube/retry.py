@@ -60,16 +60,12 @@ async def if_there(request: Awaitable[T]) -> T | None:
 
 
 async def every_item(page: Callable[[str], Awaitable[Page]]) -> AsyncIterator[JSON]:
-    """All items of a list, one page of it in memory. `page` reads the one that a token continues, "" for the first.
-
-    Items that could not be decoded are left out.
-    """
+    """All items of a list, one page of it in memory. `page` reads the one that a token continues, "" for the first."""
     token = ""
     while True:
         found = await page(token)
         for item in found.items:
-            if isinstance(item, dict):
-                yield item
+            yield item
         token = found.continue_token
         if not token:
             return

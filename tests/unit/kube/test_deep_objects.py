@@ -5,9 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from aiohttp import web
 
+from app.errors import ApiError
+from app.kube.client import KubeClient
+from app.kube.reflector import Reflector
+from app.kube.resources import CONFIG_MAPS
 from app.kube.store import Store
 from app.wire import decode_list
+from tests.support.counting import Counted
+from tests.support.fake_apiserver import ApiServer
+from tests.support.running import running
+from tests.support.waiting import eventually
 
 JSON = dict[str, Any]
 
@@ -55,3 +64,28 @@ def test_what_cannot_be_compared_has_changed() -> None:
     replacement.add(deep(2))
     assert replacement.differs()
     assert [event for event, _ in replacement.commit()] == ["MODIFIED"]
+
+
+async def test_a_cache_is_filled_without_such_an_object(server: ApiServer, client: KubeClient) -> None:
+    async def fault(_server: ApiServer, request: web.Request) -> web.Response | None:
+        if "watch=true" in request.query_string:
+            return None
+        return web.Response(body=list_of(item("a"), item("deep", 5000), item("b")), content_type="application/json")
+
+    server.fault = fault
+    poisoned, store = Counted("watch_poison_objects_total", "kind"), Store(lambda obj: obj["metadata"]["name"])
+    async with running(Reflector(client, CONFIG_MAPS, store).run()):
+        await eventually(lambda: store.synced)
+        assert sorted(store.values()) == ["a", "b"]
+        assert poisoned() == {"ConfigMap": 1}
+
+
+async def test_an_object_alone_that_is_nested_too_deeply_is_an_answer_that_cannot_be_read(
+    server: ApiServer, client: KubeClient
+) -> None:
+    async def fault(_server: ApiServer, _request: web.Request) -> web.Response:
+        return web.Response(body=item("deep", 5000), content_type="application/json")
+
+    server.fault = fault
+    with pytest.raises(ApiError, match="nested too deeply"):
+        await client.get(CONFIG_MAPS, "deep", namespace="default")
