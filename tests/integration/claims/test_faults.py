@@ -133,13 +133,26 @@ class Rounds:
 
     async def driver_reads(self) -> None:
         if name := self.any_pod():
-            self.stale[name] = (await self.cluster.get(name))["status"].get("devices") or []
+            await self.read(name)
+
+    async def read(self, name: str) -> None:
+        self.stale[name] = (await self.cluster.get(name))["status"].get("devices") or []
 
     async def driver_puts_back(self) -> None:
+        if self.stale:
+            await self.put_back(self.chance.choice(sorted(self.stale)))
+
+    async def put_all_back(self) -> None:
+        """Of every claim, the list from before its sandbox was made again."""
+        for name in self.pods:
+            await self.read(name)
+            await self.attach(name)
+        await eventually(self.wrong, lambda wrong: not wrong)
+        for name in self.pods:
+            await self.put_back(name)
+
+    async def put_back(self, name: str) -> None:
         """As dra-driver-sriov after a conflict: the list that it had read, in the place of what is there."""
-        if not self.stale:
-            return
-        name = self.chance.choice(sorted(self.stale))
         devices = self.stale.pop(name)
         while True:
             claim = await self.cluster.get(name)
@@ -213,11 +226,12 @@ async def test_network_data_is_in_the_end_what_the_network_status_says(cluster: 
         stack.push_async_callback(lambda: asyncio.gather(*(one.aclose() for one in rounds.controllers)))
         for _ in range(STEPS):
             await rounds.step()
+        if not rounds.controllers:
+            await rounds.another()
         for client in rounds.clients:
             client.failing = False
-        await rounds.another()
-        for client in rounds.clients:
-            client.failing = False
+        await eventually(rounds.wrong, lambda wrong: not wrong)
+        await rounds.put_all_back()
         await eventually(rounds.wrong, lambda wrong: not wrong)
         before = [client.applied.copy() for client in rounds.clients]
         versions = await versions_of(cluster)
