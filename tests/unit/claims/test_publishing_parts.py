@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import json
 from typing import Any
@@ -11,9 +12,10 @@ import pytest
 from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.addresses import addressed, hardware_address
 from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
-from app.claims.publishing.model import Attachment, NetworkData
+from app.claims.publishing.model import Attachment, Inputs, NetworkData
+from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.slices import Pools
-from app.claims.stored import stored_claim, stored_pod, stored_slice
+from app.claims.stored import ClaimPod, claim_pod, stored_claim, stored_pod, stored_slice
 
 
 def attachment(config: Any, **annotations: str) -> Any:
@@ -225,3 +227,27 @@ def test_of_opaque_members_only_what_is_read_is_kept() -> None:
     )
     assert [one.parameters for one in claim.configs] == [{"ifName": "net1", "interface": {"name": "eth0"}}]
     assert [one.data for one in claim.entries.values()] == [{"cniResult": {"ips": [{"address": "10.0.0.2/24"}]}}]
+
+
+def test_what_the_claims_of_a_pod_cost_grows_with_their_number() -> None:
+    """A Pod may name thousands of claims."""
+
+    class Counting(ClaimPod):
+        reads = 0
+
+        @property
+        def claim_names(self) -> tuple[str, ...]:
+            Counting.reads += 1
+            return super().claim_names
+
+    def reads(count: int) -> int:
+        names = [f"c{number}" for number in range(count)]
+        listed = [{"name": name, "resourceClaimName": name} for name in names]
+        read = claim_pod({"metadata": {"namespace": "ns", "name": "p"}, "spec": {"resourceClaims": listed}})
+        pod = Counting(**{field.name: getattr(read, field.name) for field in dataclasses.fields(read)})
+        claims = tuple(stored_claim({"metadata": {"namespace": "ns", "name": name}}) for name in names)
+        Counting.reads = 0
+        assert len(plan_pod(Inputs(pod, claims, (), {})).unpublished) == count
+        return Counting.reads
+
+    assert reads(100) == reads(1)
