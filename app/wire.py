@@ -17,9 +17,39 @@ JSON = dict[str, Any]
 decode_json = msgspec.json.Decoder().decode
 encode_json = msgspec.json.Encoder().encode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
-FAST_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_MERGE, _MOST_MERGED = "tag:yaml.org,2002:merge", 10_000
+
+
+def _bounded(base: Any) -> Any:
+    """A loader that copies at most `_MOST_MERGED` pairs by merge keys (`<<`) into one mapping.
+
+    PyYAML copies the pairs of each alias there, so that a few hundred bytes can stand for any number of them.
+    """
+
+    class Loader(base):  # type: ignore[misc]  # one of two classes
+        def flatten_mapping(self, node: Any) -> None:
+            left = _MOST_MERGED
+            for key, value in node.value:
+                if key.tag == _MERGE:
+                    for one in value.value if isinstance(value, yaml.SequenceNode) else (value,):
+                        if isinstance(one, yaml.MappingNode):
+                            self.flatten_mapping(one)
+                        left -= len(one.value)
+                        if left < 0:
+                            problem = f"more than {_MOST_MERGED} pairs are merged"
+                            raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+            super().flatten_mapping(node)
+
+    return Loader
+
+
+EXACT_YAML = _bounded(yaml.SafeLoader)
+FAST_YAML = _bounded(getattr(yaml, "CSafeLoader", yaml.SafeLoader))
 """That of libyaml takes a tenth of the time; PyYAML may be built without it."""
 _NESTING = 500
+_ITEM, _ITEM_NESTING = 3, 800
+"""The level of an item in a list, an object with an array, and the levels below it that this process reads."""
+_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|([\[{])|[\]}]', re.DOTALL)
 _LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
 
 
@@ -38,12 +68,40 @@ def may_be_deep(text: str | bytes) -> bool:
     )
 
 
+def decode_list(body: bytes) -> Any:
+    """The list of Kubernetes objects in `body`; an item that is nested too deeply for this process is None.
+
+    API servers take 10,000 levels where a kind has opaque members. One such item must not hide the others.
+    Raises msgspec.DecodeError, UnicodeDecodeError or, where it is no list of objects, RecursionError.
+    """
+    try:
+        return decode_json(body)
+    except RecursionError:
+        return decode_json(_without_deep_items(body))
+
+
+def _without_deep_items(body: bytes) -> bytes:
+    """The same with null in the place of each item of more than `_ITEM_NESTING` levels."""
+    parts, level, start, end, deep = list[bytes](), 0, 0, 0, False
+    for found in _BRACKET.finditer(body):
+        if found[1]:
+            level += 1
+            start = found.start() if level == _ITEM else start
+            deep = deep or level > _ITEM + _ITEM_NESTING
+        elif found[0] in b"]}":
+            if deep and level == _ITEM:
+                parts += [body[end:start], b"null"]
+                end, deep = found.end(), False
+            level -= 1
+    return b"".join([*parts, body[end:]])
+
+
 def load_yaml(text: str | bytes) -> Any:
     """The document of this text, None where there is none.
 
     Raises `yaml.YAMLError`, ValueError for odd values, or RecursionError for a text that is nested too deeply.
     """
-    return yaml.load(text, Loader=yaml.SafeLoader if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
+    return yaml.load(text, Loader=EXACT_YAML if may_be_deep(text) else FAST_YAML)  # noqa: S506  safe ones
 
 
 _ESCAPED = re.compile(rb"[<>&]|\xe2\x80[\xa8\xa9]")

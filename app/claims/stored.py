@@ -45,7 +45,7 @@ class Consumer(NamedTuple):
 
 
 class Config(NamedTuple):
-    """Opaque parameters for a driver; for all requests where `requests` is empty."""
+    """Opaque parameters for a driver, as far as they are read; for all requests where `requests` is empty."""
 
     driver: str
     requests: tuple[str, ...]
@@ -56,8 +56,8 @@ class Config(NamedTuple):
 class Entry:
     """An entry of `status.devices`. `managers` are the field managers that own any of its network data.
 
-    `tellers` own any of our condition. `owned` is what our own manager has: "." for the entry, the members of its
-    network data, and the type of our condition.
+    `data` are what is read of the driver's data. `tellers` own any of our condition. `owned` is what our own manager
+    has: "." for the entry, the members of its network data, and the type of our condition.
     """
 
     network_data: JSON | None
@@ -138,7 +138,28 @@ def _configs(devices: JSON) -> Iterator[Config]:
         opaque = one.get("opaque") or {}
         parameters = opaque.get("parameters")
         if isinstance(parameters, dict):
-            yield Config(opaque.get("driver", ""), tuple(one.get("requests") or ()), parameters)
+            yield Config(opaque.get("driver", ""), tuple(one.get("requests") or ()), _read(parameters, _PARAMETERS))
+
+
+def _read(opaque: JSON, names: Mapping[str, str]) -> JSON:
+    """Of an opaque object the members of these `names`, texts, or objects of which one member is kept.
+
+    The others may be large, and nest as deeply as their author likes.
+    """
+    found: JSON = {}
+    for name, inner in names.items():
+        value = opaque.get(name)
+        if inner and isinstance(value, dict) and inner in value:
+            found[name] = {inner: value[inner]}
+        elif not inner and isinstance(value, str):
+            found[name] = value
+    return found
+
+
+_PARAMETERS = {"ifName": "", "interface": "name", "netAttachDefName": "", "netAttachDefNamespace": ""}
+"""Of VfConfig, CNIConfig and dranet's NetworkConfig."""
+_DATA = {"cniResult": "ips"}
+"""Of dra-driver-sriov."""
 
 
 def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
@@ -151,7 +172,7 @@ def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
         found[key] = Entry(
             one.get("networkData"),
             tuple(one.get("conditions") or ()),
-            data if isinstance(data, dict) else {},
+            _read(data, _DATA) if isinstance(data, dict) else {},
             frozenset(owned.managers),
             frozenset(owned.tellers),
             frozenset(owned.ours),

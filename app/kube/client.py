@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
 from app.errors import ApiError
 from app.kube.resources import Resource
-from app.wire import JSON
+from app.wire import JSON, decode_list
 
 if TYPE_CHECKING:  # both load the official client
     from app.kube.fencing import Fence
@@ -32,11 +32,15 @@ _APPLY = "application/apply-patch+yaml"
 
 
 class Page(NamedTuple):
-    """One page of a list: its objects, the version to watch from, and the token of the next page ("" at the end)."""
+    """One page of a list: its objects, the version to watch from, and the token of the next page ("" at the end).
+
+    `skipped` counts objects that are nested too deeply to be decoded; they are not in `items`.
+    """
 
     items: list[JSON]
     resource_version: str
     continue_token: str
+    skipped: int = 0
 
 
 class Request(NamedTuple):
@@ -107,16 +111,18 @@ class KubeClient:
         query = {"labelSelector": label_selector, "fieldSelector": field_selector}
         query |= {"limit": str(limit or ""), "continue": continue_token}
         request = Request("GET", resource.path(namespace=namespace), query)
-        answer = await self._session.json(request)
+        answer = await self._session.json(request, decode=decode_list)
         metadata, items = answer.get("metadata") or {}, answer.get("items") or []
         if not isinstance(metadata, dict) or not isinstance(items, list):
             raise ApiError(f"{request.what}: the answer is not a list", status=0)
-        for item in items:
+        found = [item for item in items if item is not None]
+        for item in found:
             # Lists leave out what every item shares; put it back so that an object reads the same from anywhere.
             if isinstance(item, dict):
                 item.setdefault("apiVersion", resource.api_version)
                 item.setdefault("kind", resource.kind)
-        return Page(items, str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or ""))
+        version, token = str(metadata.get("resourceVersion") or ""), str(metadata.get("continue") or "")
+        return Page(found, version, token, len(items) - len(found))
 
     def watch(
         self,

@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from app.errors import UsageError
-from app.wire import FAST_YAML, JSON, may_be_deep
+from app.wire import EXACT_YAML, FAST_YAML, JSON, may_be_deep
 
 SUFFIXES = (".yaml", ".yml", ".json")
 _TEXT = re.compile(r"\S")
@@ -111,7 +111,7 @@ def _kubernetes(base: Any) -> Any:
     return loader
 
 
-_FAST, _EXACT = _kubernetes(FAST_YAML), _kubernetes(yaml.SafeLoader)
+_FAST, _EXACT = _kubernetes(FAST_YAML), _kubernetes(EXACT_YAML)
 
 
 def load_yaml(text: str) -> Any:

@@ -235,6 +235,8 @@ class Reflector:
                     replacement.add(obj)
                 except PoisonError as error:
                     self._poison(error)
+            for _ in range(page.skipped):
+                self._poison(PoisonError("nested too deeply to be decoded"))
             token = page.continue_token
             if not token:
                 break

@@ -60,6 +60,14 @@ def _mark_of(obj: JSON) -> int:
     return hash(uid) % 2**30 or 1 if isinstance(uid, str) and uid else 0
 
 
+def _same(one: object, other: object) -> bool:
+    """What is nested too deeply to be compared counts as changed."""
+    try:
+        return bool(one == other)
+    except RecursionError:
+        return False
+
+
 class Store(Generic[T]):
     """Objects by (namespace, name), each reduced by `project` when it comes in.
 
@@ -191,7 +199,7 @@ class Store(Generic[T]):
         old = self._entries.pop(key, None) if entry is None else self._entries.get(key)
         if old is None and entry is None:
             return None
-        if old is not None and entry is not None and old.value == entry.value:
+        if old is not None and entry is not None and _same(old.value, entry.value):
             if old.mark != entry.mark:
                 self._entries[key] = replace(old, mark=entry.mark)
             return None
@@ -246,7 +254,7 @@ class Replacement(Generic[T]):
 
     def differs(self) -> bool:
         return self._held.keys() != self._entries.keys() or any(
-            self._held[key].value != entry.value for key, entry in self._entries.items()
+            not _same(self._held[key].value, entry.value) for key, entry in self._entries.items()
         )
 
     def commit(self) -> list[tuple[EventType, Key]]:

@@ -113,12 +113,15 @@ class Session:
         except _FAULTS as error:
             raise error_of_transport(request.what, error) from error
 
-    async def json(self, request: Request) -> JSON:
+    async def json(self, request: Request, *, decode: Callable[[bytes], Any] = decode_json) -> JSON:
+        """The object in the answer, as `decode` reads it. Raises ApiError where there is none."""
         try:
             async with asyncio.timeout(self.deadline), await self._send(request) as answer:
-                decoded = decode_json(await answer.read())
+                decoded = decode(await answer.read())
         except msgspec.DecodeError as error:
             raise ApiError(f"{request.what}: the answer is not JSON", status=0) from error
+        except RecursionError as error:
+            raise ApiError(f"{request.what}: the answer is nested too deeply", status=0) from error
         except _FAULTS as error:
             raise error_of_transport(request.what, error) from error
         if not isinstance(decoded, dict):

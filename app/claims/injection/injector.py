@@ -14,7 +14,7 @@ from app.admission.review import Request
 from app.claims.injection.adding import Added, add_claims
 from app.claims.injection.networks import NetworkClaim, choose, network_claims
 from app.claims.injection.pairs import asked_of, plan_pairs
-from app.claims.injection.sources import Reference, Sources, reference_of
+from app.claims.injection.sources import Reference, Sources, references_of
 from app.claims.requests import Requests
 from app.kube.lookup import Lookup, Steps, follow
 from app.networks.attachments import networks_of
@@ -81,7 +81,7 @@ class ClaimsInjector:
     ) -> Generator[tuple[Lookup[Any], str, str], Any, list[NetworkClaim]]:
         """What is left to inject, with what there is to say of the rest."""
         ours = {one.name for one in wanted}
-        references = {one.name: reference_of(one) for one in pod.spec.resource_claims if one.name not in ours}
+        references = {name: reference for name, reference in references_of(pod).items() if name not in ours}
         references |= {one.name: Reference(template=one.template) for one in pairs}
         own: dict[str, Requests] = {}
         for name, reference in references.items():

@@ -6,9 +6,10 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from app.admission.pods import PodResourceClaim
+from app.admission.pods import Pod
 from app.claims.known import KnownDefinitions
 from app.claims.requests import Requests
+from app.errors import Denied
 from app.kube.lookup import Lookup
 from app.kube.names import check_dns_subdomain
 
@@ -23,8 +24,19 @@ class Reference(NamedTuple):
     template: str = ""
 
 
-def reference_of(one: PodResourceClaim) -> Reference:
-    return Reference(one.resource_claim_name, one.resource_claim_template_name)
+MOST_REFERENCES = 256
+"""Different claims and templates of one Pod: each may have to be read from the API server."""
+
+
+def references_of(pod: Pod) -> dict[str, Reference]:
+    """What each claim of the Pod is or is made from, by its name. Raises Denied for too many."""
+    claims = pod.spec.resource_claims
+    found = {one.name: Reference(one.resource_claim_name, one.resource_claim_template_name) for one in claims}
+    different = len(set(found.values()))
+    if different > MOST_REFERENCES:
+        bound = f"want at most {MOST_REFERENCES} different claims and templates, got {different}"
+        raise Denied(f"spec.resourceClaims: {bound}", reason="TooManyClaims")
+    return found
 
 
 @dataclass(frozen=True, slots=True)

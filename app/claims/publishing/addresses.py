@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from ipaddress import IPv4Address, IPv6Address, ip_address
+from itertools import islice
 from typing import NamedTuple
 
 from app.claims.model import HARDWARE_ADDRESS_BYTES, MOST_IPS
@@ -52,9 +53,12 @@ def addressed(
     for text in texts:
         parsed = _parsed(text)
         if parsed is not None and parsed[0] not in found:
-            address, own = parsed
-            found[address] = own or said[0].get(address) or _managed(address, attachment) or said[1].get(address)
-    kept = list(found.items())[:MOST_IPS]
+            found[parsed[0]] = parsed[1]
+    # Of those that are kept alone: a network status may have thousands, and each is looked up in all subnets.
+    kept = [
+        (address, own or said[0].get(address) or _managed(address, attachment) or said[1].get(address))
+        for address, own in islice(found.items(), MOST_IPS)
+    ]
     return Addresses(
         tuple(f"{address}/{prefix or address.max_prefixlen}" for address, prefix in kept),
         tuple(f"{address}/{address.max_prefixlen}" for address, prefix in kept if not prefix),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network, ip_interface
+from itertools import islice
 
 import msgspec
 
@@ -14,16 +15,27 @@ from app.claims.publishing.model import Attachment
 from app.networks.model import RESOURCE_NAME, mapping, project
 from app.wire import JSON, decode_json
 
+MOST_RANGES = 1024
+"""Subnets and fixed addresses that are kept of an attachment; each address of a Pod is looked up in them."""
+
 
 def stored_attachment(obj: JSON, keys: Sequence[str] = (RESOURCE_NAME,)) -> Attachment:
-    """`keys` are the annotations that name its resource; the first that is present counts. Never fails on odd texts."""
+    """`keys` are the annotations that name its resource; the first that is present counts. Never fails on odd texts.
+
+    An attachment with more than `MOST_RANGES` is as one that says nothing of its addresses.
+    """
     found = project(obj, keys)
     managed = list(_managements(mapping(obj.get("spec")).get("config")))
+    subnets = list(islice((one for ipam in managed for one in _subnets(ipam)), MOST_RANGES + 1))
+    statics = list(islice((one for ipam in managed for one in _statics(ipam)), MOST_RANGES + 1))
+    if len(subnets) + len(statics) > MOST_RANGES:
+        # A part of them would say that the addresses in the others are outside.
+        subnets, statics = [], []
     return Attachment(
         key=found.key,
         resource=next(iter(found.resources), ""),
-        subnets=tuple(dict.fromkeys(one for ipam in managed for one in _subnets(ipam))),
-        statics=tuple(dict.fromkeys(one for ipam in managed for one in _statics(ipam))),
+        subnets=tuple(dict.fromkeys(subnets)),
+        statics=tuple(dict.fromkeys(statics)),
     )
 
 

@@ -23,7 +23,8 @@ def plan_pod(inputs: Inputs) -> Planned:
     are left out.
     """
     pod = inputs.pod
-    mine = (one for one in inputs.claims if one.key[0] == pod.key[0] and one.key[1] in pod.claim_names)
+    names = frozenset(pod.claim_names)
+    mine = (one for one in inputs.claims if one.key[0] == pod.key[0] and one.key[1] in names)
     claims = tuple(sorted(mine, key=lambda one: one.key))
     status, error = _status(pod.network_status)
     devices = devices_of(inputs, claims)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping
 from datetime import datetime
 
@@ -13,6 +15,7 @@ from app.claims.publishing.caches import Caches
 from app.claims.publishing.entries import Write, write_of
 from app.claims.publishing.model import NetworkData
 from app.claims.publishing.refusals import STATUS, Refusals
+from app.claims.publishing.rejections import Rejections
 from app.claims.publishing.reporting import Reporting
 from app.claims.publishing.rewrites import BUDGET, Rewrites
 from app.claims.stored import Claim, ClaimPod, stored_claim
@@ -26,6 +29,8 @@ log = structlog.get_logger(__name__)
 Data = Mapping[DeviceKey, NetworkData]
 _OUR_FAULT = ("metadata.uid", "status.devices[")
 """Fields of a 422 for a claim that has changed since it was read: replaced by another, or with other devices."""
+_DENIED = re.compile("denied (the )?request")
+"""By a webhook or a ValidatingAdmissionPolicy, whose messages may name these fields too."""
 
 
 class Writing:
@@ -41,11 +46,9 @@ class Writing:
     ) -> None:
         self._client, self._caches, self._reporting, self._now = client, caches, reporting, now
         self._granted = granted
-        self._refusals, self._rewrites = Refusals(), Rewrites()
+        self._refusals, self._rewrites, self._rejections = Refusals(), Rewrites(), Rejections()
         self._applied: dict[Key, tuple[str, Data]] = {}
         """By claim: its UID, and what was applied last."""
-        self._given_up: dict[Key, tuple[str, Data]] = {}
-        """By claim: its version, and what the API server does not take for that."""
         caches.claims.subscribe(lambda _event, key, _old, new: self._forget(key) if new is None else None)
 
     def problems(self) -> list[str]:
@@ -59,8 +62,10 @@ class Writing:
         for what may pass.
         """
         wanted = write_of(claim, data, kept, now=self._now())
-        if wanted is None or self._given_up.get(claim.key) == (claim.version, data):
+        if wanted is None:
             return None
+        if pause := self._rejections.pause(claim.key, claim.version, data):
+            return pause if pause < math.inf else None
         if pause := self._refusals.pause(wanted.drivers):
             return pause
         again = self._applied.get(claim.key) == (claim.uid, data)
@@ -68,7 +73,8 @@ class Writing:
             return pause
         outcome = "rewritten" if again else "applied" if data else "released"
         if not await self._apply(pod, claim, wanted, data, outcome):
-            return None if claim.key in self._given_up else self._refusals.pause(wanted.drivers)
+            pause = self._rejections.pause(claim.key, claim.version, data) or self._refusals.pause(wanted.drivers)
+            return pause if pause < math.inf else None
         if again and self._rewrites.count(claim.uid) == BUDGET:
             self._reporting.erased(pod, claim, BUDGET)
         return None
@@ -90,7 +96,7 @@ class Writing:
             return False
         self._caches.written.wrote(claim.key, stored_claim(answer))
         self._applied[claim.key] = (claim.uid, data)
-        self._given_up.pop(claim.key, None)
+        self._rejections.forget(claim.key)
         metrics.WRITES.labels(outcome).inc()
         if self._refusals.granted(wanted.drivers):
             self._granted()
@@ -105,8 +111,10 @@ class Writing:
             log.warning("network data forbidden", claim=claim.key, error=str(error))
             return "refused"
         if error.not_found or error.rejected or error.status == 403:
-            self._given_up[claim.key] = (claim.version, data)
-            if not error.not_found and not any(field in str(error) for field in _OUR_FAULT):
+            changed = any(field in str(error) for field in _OUR_FAULT) and not _DENIED.search(str(error))
+            lasting = error.not_found or changed
+            self._rejections.rejected(claim.key, claim.version, data, lasting=lasting)
+            if not lasting:
                 self._reporting.rejected(pod, claim, str(error))
             log.info("network data not taken", claim=claim.key, error=str(error))
             return "gone" if error.not_found else "rejected"
@@ -115,4 +123,4 @@ class Writing:
 
     def _forget(self, claim: Key) -> None:
         self._applied.pop(claim, None)
-        self._given_up.pop(claim, None)
+        self._rejections.forget(claim)

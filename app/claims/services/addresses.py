@@ -6,9 +6,10 @@ import ipaddress
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from typing import Literal
 
-from app.claims.model import DeviceKey
+from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.services.pods import Pod
 from app.claims.stored import Claim, Result
 from app.kube.store import Key
@@ -41,7 +42,10 @@ class Claimed:
 
 
 def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address, ...] | Reason:
-    """In the order of their sources, each once."""
+    """In the order of their sources, each once, and at most `MOST_IPS`.
+
+    An annotation has room for thousands, and each is an endpoint that every node of the cluster gets.
+    """
     if pod.host_network:
         return "HostNetwork"
     texts = (pod.attached or {}).get(network.key)
@@ -53,8 +57,8 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
         return "NoNetworkStatus" if pod.attached is None else "NotAttached"
     if not texts:
         return "NoAddress"
-    found = tuple(dict.fromkeys(address for text in texts if (address := _usable(text)) is not None))
-    return found or "BadAddress"
+    found = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
+    return tuple(islice(found, MOST_IPS)) or "BadAddress"
 
 
 @lru_cache(maxsize=16384)

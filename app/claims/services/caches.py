@@ -33,7 +33,6 @@ class Caches:
             stored_service,
             indices={
                 "namespace": lambda one: (one.key[0],),
-                "network": lambda one: (one.wish.network,) if one.wish else (),
             },
         )
         self.pods: Store[Pod] = Store(
@@ -89,6 +88,11 @@ class Caches:
         """Whether the attachment exists."""
         return _key(network) in self.attachments
 
+    def resource_of(self, network: str) -> str:
+        """That of the attachment, "" where it has none or does not exist."""
+        found = self.attachments.get(*_key(network))
+        return found[1] if found else ""
+
     def inputs(self, service: Service, wish: Wish, *, taken: Iterable[str] = ()) -> Inputs:
         """`taken` are names that slices of others have."""
         pods = tuple(one for one in self.pods.by_index("namespace", service.key[0]) if wish.pods.matches(one.labels))
@@ -104,8 +108,7 @@ class Caches:
         )
 
     def _network(self, network: str) -> Network:
-        found = self.attachments.get(*_key(network))
-        resource = found[1] if found else ""
+        resource = self.resource_of(network)
         sharing = self.attachments.by_index("resource", resource) if resource else ()
         return Network(network, resource, frozenset(name for name, _ in sharing))
 

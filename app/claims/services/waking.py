@@ -56,12 +56,11 @@ class Waking:
     def _attachment_changed(self, *attachments: tuple[str, str] | None) -> None:
         """Another attachment with the same resource makes it unclear which of both a device is for."""
         changed = [one for one in attachments if one is not None]
-        networks = {name for name, _ in changed}
-        for _, resource in changed:
-            if resource:
-                networks.update(name for name, _ in self._caches.attachments.by_index("resource", resource))
-        for network in sorted(networks):
-            for service in self._caches.services.by_index("network", network):
+        networks, resources = {name for name, _ in changed}, {resource for _, resource in changed if resource}
+        # Many attachments may have one resource, and few of them have Services.
+        for service in list(self._caches.services.values()):
+            network = service.wish.network if service.wish is not None else ""
+            if network in networks or (resources and self._caches.resource_of(network) in resources):
                 self._wake(service.key)
 
     def _slice_changed(self, _event: str, key: Key, old: EndpointSlice | None, new: EndpointSlice | None) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
+
 from app.claims.model import DeviceKey
 from app.claims.publishing.refusals import STATUS, Refusals, missing_rule
+from app.claims.publishing.rejections import Rejections
 from app.claims.publishing.rewrites import BUDGET, Rewrites
 from app.claims.publishing.waits import Waits
 
@@ -91,3 +94,25 @@ def test_waits() -> None:
     assert waits.ends(pod) == [60.0]
     waits.forget(pod)
     assert waits.ends(pod) == []
+
+
+def test_what_is_rejected_waits_for_the_claim_or_is_tried_again_after_growing_pauses() -> None:
+    clock = Clock()
+    rejections = Rejections(clock=clock, random=lambda: 0.999)
+    claim = ("ns", "c")
+    assert rejections.pause(claim, "1", "data") == 0.0
+    pauses = []
+    for _ in range(8):
+        rejections.rejected(claim, "1", "data", lasting=False)
+        pauses.append(rejections.pause(claim, "1", "data"))
+        clock.now += pauses[-1]
+        assert rejections.pause(claim, "1", "data") == 0.0
+    assert pauses == sorted(pauses)
+    assert (pauses[0] >= 10, 500 < pauses[-1] <= 600) == (True, True)
+    rejections.rejected(claim, "1", "data", lasting=True)
+    clock.now += 1e9
+    assert rejections.pause(claim, "1", "data") == math.inf
+    assert rejections.pause(claim, "2", "data") == 0.0, "the claim has changed"
+    assert rejections.pause(claim, "1", "other data") == 0.0
+    rejections.forget(claim)
+    assert rejections.pause(claim, "1", "data") == 0.0

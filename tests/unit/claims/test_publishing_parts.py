@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
+import ipaddress
 import json
 from typing import Any
 
 import pytest
 
-from app.claims.model import DeviceKey
+from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.addresses import addressed, hardware_address
-from app.claims.publishing.attachments import stored_attachment
-from app.claims.publishing.model import NetworkData
+from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
+from app.claims.publishing.model import Attachment, Inputs, NetworkData
+from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.slices import Pools
-from app.claims.stored import stored_pod, stored_slice
+from app.claims.stored import ClaimPod, claim_pod, stored_claim, stored_pod, stored_slice
 
 
 def attachment(config: Any, **annotations: str) -> Any:
@@ -184,3 +187,67 @@ def test_resources_that_device_plugins_give() -> None:
     assert pod is not None
     assert pod.extended_requests == (("r0", "x/a"),)
     assert pod.plugin_resources == {"x/b", "x/c", "x/d"}
+
+
+def test_an_attachment_with_too_many_ranges_says_nothing_of_addresses() -> None:
+    """A part of them would say that the addresses in the others are outside."""
+
+    def found(subnets: int, addresses: int = 0) -> Attachment:
+        ranges = [[{"subnet": f"10.{one >> 8}.{one & 255}.0/24"}] for one in range(subnets)]
+        fixed = [{"address": f"172.16.{one >> 8}.{one & 255}/16"} for one in range(addresses)]
+        config = json.dumps({"ipam": {"ranges": ranges, "addresses": fixed}})
+        return stored_attachment({"metadata": {"namespace": "ns", "name": "a"}, "spec": {"config": config}})
+
+    assert len(found(MOST_RANGES).subnets) == MOST_RANGES
+    for many in (found(MOST_RANGES + 1), found(MOST_RANGES, 1), found(1, MOST_RANGES)):
+        assert (many.subnets, many.statics) == ((), ())
+
+
+def test_only_addresses_that_are_published_are_looked_up_in_the_subnets() -> None:
+    class Counting(ipaddress.IPv4Network):
+        looks = 0
+
+        def __contains__(self, address: object) -> bool:
+            Counting.looks += 1
+            return super().__contains__(address)
+
+    attachment = Attachment("ns/a", "", (Counting("10.0.0.0/8"),))
+    found = addressed((f"10.0.{n >> 8}.{n & 255}" for n in range(5000)), requested=(), attachment=attachment, driver=())
+    assert (len(found.ips), found.dropped, Counting.looks) == (MOST_IPS, 5000 - MOST_IPS, MOST_IPS)
+
+
+def test_of_opaque_members_only_what_is_read_is_kept() -> None:
+    """Ten KiB for each device would add up, and they nest as deeply as their author likes."""
+    parameters = {"ifName": "net1", "interface": {"name": "eth0", "mtu": 9000}, "netAttachDefName": [], "large": "x"}
+    data = {"cniResult": {"ips": [{"address": "10.0.0.2/24"}], "interfaces": []}, "vfConfig": {"large": "x"}}
+    devices = {"results": [], "config": [{"opaque": {"driver": "d", "parameters": parameters}}]}
+    entry = {"driver": "d", "pool": "p", "device": "a", "data": data}
+    claim = stored_claim(
+        {"metadata": {"name": "c"}, "status": {"allocation": {"devices": devices}, "devices": [entry]}}
+    )
+    assert [one.parameters for one in claim.configs] == [{"ifName": "net1", "interface": {"name": "eth0"}}]
+    assert [one.data for one in claim.entries.values()] == [{"cniResult": {"ips": [{"address": "10.0.0.2/24"}]}}]
+
+
+def test_what_the_claims_of_a_pod_cost_grows_with_their_number() -> None:
+    """A Pod may name thousands of claims."""
+
+    class Counting(ClaimPod):
+        reads = 0
+
+        @property
+        def claim_names(self) -> tuple[str, ...]:
+            Counting.reads += 1
+            return super().claim_names
+
+    def reads(count: int) -> int:
+        names = [f"c{number}" for number in range(count)]
+        listed = [{"name": name, "resourceClaimName": name} for name in names]
+        read = claim_pod({"metadata": {"namespace": "ns", "name": "p"}, "spec": {"resourceClaims": listed}})
+        pod = Counting(**{field.name: getattr(read, field.name) for field in dataclasses.fields(read)})
+        claims = tuple(stored_claim({"metadata": {"namespace": "ns", "name": name}}) for name in names)
+        Counting.reads = 0
+        assert len(plan_pod(Inputs(pod, claims, (), {})).unpublished) == count
+        return Counting.reads
+
+    assert reads(100) == reads(1)

@@ -86,6 +86,8 @@ def test_a_claim_needs_a_class_with_devices() -> None:
         (('device.driver == "x" && ' + IS_A_VF,), []),
         (("this is ( no CEL",), ["a", "b", "p"]),
         (('device.attributes["absent"].x == 1',), ["a", "b", "p"]),
+        (("&&".join(["true"] * 1500),), ["a", "b", "p"]),
+        (("!" * 9000 + "true",), ["a", "b", "p"]),
     ],
 )
 def test_devices_are_those_that_a_selector_does_not_exclude(selectors: tuple[str, ...], names: list[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.claims.model import DeviceKey
+from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.services.addresses import Claimed, Network, addresses_of
 from app.claims.services.devices import resources_of
 from app.claims.services.pods import Pod, stored_pod
@@ -73,6 +73,11 @@ def config(requests: tuple[str, ...] = (), driver: str = "vf.example.com", **par
 )
 def test_what_multus_says(ips: tuple[str, ...], found: list[str]) -> None:
     assert names(addresses_of(pod([attached(*ips)]), NETWORK, Claimed())) == found
+
+
+def test_the_addresses_of_a_pod_are_bounded() -> None:
+    many = [f"10.0.{number >> 8}.{number & 255}" for number in range(5000)]
+    assert names(addresses_of(pod([attached("fe80::1", *many)]), NETWORK, Claimed())) == many[:MOST_IPS]
 
 
 def test_several_interfaces_on_one_network() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -160,3 +161,32 @@ async def test_our_own_writes_wake_nothing(woken: Woken) -> None:
     assert woken.by(lambda: slices.remove("ns", "a-1")) == []
     assert woken.by(lambda: slices.upsert(endpoint_slice("b"))) == ["b"]
     assert woken.caches.keys() >= {("ns", "b")}
+
+
+async def test_what_an_attachment_costs_does_not_depend_on_how_many_have_its_resource(
+    woken: Woken, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attachments, looks = woken.caches.attachments, 0
+    get, by_index = attachments.get, attachments.by_index
+
+    def counted_get(namespace: str, name: str) -> Any:
+        nonlocal looks
+        looks += 1
+        return get(namespace, name)
+
+    def counted_index(index: str, key: Any) -> Any:
+        nonlocal looks
+        found = by_index(index, key)
+        looks += len(found)
+        return found
+
+    monkeypatch.setattr(attachments, "get", counted_get)
+    monkeypatch.setattr(attachments, "by_index", counted_index)
+    attachments.upsert(attachment("vlan", "example.com/vf"))
+    found = []
+    for number in range(100):
+        looks = 0
+        change = partial(attachments.upsert, attachment(f"n{number}", "example.com/vf"))
+        assert woken.by(change) == ["a", "b", "c"]
+        found.append(looks)
+    assert found[0] == found[-1]

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from app.claims.injection.sources import MOST_REFERENCES
 from app.claims.model import MOST_CLAIMS
 from app.networks.model import NETWORKS
 from tests.support.claim_reviews import PAIR, Reviews, attachment, definitions, device_class, pod, template
@@ -108,3 +109,19 @@ async def test_annotations_of_attachments_of_other_types_name_no_source(value: A
     async with Reviews([odd]) as reviews:
         found = await reviews.mutate(pod("odd"))
     assert found.obj["spec"]["containers"][0]["resources"]["limits"] == {"example.com/odd": "1"}
+
+
+@pytest.mark.parametrize("different", [MOST_REFERENCES, MOST_REFERENCES + 1])
+async def test_what_is_read_for_one_pod_is_bounded(different: int) -> None:
+    """Each claim that the caches do not show may be a request to the API server."""
+    asked = pod("vf", {"name": "main", "resources": {"limits": {"example.com/vf": "1"}}})
+    own = [{"name": f"c{number}", "resourceClaimName": f"none-{number % different}"} for number in range(1000)]
+    asked["spec"]["resourceClaims"] = own
+    async with Reviews(CLUSTER) as reviews:
+        for found in (await reviews.mutate(asked), await reviews.validate(asked)):
+            assert found.decision.allowed is (different <= MOST_REFERENCES)
+            if not found.decision.allowed:
+                assert found.decision.reason == "TooManyClaims"
+                assert found.message == (
+                    "spec.resourceClaims: want at most 256 different claims and templates, got 257"
+                )
