@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.claims.publishing.model import Attachment
 from app.claims.services.caches import Caches
 from app.claims.services.model import Service
 from app.claims.services.pods import Pod
@@ -53,13 +54,12 @@ class Waking:
         for claim in {claim.key for pool in pools for claim in self._caches.claims.by_index("pool", pool)}:
             self._claim_changed(claim)
 
-    def _attachment_changed(self, *attachments: tuple[str, str] | None) -> None:
+    def _attachment_changed(self, *attachments: Attachment | None) -> None:
         """Another attachment with the same resource makes it unclear which of both a device is for."""
         changed = [one for one in attachments if one is not None]
-        networks = {name for name, _ in changed}
-        for _, resource in changed:
-            if resource:
-                networks.update(name for name, _ in self._caches.attachments.by_index("resource", resource))
+        networks = {one.key for one in changed}
+        for resource in {one.resource for one in changed if one.resource}:
+            networks.update(one.key for one in self._caches.attachments.by_index("resource", resource))
         for network in sorted(networks):
             for service in self._caches.services.by_index("network", network):
                 self._wake(service.key)
