@@ -66,7 +66,12 @@ class Writing:
         again = self._applied.get(claim.key) == (claim.uid, data)
         if again and (pause := self._rewrites.pause(claim.uid)):
             return pause
-        if not await self._apply(pod, claim, wanted, data):
+        taken = await self._apply(pod, claim, wanted, data)
+        if self._caches.claims.get(*claim.key) is None:
+            # Its end came before the answer, and comes only once.
+            self._forget(claim.key)
+            return None
+        if not taken:
             return None if claim.key in self._given_up else self._refusals.pause(wanted.drivers)
         if again:
             metrics.REWRITES.inc()
@@ -90,7 +95,7 @@ class Writing:
             metrics.WRITES.labels(self._outcome(pod, claim, wanted, data, error)).inc()
             return False
         self._caches.written.wrote(claim.key, stored_claim(answer))
-        self._remember(self._applied, claim.key, (claim.uid, data))
+        self._applied[claim.key] = (claim.uid, data)
         self._given_up.pop(claim.key, None)
         metrics.WRITES.labels("applied" if data else "released").inc()
         if self._refusals.granted(wanted.drivers):
@@ -106,18 +111,13 @@ class Writing:
             log.warning("network data forbidden", claim=claim.key, error=str(error))
             return "refused"
         if error.not_found or error.rejected or error.status == 403:
-            self._remember(self._given_up, claim.key, (claim.version, data))
+            self._given_up[claim.key] = (claim.version, data)
             if not error.not_found and not any(field in str(error) for field in _OUR_FAULT):
                 self._reporting.rejected(pod, claim, str(error))
             log.info("network data not taken", claim=claim.key, error=str(error))
             return "gone" if error.not_found else "rejected"
         metrics.WRITES.labels("conflict" if error.conflict else "failed").inc()
         raise error
-
-    def _remember(self, memory: dict[Key, tuple[str, Data]], claim: Key, written: tuple[str, Data]) -> None:
-        """Not of a claim whose end the watch has shown before the answer came: nothing would forget it."""
-        if self._caches.claims.get(*claim) is not None:
-            memory[claim] = written
 
     def _forget(self, claim: Key) -> None:
         self._applied.pop(claim, None)
