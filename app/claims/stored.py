@@ -15,13 +15,12 @@ from app.claims.model import (
     DEVICE_ID,
     EXTENDED_RESOURCE_CLAIM,
     FIELD_MANAGER,
-    NETWORK_STATUS,
-    OLD_NETWORK_STATUS,
     PCI_BUS_ID,
     PUBLISHED,
     RESOURCE_NAME,
     DeviceKey,
 )
+from app.claims.network_status import status_in
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
@@ -266,7 +265,7 @@ def claim_pod(obj: JSON) -> ClaimPod:
         over=status.get("phase") in ("Succeeded", "Failed"),
         networks=annotations.get(NETWORKS, ""),
         default_network=annotations.get(DEFAULT_NETWORK, ""),
-        network_status=annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS)),
+        network_status=status_in(annotations),
         claims=claims,
         extended_claim=extended,
         extended_requests=requests,
