@@ -105,7 +105,9 @@ class Writing:
     def _outcome(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, error: ApiError) -> str:
         """How it ended. Raises what is to be tried again."""
         if error.lacks_driver or (error.status == 403 and " cannot patch resource " in str(error)):
-            names = wanted.drivers if error.lacks_driver else (STATUS,)
+            # The API server names each driver that lacks a right; others of the claim may have theirs.
+            named = frozenset(one for one in wanted.drivers if f'"{one}"' in str(error))
+            names = (named or wanted.drivers) if error.lacks_driver else (STATUS,)
             self._refusals.refused(names)
             self._reporting.refused(pod, claim, names)
             log.warning("network data forbidden", claim=claim.key, error=str(error))
