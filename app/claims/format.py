@@ -1,7 +1,7 @@
 """What network data may look like beyond what the API server checks: rules as data, and the check of one entry. Pure.
 
 The API server limits lengths and counts, and wants `ips` in canonical CIDR form. It does not look at what the texts
-mean. `app.claims.policy` makes a ValidatingAdmissionPolicy of the same rules.
+mean. What is published keeps to these rules, and `app.claims.policy` makes a ValidatingAdmissionPolicy of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from app.cel.addresses import CIDR, is_cidr, parse_cidr
+from app.cel.addresses import CIDR, IP, is_cidr, parse_cidr
 from app.cel.patterns import compiled_pattern
 from app.text import quoted
 from app.wire import JSON
@@ -81,6 +81,16 @@ def format_problems(data: JSON, path: str) -> Iterator[str]:
                 yield problem(f"{path}.{IPS}[{index}]", want, text)
 
 
+def is_well_formed(field: str, text: str) -> bool:
+    """Whether a text that is not empty may stand in this field."""
+    return all(_fits(rule, text) for rule in TEXT_RULES if rule.field == field)
+
+
+def is_of_interface(address: IP) -> bool:
+    """Whether an interface may have the address, by the rules for addresses."""
+    return next(_wanted_for(address), None) is None
+
+
 def problem(path: str, want: str, text: str) -> str:
     return f"{path}: want {want}, got {quoted(text)}"
 
@@ -92,11 +102,15 @@ def _fits(rule: TextRule, text: str) -> bool:
 
 
 def _unwanted(address: CIDR) -> Iterator[str]:
-    for rule in ADDRESS_RULES:
-        if any(address.ip in network.network for network in _parsed(rule.ranges)):
-            yield rule.want
+    yield from _wanted_for(address.ip)
     if address.network.prefixlen < LEAST_PREFIX:
         yield PREFIX_WANT
+
+
+def _wanted_for(address: IP) -> Iterator[str]:
+    for rule in ADDRESS_RULES:
+        if any(address in network.network for network in _parsed(rule.ranges)):
+            yield rule.want
 
 
 @cache

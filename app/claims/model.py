@@ -21,7 +21,6 @@ FIELD_MANAGER = "berth-claims"
 PUBLISHED = "NetworkDataPublished"
 """The condition on each entry of `status.devices` that has network data of ours."""
 MOST_IPS = 16
-INTERFACE_BYTES = 256
 HARDWARE_ADDRESS_BYTES = 128
 """Limits of `networkData`, by the validation of resource.k8s.io/v1."""
 CLAIM_TEMPLATE_MARK = "berth.dev/claim-template"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
+
+from app.claims.model import NETWORK_STATUS, OLD_NETWORK_STATUS
 
 _MOST_BYTES = 256 * 1024
 """As the API server limits all annotations of an object together."""
@@ -37,6 +41,11 @@ class Attached(msgspec.Struct, frozen=True, rename={"device_info": "device-info"
         """The address of its PCI device in lower case, "" where it is not known."""
         info = self.device_info
         return "" if info is None else (info.pci.pci_address or info.vdpa.pci_address).lower()
+
+
+def status_in(annotations: Mapping[str, str]) -> str | None:
+    """The text of the network status of a Pod with these annotations; None where it has none."""
+    return annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS))
 
 
 _decode = msgspec.json.Decoder(tuple[Attached, ...]).decode

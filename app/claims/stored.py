@@ -15,13 +15,12 @@ from app.claims.model import (
     DEVICE_ID,
     EXTENDED_RESOURCE_CLAIM,
     FIELD_MANAGER,
-    NETWORK_STATUS,
-    OLD_NETWORK_STATUS,
     PCI_BUS_ID,
     PUBLISHED,
     RESOURCE_NAME,
     DeviceKey,
 )
+from app.claims.network_status import status_in
 from app.kube.owners import controller_of
 from app.kube.store import Key, key_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
@@ -50,6 +49,12 @@ class Config(NamedTuple):
     driver: str
     requests: tuple[str, ...]
     parameters: JSON
+
+    def concerns(self, result: Result) -> bool:
+        """Whether it is for this device. One for a request is for its alternatives, REQUEST/NAME, too."""
+        request = result.request
+        asked = not self.requests or request in self.requests or request.partition("/")[0] in self.requests
+        return asked and self.driver == result.device.driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +286,7 @@ def claim_pod(obj: JSON) -> ClaimPod:
         over=status.get("phase") in ("Succeeded", "Failed"),
         networks=annotations.get(NETWORKS, ""),
         default_network=annotations.get(DEFAULT_NETWORK, ""),
-        network_status=annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS)),
+        network_status=status_in(annotations),
         claims=claims,
         extended_claim=extended,
         extended_requests=requests,

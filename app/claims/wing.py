@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from app.wiring import Argument, Chart, Controller, Role, Wing
 
-_RUNS = "controller.args.controllers=claims"
+_RUNS, _SERVES = "controller.args.controllers=claims", "controller.args.controllers=network-services"
 _KEEPS_TEMPLATES = "controller.args.controllers=claim-templates"
 _DEFINITIONS = "controller.args.claimTemplates"
 _KEYS, _HOME = "webhook.args.networkResourceNameKeys", "webhook.args.defaultNetworkNamespace"
 """One value for all roles: they read the same attachments."""
+
+
+def _networks(when: str) -> tuple[Argument, ...]:
+    """How attachments are read."""
+    return (
+        Argument("network_resource_name_keys", source=_KEYS, when=when),
+        Argument("default_network_namespace", source=_HOME, when=when),
+    )
 
 
 def _publishing(when: str = "") -> tuple[Argument, ...]:
@@ -18,8 +26,7 @@ def _publishing(when: str = "") -> tuple[Argument, ...]:
         Argument("claims_conflict", source="claims.conflict", when=when),
         Argument("claims_self_publishing", source="claims.selfPublishing", when=when, always=True),
         Argument("claims_repair_after", source="claims.repairAfter", when=when),
-        Argument("network_resource_name_keys", source=_KEYS, when=when),
-        Argument("default_network_namespace", source=_HOME, when=when),
+        *_networks(when),
     )
 
 
@@ -99,6 +106,7 @@ WING = Wing(
         ),
         "controller": (
             *_publishing(_RUNS),
+            *_networks(f"!{_RUNS},{_SERVES}"),
             Argument("claim_templates", source=_DEFINITIONS, when=_KEEPS_TEMPLATES),
         ),
     },

@@ -14,12 +14,15 @@ from msgspec.structs import replace
 
 from app.admission.parts import Cached
 from app.claims.roads import Offer
+from app.claims.settings import TemplateSettings
 from app.explain.manifests import Manifests, PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
 from app.kube.resources import NAMESPACES
 from app.kube.retry import get_or_none
+from app.kube.store import Key
+from app.settings.source import settings_as
 from app.wire import JSON, decode_json, encode_json
 
 
@@ -40,14 +43,17 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Expl
     offer = await offer_of(manifests, rehearsal.caches.client, notes)
     results = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
     if offer is not None:
-        results = [_with_roads(one, offer, manifests) for one in results]
+        config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
+        results = [_with_roads(one, offer, manifests, config_map) for one in results]
     return results, notes
 
 
-def _with_roads(result: Explained, offer: Offer, manifests: Manifests) -> Explained:
+def _with_roads(result: Explained, offer: Offer, manifests: Manifests, config_map: Key) -> Explained:
     if result.denied:
         return result
-    return with_roads(result, roads=tuple(roads_of(result.pod, result.manifest.namespace, offer, manifests)))
+    return with_roads(
+        result, roads=tuple(roads_of(result.pod, result.manifest.namespace, offer, manifests, config_map))
+    )
 
 
 async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:

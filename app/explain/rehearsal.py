@@ -22,7 +22,7 @@ class Rehearsal:
     """
 
     def __init__(self, settings: RoleSettings, namespace: str, client: KubeClient | None = None) -> None:
-        self.namespace = namespace
+        self.settings, self.namespace = settings, namespace
         self.caches = Caches()
         self.caches.client = client
         self.parts = parts_of(Context(settings, namespace, self.caches))

@@ -9,7 +9,6 @@ from functools import partial
 from app.admission.pods import pod_from
 from app.claims.definitions import class_template, parse_definitions
 from app.claims.injection.doubled import extended_resources
-from app.claims.model import DEFINITIONS_NAME
 from app.claims.requests import requests_of
 from app.claims.roads import Offer, allocatable_of, claim_road, road_of
 from app.errors import ApiError
@@ -24,6 +23,7 @@ from app.kube.resources import (
     Resource,
 )
 from app.kube.retry import every_item
+from app.kube.store import Key, key_of
 from app.wire import JSON
 
 _KINDS = (NODES, DEVICE_CLASSES, RESOURCE_SLICES)
@@ -54,16 +54,19 @@ async def _page(client: KubeClient, resource: Resource, token: str) -> Page:
     return await client.list_page(resource, continue_token=token)
 
 
-def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests) -> Iterator[str]:
-    """A line for each extended resource and each claim of a Pod. Of claims, those of the manifests are known."""
+def roads_of(pod: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> Iterator[str]:
+    """A line for each extended resource and each claim of a Pod. Of claims, those of the manifests are known.
+
+    `config_map` is the ConfigMap with definitions.
+    """
     for asking in extended_resources(pod_from(pod)):
         yield f"{asking.resource}: {road_of(asking.resource, offer).text}"
     for one in (pod.get("spec") or {}).get("resourceClaims") or ():
-        for name in _classes(one, namespace, offer, manifests):
+        for name in _classes(one, namespace, offer, manifests, config_map):
             yield f"claim {one['name']}: {claim_road(name, offer).text}"
 
 
-def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests) -> tuple[str, ...]:
+def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests, config_map: Key) -> tuple[str, ...]:
     template, name = claim.get("resourceClaimTemplateName"), claim.get("resourceClaimName")
     kind, wanted = (RESOURCE_CLAIM_TEMPLATES, template) if template else (RESOURCE_CLAIMS, name)
     for obj in manifests.of(kind.kind):
@@ -71,14 +74,15 @@ def _classes(claim: JSON, namespace: str, offer: Offer, manifests: Manifests) ->
             spec = obj.get("spec") or {}
             return tuple(requests_of((spec.get("spec") or {}) if template else spec))
     named = (one["metadata"]["name"] for one in offer.classes)
-    made = {class_template(one): (one,) for one in named} | _defined(manifests)
+    made = {class_template(one): (one,) for one in named} | _defined(manifests, config_map)
     return made.get(template or "", ())
 
 
-def _defined(manifests: Manifests) -> dict[str, tuple[str, ...]]:
+def _defined(manifests: Manifests, config_map: Key) -> dict[str, tuple[str, ...]]:
     """The classes of each definition; a wrong ConfigMap is noted by the review."""
     for obj in manifests.of("ConfigMap"):
-        if obj["metadata"].get("name") == DEFINITIONS_NAME:
+        namespace, name = key_of(obj)
+        if (namespace or config_map[0], name) == config_map:
             with contextlib.suppress(ValueError):
                 return {name: tuple(one.requests) for name, one in parse_definitions(obj).items()}
     return {}

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from app.cel.addresses import BadAddressError, parse_cidr, parse_ip
 from app.claims.changes import entries_of
 from app.claims.format import INTERFACE_NAME, IPS
-from app.claims.model import NETWORK_STATUS, OLD_NETWORK_STATUS, DeviceKey
-from app.claims.network_status import attached_to
+from app.claims.model import DeviceKey
+from app.claims.network_status import attached_to, status_in
 from app.claims.stored import device_key
 from app.kube.store import Key, key_of
 from app.wire import JSON
@@ -110,8 +110,7 @@ def stored_network_pod(obj: JSON) -> NetworkPod | None:
     Networks that are no attachments, as that of the cluster, are left out, and so is a status that cannot be read.
     """
     metadata, status = obj["metadata"], obj.get("status") or {}
-    annotations = metadata.get("annotations") or {}
-    text = annotations.get(NETWORK_STATUS, annotations.get(OLD_NETWORK_STATUS))
+    text = status_in(metadata.get("annotations") or {})
     if not text or "deletionTimestamp" in metadata or status.get("phase") in ("Succeeded", "Failed"):
         return None
     try:

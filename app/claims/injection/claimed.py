@@ -7,7 +7,7 @@ from typing import Any
 
 from app.admission.pods import Pod
 from app.claims.definitions import DeviceClass
-from app.claims.injection.sources import Sources, reference_of
+from app.claims.injection.sources import Sources, references_of
 from app.claims.model import IMPLICIT_PREFIX
 from app.claims.requests import Requests, added
 from app.kube.lookup import Lookup
@@ -22,8 +22,8 @@ class ClaimedResources:
     def of(self, pod: Pod, namespace: str) -> Generator[tuple[Lookup[Any], str, str], Any, Mapping[str, int]]:
         """How many devices the claims of a Pod ask for, by resource."""
         counts: Requests = {}
-        for one in pod.spec.resource_claims:
-            counts = added((counts, (yield from self._sources.requests(namespace, reference_of(one))) or {}))
+        for reference in references_of(pod).values():
+            counts = added((counts, (yield from self._sources.requests(namespace, reference)) or {}))
         found: dict[str, int] = {}
         for name, count in counts.items():
             found[IMPLICIT_PREFIX + name] = count

@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from itertools import islice
 from typing import NamedTuple
 
+from app.claims.format import is_of_interface
 from app.claims.model import HARDWARE_ADDRESS_BYTES, MOST_IPS
 from app.claims.publishing.model import Attachment
 
@@ -17,8 +18,6 @@ _SEPARATED = re.compile(r"[0-9a-f]{2}([:-])[0-9a-f]{2}(?:\1[0-9a-f]{2})*|[0-9a-f
 _DIGITS = (12, 16, 40)
 """Of the addresses of Ethernet, of EUI-64 and of InfiniBand: 6, 8 and 20 bytes."""
 
-
-_BROADCAST = IPv4Address("255.255.255.255")
 _Address = IPv4Address | IPv6Address
 
 
@@ -98,6 +97,4 @@ def _parsed(text: str) -> tuple[_Address, int | None] | None:
         length = 0
     if isinstance(parsed, IPv6Address) and parsed.ipv4_mapped is not None:
         parsed, length = parsed.ipv4_mapped, max(length - _MAPPED, 0)
-    if parsed.is_unspecified or parsed.is_multicast or parsed.is_loopback or parsed == _BROADCAST:
-        return None
-    return parsed, length or None
+    return (parsed, length or None) if is_of_interface(parsed) else None

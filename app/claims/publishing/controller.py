@@ -114,8 +114,9 @@ class ClaimsController:
             of_claim = self._states(pod, claim, planned)
             states |= of_claim
             data = {device: planned.data[claim.key][device] for device in of_claim if of_claim[device] == "published"}
+            kept = _kept(claim, planned).union(one for one in claim.entries if not self._rules.lists(one.driver))
             try:
-                pause = await self._writing.write(pod, claim, data, _kept(claim, planned))
+                pause = await self._writing.write(pod, claim, data, kept)
             except ApiError as error:
                 faults.append(error)
             else:

@@ -96,17 +96,11 @@ def _for_multus(inputs: Inputs, claim: Claim, attributes: Attributes, node: str)
 
 
 def _interface(claim: Claim, result: Result) -> str:
-    """The one name that is configured: `ifName` of VfConfig and CNIConfig, `interface.name` of dranet; "" for several.
-
-    A configuration for a request is for its subrequests too.
-    """
+    """The one name in its configuration: `ifName` of VfConfig and CNIConfig, `interface.name` of dranet; else ""."""
     names: list[object] = []
-    for driver, requests, parameters in claim.configs:
-        request = result.request
-        if driver == result.device.driver and (
-            not requests or request in requests or request.partition("/")[0] in requests
-        ):
-            names += [parameters.get("ifName"), mapping(parameters.get("interface")).get("name")]
+    for one in claim.configs:
+        if one.concerns(result):
+            names += [one.parameters.get("ifName"), mapping(one.parameters.get("interface")).get("name")]
     texts = {one for one in names if isinstance(one, str) and one}
     return texts.pop() if len(texts) == 1 else ""
 

@@ -29,7 +29,7 @@ class Matching:
         self.found: dict[Device, Selected] = {}
         self._keep(_unique((device, one) for device in devices for one in selected if _addresses(one) & device.ids))
         self._without: list[Selected] = []
-        """The selections to which Multus gives no device of their resource; it then heeds the requested one."""
+        """The selections to which Multus gives no device of their resource; it then uses the requested one."""
         if certain:
             self._by_order()
         self._keep(_unique(self._by_device_id()))

@@ -29,6 +29,13 @@ class Rules:
     self_publishing: frozenset[str] = frozenset({"dra.net"})
     repair_after: float = 0.0
 
+    def lists(self, driver: str) -> bool:
+        """Whether data are written for the driver.
+
+        What was written before it left the list stays: the right to change it may have gone at the same time.
+        """
+        return not self.drivers or driver in self.drivers
+
 
 def others_of(entry: Entry | None) -> frozenset[str]:
     """The other field managers that own network data of the entry.
@@ -41,7 +48,7 @@ def others_of(entry: Entry | None) -> frozenset[str]:
 
 def state_of(device: DeviceKey, entry: Entry | None, rules: Rules, *, waited: float) -> State:
     """`waited` are the seconds for which the data could have been published; `entry` is None where there is none."""
-    if rules.drivers and device.driver not in rules.drivers:
+    if not rules.lists(device.driver):
         return "unlisted"
     taken = others_of(entry)
     if device.driver in rules.self_publishing:

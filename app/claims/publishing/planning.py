@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from app.claims.model import INTERFACE_BYTES, DeviceKey
+from app.claims.format import INTERFACE_NAME, is_well_formed
+from app.claims.model import DeviceKey
 from app.claims.network_status import Attached, attached_to
 from app.claims.publishing import reasons
 from app.claims.publishing.addresses import addressed, hardware_address
@@ -80,7 +81,7 @@ def _network_data(device: Device, selected: Selected) -> NetworkData | Unpublish
         return reasons.of_device(device, "NoInterface", f"the network status has no entry for {selected.key}")
     found = addressed(entry.ips, requested=selected.ips, attachment=selected.attachment, driver=device.ips)
     data = NetworkData(
-        interface=entry.interface if len(entry.interface.encode(errors="replace")) <= INTERFACE_BYTES else "",
+        interface=entry.interface if is_well_formed(INTERFACE_NAME, entry.interface) else "",
         hardware_address=hardware_address(entry.mac),
         ips=found.ips,
         unknown_prefixes=found.unknown,

@@ -45,8 +45,9 @@ class Refusals:
 
     @property
     def names(self) -> list[str]:
-        """What is refused now."""
-        return sorted(self._refused)
+        """What is refused now. What no write has asked for since is left out: its claims are gone."""
+        now = self._clock()
+        return sorted(name for name, one in self._refused.items() if now - one.until < _LONGEST)
 
     def pause(self, drivers: Iterable[str]) -> float:
         """Seconds until a write for these may be tried. At 0 the caller tries, and others wait for its outcome."""

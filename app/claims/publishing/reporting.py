@@ -47,7 +47,7 @@ class Reporting:
             self._on_both(pod, claim, "NetworkDataForbidden", line)
 
     def rejected(self, pod: ClaimPod, claim: Claim, said: str) -> None:
-        """The API server does not take the network data, whoever may write them."""
+        """The API server does not take the network data: another right would not help."""
         self._on_both(pod, claim, "NetworkDataRejected", said)
 
     def erased(self, pod: ClaimPod, claim: Claim, count: int) -> None:

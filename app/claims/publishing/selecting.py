@@ -1,7 +1,10 @@
-"""Which attachments a Pod selects. Pure."""
+"""Which attachments count for a Pod. Pure."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from app.claims.network_status import attached_to
 from app.claims.stored import ClaimPod
 from app.errors import Denied
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
@@ -11,6 +14,7 @@ from app.networks.selection import parse
 def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
     """NAMESPACE/NAME of each, once; those of an annotation that cannot be read are left out.
 
+    That is what the Pod selects, and what Multus has attached: its own configuration may give networks to all Pods.
     `home` is the namespace of a default network that names none.
     """
     found: dict[str, None] = {}
@@ -23,4 +27,6 @@ def attachments_of(pod: ClaimPod, home: str) -> tuple[str, ...]:
         except Denied:
             continue
         found |= dict.fromkeys(f"{one.namespace}/{one.name}" for one in selections)
+    with suppress(ValueError):
+        found |= dict.fromkeys(one.name for one in attached_to(pod.network_status or "[]") if "/" in one.name)
     return tuple(found)

@@ -38,7 +38,7 @@ class Pools:
 
 def _newest(generations: Mapping[int, list[Slice]]) -> list[Slice]:
     """Those of the newest complete generation, the last by name first."""
-    complete = [number for number, found in generations.items() if len(found) >= max(found[0].slices, 1)]
+    complete = [number for number, found in generations.items() if len(found) >= max(one.slices for one in found)]
     if not complete:
         return []
     return generations[max(complete)][::-1]

@@ -72,7 +72,12 @@ class Writing:
         if again and (pause := self._rewrites.pause(claim.uid)):
             return pause
         outcome = "rewritten" if again else "applied" if data else "released"
-        if not await self._apply(pod, claim, wanted, data, outcome):
+        taken = await self._apply(pod, claim, wanted, data, outcome)
+        if self._caches.claims.get(*claim.key) is None:
+            # Its end came before the answer, and comes only once.
+            self._forget(claim.key)
+            return None
+        if not taken:
             pause = self._rejections.pause(claim.key, claim.version, data) or self._refusals.pause(wanted.drivers)
             return pause if pause < math.inf else None
         if again and self._rewrites.count(claim.uid) == BUDGET:
@@ -105,7 +110,9 @@ class Writing:
     def _outcome(self, pod: ClaimPod, claim: Claim, wanted: Write, data: Data, error: ApiError) -> str:
         """How it ended. Raises what is to be tried again."""
         if error.lacks_driver or (error.status == 403 and " cannot patch resource " in str(error)):
-            names = wanted.drivers if error.lacks_driver else (STATUS,)
+            # The API server names each driver that lacks a right; others of the claim may have theirs.
+            named = frozenset(one for one in wanted.drivers if f'"{one}"' in str(error))
+            names = (named or wanted.drivers) if error.lacks_driver else (STATUS,)
             self._refusals.refused(names)
             self._reporting.refused(pod, claim, names)
             log.warning("network data forbidden", claim=claim.key, error=str(error))

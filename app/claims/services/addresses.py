@@ -108,16 +108,9 @@ def _is_on(pod: Pod, claim: Claim, result: Result, network: Network, claimed: Cl
 def _named(claim: Claim, result: Result) -> Iterator[str]:
     """The attachments in opaque parameters as dra-driver-sriov has them (VfConfig)."""
     for config in claim.configs:
-        if config.driver != result.device.driver or not _concerns(config.requests, result.request):
-            continue
-        name = _text(config.parameters, "netAttachDefName")
+        name = _text(config.parameters, "netAttachDefName") if config.concerns(result) else ""
         if name:
             yield f"{_text(config.parameters, 'netAttachDefNamespace') or claim.key[0]}/{name}"
-
-
-def _concerns(requests: tuple[str, ...], request: str) -> bool:
-    """A configuration for a request is also for its alternatives, REQUEST/NAME."""
-    return not requests or request in requests or request.partition("/")[0] in requests
 
 
 def _text(parameters: JSON, name: str) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from app.claims.services.controller import ServicesController
+from app.claims.settings import PublishingSettings
 from app.settings.reconciling import ControllerContext
+from app.settings.source import settings_as
 
 
 def services(context: ControllerContext) -> ServicesController:
-    settings = context.settings
+    settings, networks = context.settings, settings_as(context.settings, PublishingSettings)
     return ServicesController(
         context.client,
         workers=settings.max_concurrent_reconciles,
         resync=settings.resync_seconds,
         events=context.events,
+        keys=networks.network_resource_name_keys,
+        home=networks.default_network_namespace,
     )

@@ -2,33 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from app.claims import stored
-from app.claims.model import DeviceKey
+from app.claims.publishing.attachments import stored_attachment
+from app.claims.publishing.model import Attachment
+from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network
-from app.claims.services.devices import resources_of
 from app.claims.services.model import MANAGED_BY, OURS, Service, Wish
 from app.claims.services.planning import Inputs
 from app.claims.services.pods import Pod, stored_pod
 from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
-from app.claims.services.stored import stored_attachment, stored_service, stored_zone
+from app.claims.services.stored import stored_service, stored_zone
 from app.kube import resources
 from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector
 from app.kube.running import problems_of
 from app.kube.store import Key, Store
+from app.networks.model import RESOURCE_NAME
 
 _LAG = 10.0
 """Seconds for which a write of ours counts that the watch has not shown."""
 
 
 class Caches:
-    """Of Services those with the annotation, of Pods those with network status or claims, of EndpointSlices ours."""
+    """Of Services those with the annotation, of Pods those with network status or claims, of EndpointSlices ours.
 
-    def __init__(self, client: KubeClient) -> None:
+    `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    """
+
+    def __init__(
+        self, client: KubeClient, *, keys: Sequence[str] = (RESOURCE_NAME,), home: str = "kube-system"
+    ) -> None:
         self.services: Store[Service] = Store(
             stored_service,
             indices={
@@ -36,7 +44,7 @@ class Caches:
             },
         )
         self.pods: Store[Pod] = Store(
-            stored_pod,
+            partial(stored_pod, home=home),
             indices={
                 "namespace": lambda one: (one.key[0],),
                 "node": lambda one: (one.node,),
@@ -48,8 +56,9 @@ class Caches:
         self.devices: Store[stored.Slice] = Store(
             stored.stored_slice, indices={"pool": lambda one: ((one.driver, one.pool),)}
         )
-        self.attachments: Store[tuple[str, str]] = Store(
-            stored_attachment, indices={"resource": lambda one: (one[1],) if one[1] else ()}
+        self.attachments: Store[Attachment] = Store(
+            partial(stored_attachment, keys=keys),
+            indices={"resource": lambda one: (one.resource,) if one.resource else ()},
         )
         self.slices: Store[EndpointSlice] = Store(stored_endpoint_slice, indices={"service": lambda one: (one.of,)})
         self.written: OwnWrites[EndpointSlice] = OwnWrites(
@@ -91,7 +100,7 @@ class Caches:
     def resource_of(self, network: str) -> str:
         """That of the attachment, "" where it has none or does not exist."""
         found = self.attachments.get(*_key(network))
-        return found[1] if found else ""
+        return found.resource if found else ""
 
     def inputs(self, service: Service, wish: Wish, *, taken: Iterable[str] = ()) -> Inputs:
         """`taken` are names that slices of others have."""
@@ -110,16 +119,17 @@ class Caches:
     def _network(self, network: str) -> Network:
         resource = self.resource_of(network)
         sharing = self.attachments.by_index("resource", resource) if resource else ()
-        return Network(network, resource, frozenset(name for name, _ in sharing))
+        return Network(network, resource, frozenset(one.key for one in sharing))
 
     def _claimed(self, pods: Iterable[Pod]) -> Claimed:
         """The claims of Pods of which Multus does not say that they are on the network."""
         keys = {(one.key[0], name) for one in pods for name in one.claims}
         claims = {key: claim for key in sorted(keys) if (claim := self.claims.get(*key)) is not None}
-        pools = {pool for claim in claims.values() for pool in _pools_of(claim)}
-        known = {pool: resources_of(self.devices.by_index("pool", pool)) for pool in pools}
+        names = {pool for claim in claims.values() for pool in _pools_of(claim)}
+        pools = Pools(one for name in names for one in self.devices.by_index("pool", name))
         devices = (one.device for claim in claims.values() for one in claim.results)
-        return Claimed(claims, {one: name for one in devices if (name := _resource(known, one))})
+        found = ((one, known.attributes.resource_name) for one in devices if (known := pools.find(one)) is not None)
+        return Claimed(claims, {one: resource for one, resource in found if resource})
 
 
 def _key(network: str) -> Key:
@@ -129,7 +139,3 @@ def _key(network: str) -> Key:
 
 def _pools_of(claim: stored.Claim) -> set[tuple[str, str]]:
     return {(one.device.driver, one.device.pool) for one in claim.results}
-
-
-def _resource(known: dict[tuple[str, str], dict[str, str]], device: DeviceKey) -> str:
-    return known[device.driver, device.pool].get(device.device, "")

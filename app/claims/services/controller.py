@@ -9,6 +9,7 @@ Services that select it to any address that an API server takes in an EndpointSl
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from app.claims.services import metrics
 from app.claims.services.caches import Caches
@@ -20,12 +21,16 @@ from app.kube.controller import Controller
 from app.kube.events import EventRecorder
 from app.kube.running import start
 from app.kube.store import Key
+from app.networks.model import RESOURCE_NAME
 
 NAME = "network-services"
 
 
 class ServicesController:
-    """`run` it while this process leads; it runs once. `resync` is in seconds."""
+    """`run` it while this process leads; it runs once. `resync` is in seconds.
+
+    `keys` are the annotations that name the resource of an attachment; `home` is the namespace of default networks.
+    """
 
     def __init__(
         self,
@@ -34,8 +39,10 @@ class ServicesController:
         workers: int = 16,
         resync: float | None = 600.0,
         events: EventRecorder | None = None,
+        keys: Sequence[str] = (RESOURCE_NAME,),
+        home: str = "kube-system",
     ) -> None:
-        self._caches = caches = Caches(client)
+        self._caches = caches = Caches(client, keys=keys, home=home)
         self._controller: Controller[Key] = Controller(
             NAME,
             ServiceSync(client, caches, Saying(events)).reconcile,

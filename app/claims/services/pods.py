@@ -14,9 +14,6 @@ from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import parse, parse_default
 from app.wire import JSON
 
-_HOME = "kube-system"
-"""Where Multus looks for a default network that is named without a namespace."""
-
 
 class ContainerPort(NamedTuple):
     name: str
@@ -49,8 +46,11 @@ class Pod:
     claims: tuple[str, ...]
 
 
-def stored_pod(obj: JSON) -> Pod | None:
-    """None for a Pod without network status and without claims."""
+def stored_pod(obj: JSON, home: str = "kube-system") -> Pod | None:
+    """None for a Pod without network status and without claims.
+
+    `home` is the namespace of a default network that names none.
+    """
     read = claim_pod(obj)
     if read.network_status is None and not read.claims and not read.extended_claim:
         return None
@@ -70,7 +70,7 @@ def stored_pod(obj: JSON) -> Pod | None:
         ports=tuple(_ports(spec)),
         attached=attached,
         odd=odd,
-        selected=_selected(read) if read.claim_names else frozenset(),
+        selected=_selected(read, home) if read.claim_names else frozenset(),
         claims=read.claim_names,
     )
 
@@ -98,10 +98,10 @@ def _attached(text: str | None) -> tuple[dict[str, tuple[str, ...]] | None, bool
     return found, False
 
 
-def _selected(pod: ClaimPod) -> frozenset[str] | None:
+def _selected(pod: ClaimPod, home: str) -> frozenset[str] | None:
     try:
         found = parse(pod.networks, annotation=NETWORKS, default_namespace=pod.key[0])
-        default = parse_default(pod.default_network, annotation=DEFAULT_NETWORK, default_namespace=_HOME)
+        default = parse_default(pod.default_network, annotation=DEFAULT_NETWORK, default_namespace=home)
     except Denied:
         return None
     return frozenset(f"{one.namespace}/{one.name}" for one in (*found, *((default,) if default else ())))

@@ -23,9 +23,9 @@ class Saying:
     def of_problem(self, service: Service, problem: Problem) -> None:
         self._say(service, {problem.reason: problem.message})
 
-    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool) -> None:
-        """`there` is whether the attachment exists."""
-        found: dict[str, str] = {}
+    def of_plan(self, service: Service, wish: Wish, plan: Plan, *, there: bool, refused: str = "") -> None:
+        """`there` is whether the attachment exists; `refused` is what the API server says of a slice of the plan."""
+        found = {"EndpointSliceRefused": refused} if refused else {}
         if not there:
             wrong = f"there is no NetworkAttachmentDefinition {wish.network}"
             found["AttachmentNotFound"] = f"metadata.annotations[{NETWORK}]: {wrong}; want [namespace/]name of one"

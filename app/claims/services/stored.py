@@ -1,4 +1,4 @@
-"""What the controller keeps of Services and of attachments. Pure projections of checked objects of an API server."""
+"""What the controller keeps of Services and of nodes. Pure projections of checked objects of an API server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from app.claims.services.model import (
     read_wish,
 )
 from app.kube.store import key_of
-from app.networks.model import RESOURCE_NAME, project
 from app.wire import JSON
 
 _RESERVED = frozenset({SERVICE_NAME, MANAGED_BY, HEADLESS})
@@ -67,12 +66,6 @@ def _labels(labels: JSON, name: str, *, headless: bool) -> tuple[tuple[str, str]
     found = {key: value for key, value in labels.items() if key not in _RESERVED}
     found |= {SERVICE_NAME: name, MANAGED_BY: OURS} | ({HEADLESS: ""} if headless else {})
     return tuple(sorted(found.items()))
-
-
-def stored_attachment(obj: JSON) -> tuple[str, str]:
-    """NAMESPACE/NAME of an attachment, and its resource, "" where it has none."""
-    read = project(obj, (RESOURCE_NAME,))
-    return read.key, next(iter(read.resources), "")
 
 
 def stored_zone(node: JSON) -> str:

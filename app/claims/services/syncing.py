@@ -39,8 +39,13 @@ class ServiceSync:
             plan = plan_service(self._caches.inputs(service, service.wish, taken=self._taken.get(key, ())))
             skipped = Counter[str](reason for _, reason in plan.skipped)
             metrics.served(key, ready=plan.ready, unready=plan.unready, skipped=skipped)
-            self._saying.of_plan(service, service.wish, plan, there=self._caches.attached(service.wish.network))
-            await self._write(service, plan)
+            there, refused = self._caches.attached(service.wish.network), ""
+            try:
+                refused = await self._write(service, plan)
+            finally:
+                self._saying.of_plan(service, service.wish, plan, there=there, refused=refused)
+            if refused:
+                raise Terminal(refused)
         return Done()
 
     def _forget(self, key: Key) -> None:
@@ -55,7 +60,8 @@ class ServiceSync:
             if problem.refused:
                 await self._delete(self._caches.slices_of(service.key))
 
-    async def _write(self, service: Service, plan: Plan) -> None:
+    async def _write(self, service: Service, plan: Plan) -> str:
+        """What the API server says of a slice that it will never take; "" where it has taken all."""
         try:
             for name, wanted in plan.create.items():
                 await self._create(service, name, wanted)
@@ -64,9 +70,9 @@ class ServiceSync:
         except ApiError as error:
             if not error.rejected:
                 raise
-            self._saying.of_problem(service, Problem("EndpointSliceRefused", str(error), refused=False))
-            raise Terminal(str(error)) from error
+            return str(error)
         await self._delete(plan.delete)
+        return ""
 
     async def _create(self, service: Service, name: str, wanted: Wanted) -> None:
         namespace = service.key[0]
@@ -96,7 +102,10 @@ class ServiceSync:
             raise Transient(f"EndpointSlice {namespace}/{name} is gone")
 
     async def _put(self, verb: str, key: Key, request: Awaitable[dict[str, object]]) -> bool:
-        """Whether the slice existed, or has been created."""
+        """Whether the slice existed, or has been created.
+
+        Raises Transient where it is another one by now: the change came while it was taken for our own write.
+        """
         with self._caches.written.under_way(key):
             answer = await if_there(request)
         if answer is None:
@@ -105,6 +114,8 @@ class ServiceSync:
         written = stored_endpoint_slice(answer)
         if written is not None:
             self._caches.written.wrote(key, written)
+            if self._caches.written.get(key) != written:
+                raise Transient(f"EndpointSlice {'/'.join(key)} has changed since")
         return True
 
     async def _delete(self, slices: tuple[EndpointSlice, ...]) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.claims.publishing.model import Attachment
 from app.claims.services.caches import Caches
 from app.claims.services.model import Service
 from app.claims.services.pods import Pod
@@ -53,10 +54,10 @@ class Waking:
         for claim in {claim.key for pool in pools for claim in self._caches.claims.by_index("pool", pool)}:
             self._claim_changed(claim)
 
-    def _attachment_changed(self, *attachments: tuple[str, str] | None) -> None:
+    def _attachment_changed(self, *attachments: Attachment | None) -> None:
         """Another attachment with the same resource makes it unclear which of both a device is for."""
         changed = [one for one in attachments if one is not None]
-        networks, resources = {name for name, _ in changed}, {resource for _, resource in changed if resource}
+        networks, resources = {one.key for one in changed}, {one.resource for one in changed if one.resource}
         # Many attachments may have one resource, and few of them have Services.
         for service in list(self._caches.services.values()):
             network = service.wish.network if service.wish is not None else ""

@@ -83,6 +83,9 @@ class ClaimTemplatesController:
     async def _reconcile(self, key: Key) -> Result:
         caches = self._caches
         definition, found, used = caches.known.find(key[1]), caches.templates.get(*key), caches.used(key)
+        if definition is None and caches.known.problems():
+            # It may be one of those that cannot be read. After a start none was read before.
+            return Done()
         wanted = template_body(key, definition) if definition is not None else None
         left = self._time_left(key, watched=found is not None and not used)
         action = next_action(wanted, found, used=used, idle=left is not None and left <= 0)

@@ -99,12 +99,16 @@ def hash_of(body: JSON) -> str:
 def next_action(wanted: JSON | None, found: OwnTemplate | None, *, used: bool, idle: bool) -> Action:
     """`wanted` is None without a definition. An unused template is deleted once it has been `idle` for long enough.
 
-    The spec of a template cannot be changed, so it is replaced.
+    The spec of a template cannot be changed, so it is replaced. An unused one of an earlier definition is deleted at
+    once, so that the next Pod that names it does not get a claim of what was defined before.
     """
     if found is None:
         return "create" if wanted is not None and used else ""
     if found.deleting:
         return ""
-    if wanted is None or (idle and not used):
+    if wanted is None:
         return "delete"
-    return "replace" if used and found.made_from != hash_of(wanted) else ""
+    stale = found.made_from != hash_of(wanted)
+    if used:
+        return "replace" if stale else ""
+    return "delete" if stale or idle else ""

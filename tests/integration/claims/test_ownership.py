@@ -99,6 +99,20 @@ async def test_drivers_that_are_not_on_the_list_are_left_alone(cluster: ClaimsCl
         assert client.applied == {"z-c": 1}
 
 
+async def test_what_was_published_for_a_driver_stays_when_it_leaves_the_list(cluster: ClaimsCluster) -> None:
+    """The role has lost the right for the driver by the same change: a write would be refused again and again."""
+    await prepared(cluster)
+    async with cluster.controller():
+        await eventually(lambda: cluster.ips("c"))
+    before = await cluster.get("c")
+    async with cluster.controller(drivers=frozenset({"z.example.com"})) as (client, made):
+        await cluster.attach("p", attached("10.0.0.6"))
+        await looked_at(cluster)
+        assert client.applied == {"z-c": 1}
+        assert made.waiting() == []
+    assert await cluster.get("c") == before
+
+
 async def test_a_driver_that_publishes_for_itself_is_left_alone(cluster: ClaimsCluster) -> None:
     await prepared(cluster, driver=DRANET)
     async with cluster.controller() as (client, _):

@@ -72,6 +72,28 @@ async def test_without_the_permission_for_the_driver(cluster: ClaimsCluster) -> 
         await eventually(lambda: controller.waiting() == [])
 
 
+async def test_of_two_drivers_the_one_without_permission_is_named(cluster: ClaimsCluster) -> None:
+    other = "other.example.com"
+    await grant(cluster, "claims", given("claims", drivers=(other,)))
+    await cluster.attachment()
+    await cluster.slice("vf1")
+    await cluster.slice("vf2", driver=other)
+    pod = await cluster.pod("p", "c", networks="net,net")
+    claim = await cluster.claim("c")
+    request = claim["spec"]["devices"]["requests"][0]["name"]
+    devices = {"vf1": VF, "vf2": other}
+    results = [{"request": request, "driver": one, "pool": "n1", "device": name} for name, one in devices.items()]
+    reserved = [{"resource": "pods", "name": "p", "uid": pod["metadata"]["uid"]}]
+    await cluster.put(claim | {"status": {"allocation": {"devices": {"results": results}}, "reservedFor": reserved}})
+    await cluster.attach("p", attached("10.0.0.5"), attached("10.0.0.6", interface="net2", pci="0000:03:00.2"))
+    async with (
+        await cluster.client(cluster.kubeconfig_of("claims")) as client,
+        cluster.controller(client, ready=False) as (_, controller),
+    ):
+        said = await eventually(lambda: [one for one in controller.waiting() if "resourceNames" in one])
+        assert [f"resourceNames [{VF}]" in one for one in said] == [True]
+
+
 async def test_without_the_permission_for_the_status(cluster: ClaimsCluster) -> None:
     await grant(cluster, "claims", given("claims", "resourceclaims/status"))
     await prepared(cluster)

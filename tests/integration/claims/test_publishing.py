@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -68,6 +70,37 @@ async def test_a_new_sandbox_has_other_addresses(cluster: ClaimsCluster) -> None
             await cluster.attach("p", attached(f"10.0.0.{number}"))
             await eventually(lambda number=number: cluster.ips("c"), [f"10.0.0.{number}/24"].__eq__)
         assert client.applied == {"c": 4}
+
+
+@pytest.mark.parametrize("late", [False, True])
+async def test_a_claim_that_ends_during_a_write_is_forgotten(cluster: ClaimsCluster, *, late: bool) -> None:
+    """Before the API server takes the write, or before its answer comes."""
+    await cluster.attachment()
+    await cluster.slice("vf1")
+    ended: list[str] = []
+    async with cluster.controller() as (client, made):
+        apply = client.apply
+
+        async def end(name: str) -> None:
+            await cluster.admin.delete(RESOURCE_CLAIMS, name, namespace=NAMESPACE)
+            await eventually(lambda: made._caches.claims.get(NAMESPACE, name) is None)
+            ended.append(name)
+
+        async def answered_late(resource: Any, name: str, body: Any, **more: Any) -> Any:
+            answer = await apply(resource, name, body, **more)
+            await end(name)
+            return answer
+
+        if late:
+            client.apply = answered_late  # type: ignore[method-assign]  # the delay is between client and API server
+        else:
+            client.before = end
+        pod = await cluster.pod("p", "c")
+        await cluster.claim("c", pod, "vf1")
+        await cluster.attach("p", attached("10.0.0.5"))
+        await eventually(lambda: ended)
+    assert ended == ["c"]
+    assert (made._writing._applied, made._writing._given_up) == ({}, {})
 
 
 async def test_what_comes_in_any_order(cluster: ClaimsCluster) -> None:

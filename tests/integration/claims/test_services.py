@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from app.claims.services.controller import ServicesController
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import ENDPOINT_SLICES, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
+from app.kube.resources import ENDPOINT_SLICES, EVENTS, NETWORK_ATTACHMENTS, NODES, PODS, SERVICES
 from app.permissions import permissions_of
 from tests.support.network_services import SLICE_LABEL, NetworkCluster
 from tests.support.rbac import allow
+from tests.support.running import at_work
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.asyncio
@@ -330,6 +332,35 @@ async def test_a_thousand_pods_by_writes(cluster: NetworkCluster) -> None:
         assert writes()["create endpointslices"] == 1, "the slices that are there are right"
 
 
+@pytest.mark.parametrize("change", ["patch", "delete"])
+async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkCluster, change: str) -> None:
+    """The watch shows our write and the change after it while the answer to our write is under way."""
+    await cluster.service("db")
+    await cluster.pod("p1", "192.168.1.1")
+    async with cluster.client() as client:
+        controller = ServicesController(client, resync=None)
+        slices, create, answered = controller._caches.slices, KubeClient.create, list[str]()
+
+        async def answered_late(resource: Any, body: Any, **more: Any) -> Any:
+            answer = await create(client, resource, body, **more)
+            if resource is ENDPOINT_SLICES and not answered:
+                name = answer["metadata"]["name"]
+                answered.append(name)
+                if change == "patch":
+                    await cluster.patch(ENDPOINT_SLICES, name, {"endpoints": []})
+                    await eventually(lambda: [one.endpoints for one in slices.values()], lambda found: found == [()])
+                else:
+                    await eventually(lambda: len(slices) == 1)
+                    await cluster.admin.delete(ENDPOINT_SLICES, name, namespace=cluster.namespace)
+                    await eventually(lambda: len(slices) == 0)
+            return answer
+
+        client.create = answered_late  # type: ignore[method-assign]  # the delay is between client and API server
+        async with at_work(controller):
+            await eventually(lambda: answered)
+            await cluster.shows("db", _192_168_1_1=True)
+
+
 async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
     """And does not hold up another Service."""
     await cluster.service("db")
@@ -341,8 +372,15 @@ async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:
 
     async with cluster.controller() as client:
         client.before = refuse
+        await cluster.pod("other", "192.168.9.9", network="other")
         await cluster.pod("p1", "192.168.1.1")
         assert await cluster.says("db", "EndpointSliceRefused") == "endpoints[0]: bad"
+        assert await cluster.says("db", "PodsNotAttached")
+        for ready in (False, True):
+            await cluster.set_ready("p1", ready=ready)
+            await cluster.shows("web", _192_168_1_1=ready)
+        found = [one for one in await cluster.stored(EVENTS) if one["involvedObject"]["name"] == "db"]
+        assert [one.get("count") for one in found] == [1, 1], "what was said before is not said again"
         await cluster.shows("web", _192_168_1_1=True)
         client.before = None
         await cluster.set_ready("p1", ready=False)

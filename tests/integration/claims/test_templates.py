@@ -109,6 +109,34 @@ async def test_a_wrong_definition_leaves_the_last_one_in_force(cluster: ClaimClu
     assert cluster.template("gpu-nic") == before
 
 
+async def test_what_cannot_be_read_after_a_start_deletes_nothing(cluster: ClaimCluster) -> None:
+    """Also not what has no definition as far as is known; once it can be read, what was left alone is looked at."""
+    await defined(cluster, gpu_nic=PAIR, other=PAIR)
+    async with cluster.controller():
+        await cluster.make(pod("a", "gpu-nic", "other"), PODS)
+        before = [await cluster.has(name) for name in ("gpu-nic", "other")]
+    await redefined(cluster, **{"gpu-nic": "requests: 3"})
+    await cluster.make(device_class("vf.example.com", **{CLASS_DEFINITION: "one-vf"}), DEVICE_CLASSES)
+    async with cluster.controller():
+        await cluster.make(pod("b", "one-vf"), PODS)
+        await cluster.has("one-vf")
+        assert [cluster.template(name) for name in ("gpu-nic", "other")] == before
+        await redefined(cluster, **{"gpu-nic": None})
+        await cluster.lacks("gpu-nic")
+    assert cluster.template("other") == before[1]
+
+
+async def test_an_unused_template_does_not_outlive_a_change_of_its_definition(cluster: ClaimCluster) -> None:
+    """The next Pod would get a claim of what was defined before."""
+    await defined(cluster, gpu_nic=PAIR)
+    async with cluster.controller(keep=300.0):
+        await cluster.make(pod("a", "gpu-nic"), PODS)
+        before = await cluster.has("gpu-nic")
+        await cluster.admin.delete(PODS, "a", namespace=NAMESPACE, grace_period_seconds=0)
+        await redefined(cluster, **{"gpu-nic": "requests: {gpu: gpu.example.com}"})
+        await eventually(lambda: cluster.template("gpu-nic") != before)
+
+
 async def test_a_template_goes_with_its_definition_or_some_time_after_its_users(cluster: ClaimCluster) -> None:
     await defined(cluster, gpu_nic=PAIR, other=PAIR)
     async with cluster.controller(keep=300.0):

@@ -93,6 +93,11 @@ SETS: dict[str, JSON] = {
     "definitions go with the release": ALL | {"crds": {"keep": False}},
     "app wrappers": WRAPPERS,
     "claims format alone": NOTHING | {"claims": {"formatPolicy": "Deny"}},
+    "services on networks": _together(
+        NOTHING,
+        {"controller": {"enabled": True, "args": {"controllers": ["network-services"]}}},
+        {"webhook": {"args": {"networkResourceNameKeys": ["a.example/b"], "defaultNetworkNamespace": "cni"}}},
+    ),
     "own priority class": {"priorityClass": {"create": False, "name": "gold"}, "imagePullSecrets": []},
 }
 PLACES = {"other release": (ALL, "other", "elsewhere"), "in universe": (AGENT, "berth", "universe")}

@@ -66,6 +66,21 @@ def test_refusals_that_come_together_count_once_and_pauses_grow() -> None:
     assert refusals.names == []
 
 
+def test_what_nothing_writes_any_more_is_no_problem() -> None:
+    """The claims for which a right was missing may be gone before the right is there."""
+    clock = Clock()
+    refusals = Refusals(clock=clock, random=lambda: 0.5)
+    for _ in range(12):
+        refusals.refused(["a"])
+        clock.now += refusals.pause(["a"])
+        assert refusals.names == ["a"]
+        assert refusals.pause(["a"]) == 0.0
+    clock.now += 301
+    assert refusals.names == []
+    refusals.refused(["a"])
+    assert refusals.names == ["a"]
+
+
 def test_one_write_tries_while_the_others_wait() -> None:
     clock = Clock()
     refusals = Refusals(clock=clock, random=lambda: 0.0)

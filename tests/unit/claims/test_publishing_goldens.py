@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from app.claims.publishing.attachments import stored_attachment
+from app.claims.publishing.caches import Caches
 from app.claims.publishing.model import Inputs, NetworkData, Planned
 from app.claims.publishing.planning import plan_pod
 from app.claims.stored import stored_claim, stored_pod, stored_slice
+from app.kube.client import KubeClient
+from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from app.kube.store import Key
+from app.networks.model import RESOURCE_NAME
 from app.wire import JSON, load_yaml
 
 GOLDENS = sorted((Path(__file__).parent / "goldens").glob("*.yaml"))
@@ -50,6 +55,25 @@ def test_golden(path: Path) -> None:
         answer = {"claim": one.claim[1], "device": device, "reason": one.reason, "problem": one.problem}
         assert {**answer, "message": wanted["message"]} == wanted
         assert one.message.startswith(wanted["message"])
+
+
+@pytest.mark.parametrize("path", GOLDENS, ids=lambda path: path.stem)
+def test_the_caches_have_all_that_counts(path: Path) -> None:
+    """They look up a part of what there is; a plan is the same as with all of it. Each object wakes the Pod."""
+    case, woken = load_yaml(path.read_text()), set[Key]()
+    caches = Caches(cast("KubeClient", None), woken.add, keys=(RESOURCE_NAME,), home="kube-system")
+    stores = {one.resource: one.store for one in caches.reflectors}
+    stores[PODS].upsert(case["pod"])
+    (pod,) = caches.pods.values()
+    kinds = {"claims": RESOURCE_CLAIMS, "slices": RESOURCE_SLICES, "attachments": NETWORK_ATTACHMENTS}
+    for name, resource in kinds.items():
+        for one in case[name]:
+            before = plan_pod(caches.inputs_of(pod))
+            woken.clear()
+            stores[resource].upsert(one)
+            changes = plan_pod(caches.inputs_of(pod)) != before
+            assert not changes or woken == {pod.key}, one["metadata"]["name"]
+    assert plan_pod(caches.inputs_of(pod)) == planned(case)
 
 
 def test_goldens_do_not_depend_on_order() -> None:

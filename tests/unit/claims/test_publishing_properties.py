@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app.claims.format import format_problems
 from app.claims.model import DEVICE_ID, NETWORK_STATUS, PCI_BUS_ID, RESOURCE_NAME
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Inputs, Planned
@@ -274,6 +275,7 @@ def test_what_is_published_passes_the_rules_of_the_api(inputs: Inputs) -> None:
         assert body
         assert encode_json(body)
         assert len(one.interface.encode()) <= 256
+        assert list(format_problems(one.body(), "networkData")) == [], "a policy of Berth would refuse it"
         assert len(one.hardware_address.encode()) <= 128
         assert len(one.ips) == len(set(one.ips)) <= 16
         assert set(one.unknown_prefixes) <= set(one.ips)

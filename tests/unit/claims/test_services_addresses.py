@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
+from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, addresses_of
-from app.claims.services.devices import resources_of
 from app.claims.services.pods import Pod, stored_pod
 from app.claims.stored import Attributes, Slice, stored_claim
 
@@ -174,7 +174,7 @@ def of_pool(name: str, generation: int, count: int, **resources: str) -> Slice:
     ("slices", "found"),
     [
         ([], {}),
-        ([of_pool("a", 1, 1, vf0="x/a", vf1="")], {"vf0": "x/a"}),
+        ([of_pool("a", 1, 1, vf0="x/a", vf1="")], {"vf0": "x/a", "vf1": ""}),
         ([of_pool("a", 1, 1, vf0="x/a"), of_pool("b", 2, 1, vf0="x/b")], {"vf0": "x/b"}),
         ([of_pool("a", 1, 1, vf0="x/a"), of_pool("b", 2, 2, vf0="x/b")], {"vf0": "x/a"}),
         ([of_pool("a", 2, 2, vf0="x/a"), of_pool("b", 2, 2, vf1="x/b")], {"vf0": "x/a", "vf1": "x/b"}),
@@ -182,4 +182,6 @@ def of_pool(name: str, generation: int, count: int, **resources: str) -> Slice:
     ],
 )
 def test_the_newest_complete_generation_of_a_pool(slices: list[Slice], found: dict[str, str]) -> None:
-    assert resources_of(slices) == found
+    pools = Pools(slices)
+    known = {name: pools.find(DEVICE._replace(device=name)) for name in ("vf0", "vf1")}
+    assert {name: one.attributes.resource_name for name, one in known.items() if one is not None} == found

@@ -148,6 +148,22 @@ async def test_attachments(woken: Woken) -> None:
     assert woken.by(lambda: attachments.remove("ns", "vlan")) == ["a", "b", "c"]
 
 
+async def test_attachments_by_another_annotation_for_their_resource() -> None:
+    """The settings of the role say which annotations name it."""
+    caches = Caches(cast("KubeClient", None), keys=("one", "two"))
+    caches.attachments.upsert(attachment("vlan", "x/foo"))
+    caches.attachments.upsert({"metadata": {"namespace": "ns", "name": "other", "annotations": {"two": "x/bar"}}})
+    assert [one.key for one in caches.attachments.by_index("resource", "x/bar")] == ["ns/other"]
+    assert caches.attachments.by_index("resource", "x/foo") == []
+
+
+async def test_default_networks_are_where_the_settings_say() -> None:
+    caches, made = Caches(cast("KubeClient", None), home="cni"), pod("p", claim="c")
+    made["metadata"]["annotations"]["v1.multus-cni.io/default-network"] = "fabric"
+    caches.pods.upsert(made)
+    assert [one.selected for one in caches.pods.values()] == [{"cni/fabric"}]
+
+
 async def test_our_own_writes_wake_nothing(woken: Woken) -> None:
     slices, written = woken.caches.slices, woken.caches.written
     found = stored_endpoint_slice(endpoint_slice("a", 5))

@@ -38,7 +38,7 @@ GOING = OwnTemplate(KEY, "u", "another", deleting=True)
         (WANTED, OURS, False, True, "delete"),
         (WANTED, OURS, True, True, ""),
         (WANTED, OLD, True, False, "replace"),
-        (WANTED, OLD, False, False, ""),
+        (WANTED, OLD, False, False, "delete"),
         (None, OURS, True, False, "delete"),
         (WANTED, GOING, True, False, ""),
         (None, GOING, False, True, ""),

@@ -59,6 +59,16 @@ def test_a_claim_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(found["roads"]) == 2
 
 
+@pytest.mark.parametrize(("name", "known"), [("definitions", True), ("other", False)])
+def test_a_claim_of_a_definition(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, *, known: bool) -> None:
+    """The flag says which ConfigMap has the definitions."""
+    asks = POD.replace("containers:", "resourceClaims: [{name: vf, resourceClaimTemplateName: one-vf}]\n  containers:")
+    assert asks != POD
+    texts = f"{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}, data: {{one-vf: 'requests: {{vf: vf.example.com}}'}}}}"
+    said = answer(tmp_path, capsys, asks, NADS, OFFER, texts, flags=("--claim-templates", "definitions"))
+    assert ("claim vf: DRA by claim, DeviceClass vf.example.com with 1 device" in said) is known
+
+
 def test_nothing_is_said_where_no_offer_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "served: " not in answer(tmp_path, capsys, POD, NADS)
     (found,) = json.loads(answer(tmp_path, capsys, POD, NADS, flags=("-o", "json")))

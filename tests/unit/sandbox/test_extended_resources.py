@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from app.devtools.sandbox.standins.devices.extended import IMPLICIT, serving_classes, special_claim
+from app.claims.model import IMPLICIT_PREFIX
+from app.devtools.sandbox.standins.devices.extended import serving_classes, special_claim
 from tests.support.devices import DRIVER, FOO, container, device_class
 
 JSON = dict[str, Any]
-PLAIN = f"{IMPLICIT}plain.example.com"
+PLAIN = f"{IMPLICIT_PREFIX}plain.example.com"
 CLASSES = {FOO: DRIVER, PLAIN: "plain.example.com"}
 
 
@@ -77,7 +78,7 @@ def test_the_newest_class_serves_a_resource() -> None:
     classes = [{**body, "metadata": {**body["metadata"], "creationTimestamp": at}} for body, at in made]
     assert serving_classes(classes) == {
         FOO: "also-new",
-        f"{IMPLICIT}old": "old",
-        f"{IMPLICIT}new": "new",
-        f"{IMPLICIT}also-new": "also-new",
+        f"{IMPLICIT_PREFIX}old": "old",
+        f"{IMPLICIT_PREFIX}new": "new",
+        f"{IMPLICIT_PREFIX}also-new": "also-new",
     }

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from app.claims.model import IMPLICIT_PREFIX
 from app.kinds.requests import amounts_of
 from app.wire import JSON
-
-IMPLICIT = "deviceclass.resource.kubernetes.io/"
-"""With the name of a class behind it, a resource that the class serves without naming it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +26,7 @@ def serving_classes(classes: Iterable[JSON]) -> dict[str, str]:
         name, resource = body["metadata"]["name"], (body.get("spec") or {}).get("extendedResourceName")
         if resource:
             found[resource] = name
-        found[IMPLICIT + name] = name
+        found[IMPLICIT_PREFIX + name] = name
     return found
 
 
