@@ -5,7 +5,7 @@ What was written before is not looked at again: an old odd entry must not keep o
 
 from __future__ import annotations
 
-from app.claims.stored import device_key
+from app.claims.model import device_key
 from app.wire import JSON
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from app.wire import JSON
+
 DEVICE_ID = "k8s.cni.cncf.io/deviceID"
 RESOURCE_NAME = "k8s.cni.cncf.io/resourceName"
 """Attributes of a device by which Multus finds it: its id, and the resourceName of the attachments that it serves."""
@@ -46,3 +48,8 @@ class DeviceKey(NamedTuple):
 
     def __str__(self) -> str:
         return "/".join(self[:3] if not self.share else self)
+
+
+def device_key(obj: JSON) -> DeviceKey:
+    """The key of an allocation result, of an entry of `status.devices`, or of its key in managedFields."""
+    return DeviceKey(obj.get("driver", ""), obj.get("pool", ""), obj.get("device", ""), obj.get("shareID") or "")

@@ -6,7 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 
 from app.claims.publishing.slices import Pools
-from app.claims.stored import Claim, ClaimPod, claim_pod, stored_claim, stored_slice
+from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored.pods import ClaimPod, claim_pod
+from app.claims.stored.slices import stored_slice
 from app.doctor import commands, objects
 from app.doctor.claims_publishers import CONTROLLER, Publishers, is_installed, publishers_of, run_controllers
 from app.doctor.cluster import Cluster

@@ -16,7 +16,7 @@ from app.claims.admission.status import entry_problems
 from app.claims.admission.stored import held_claim
 from app.claims.admission.views import Scene, Views
 from app.claims.changes import changed_entries
-from app.claims.stored import device_key
+from app.claims.model import device_key
 from app.wire import JSON
 
 REASON = "InvalidNetworkData"

@@ -9,9 +9,8 @@ from typing import NamedTuple
 from app.cel.addresses import BadAddressError, parse_cidr, parse_ip
 from app.claims.changes import entries_of
 from app.claims.format import INTERFACE_NAME, IPS
-from app.claims.model import DeviceKey
+from app.claims.model import DeviceKey, device_key
 from app.claims.network_status import attached_to, status_in
-from app.claims.stored import device_key
 from app.kube.store import Key, key_of
 from app.wire import JSON
 

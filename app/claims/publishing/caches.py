@@ -12,7 +12,9 @@ from typing import Any
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Attachment, Inputs
 from app.claims.publishing.selecting import attachments_of
-from app.claims.stored import Claim, ClaimPod, Slice, stored_claim, stored_pod, stored_slice
+from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored.pods import ClaimPod, stored_pod
+from app.claims.stored.slices import Slice, stored_slice
 from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
 from app.kube.reflector import Reflector

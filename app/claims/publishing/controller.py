@@ -20,7 +20,8 @@ from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.reporting import Reporting
 from app.claims.publishing.waits import Waits
 from app.claims.publishing.writing import Writing
-from app.claims.stored import Claim, ClaimPod
+from app.claims.stored.claims import Claim
+from app.claims.stored.pods import ClaimPod
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.controller import Controller, Done, RequeueAfter, Result

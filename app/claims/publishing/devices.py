@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from app.claims.model import DeviceKey
 from app.claims.publishing.model import Inputs
 from app.claims.publishing.slices import Pools
-from app.claims.stored import Attributes, Claim, Result
+from app.claims.stored.claims import Claim, Result
+from app.claims.stored.slices import Attributes
 from app.kube.store import Key
 from app.networks.model import mapping
 

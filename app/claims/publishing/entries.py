@@ -8,7 +8,7 @@ from datetime import datetime
 
 from app.claims.model import FIELD_MANAGER, PUBLISHED, DeviceKey
 from app.claims.publishing.model import NetworkData
-from app.claims.stored import Claim, Entry
+from app.claims.stored.claims import Claim, Entry
 from app.kube.conditions import condition, set_condition
 from app.kube.resources import RESOURCE_CLAIMS
 from app.wire import JSON

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from app.claims.publishing.devices import Device, identity
 from app.claims.publishing.selected import Selected
-from app.claims.stored import ClaimPod
+from app.claims.stored.pods import ClaimPod
 
 Pair = tuple[Device, Selected]
 

@@ -8,7 +8,9 @@ from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
 from typing import Literal
 
 from app.claims.model import DeviceKey
-from app.claims.stored import Claim, ClaimPod, Slice
+from app.claims.stored.claims import Claim
+from app.claims.stored.pods import ClaimPod
+from app.claims.stored.slices import Slice
 from app.kube.store import Key
 from app.wire import JSON
 

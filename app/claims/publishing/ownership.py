@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.claims.model import FIELD_MANAGER, DeviceKey
-from app.claims.stored import Entry
+from app.claims.stored.claims import Entry
 
 Conflict = Literal["defer", "force"]
 State = Literal["published", "deferred", "self-publishing", "unlisted"]

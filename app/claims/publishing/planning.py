@@ -13,7 +13,7 @@ from app.claims.publishing.devices import Device, devices_of
 from app.claims.publishing.matching import Matching
 from app.claims.publishing.model import Inputs, NetworkData, Planned, Unpublished
 from app.claims.publishing.selected import Selected, selected_in
-from app.claims.stored import Claim
+from app.claims.stored.claims import Claim
 from app.kube.store import Key
 
 

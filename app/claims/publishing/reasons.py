@@ -8,7 +8,8 @@ from app.claims.model import DEVICE_ID, NETWORK_STATUS, RESOURCE_NAME
 from app.claims.publishing.devices import Device
 from app.claims.publishing.model import Reason, Unpublished
 from app.claims.publishing.selected import Selected
-from app.claims.stored import Claim, ClaimPod
+from app.claims.stored.claims import Claim
+from app.claims.stored.pods import ClaimPod
 from app.text import cut
 
 Why = tuple[Reason, str]

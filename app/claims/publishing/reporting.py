@@ -10,7 +10,8 @@ from app.claims.model import DeviceKey
 from app.claims.publishing.model import NetworkData, Planned
 from app.claims.publishing.ownership import State
 from app.claims.publishing.refusals import missing_rule
-from app.claims.stored import Claim, ClaimPod
+from app.claims.stored.claims import Claim
+from app.claims.stored.pods import ClaimPod
 from app.kube.events import EventRecorder, EventType, Regarding
 from app.kube.resources import PODS, RESOURCE_CLAIMS
 from app.kube.store import Key

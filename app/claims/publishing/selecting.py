@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from app.claims.network_status import attached_to
-from app.claims.stored import ClaimPod
+from app.claims.stored.pods import ClaimPod
 from app.errors import Denied
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.selection import parse

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from app.claims.model import DeviceKey
-from app.claims.stored import Attributes, Slice
+from app.claims.stored.slices import Attributes, Slice
 
 
 class Known(NamedTuple):

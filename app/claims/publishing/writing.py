@@ -18,7 +18,8 @@ from app.claims.publishing.refusals import STATUS, Refusals
 from app.claims.publishing.rejections import Rejections
 from app.claims.publishing.reporting import Reporting
 from app.claims.publishing.rewrites import BUDGET, Rewrites
-from app.claims.stored import Claim, ClaimPod, stored_claim
+from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored.pods import ClaimPod
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import RESOURCE_CLAIMS

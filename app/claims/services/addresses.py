@@ -11,7 +11,7 @@ from typing import Literal
 
 from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.services.pods import Pod
-from app.claims.stored import Claim, Result
+from app.claims.stored.claims import Claim, Result
 from app.kube.store import Key
 from app.wire import JSON
 

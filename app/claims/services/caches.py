@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from app.claims import stored
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
@@ -16,6 +15,8 @@ from app.claims.services.planning import Inputs
 from app.claims.services.pods import Pod, stored_pod
 from app.claims.services.slices import EndpointSlice, stored_endpoint_slice
 from app.claims.services.stored import stored_service, stored_zone
+from app.claims.stored.claims import Claim, stored_claim
+from app.claims.stored.slices import Slice, stored_slice
 from app.kube import resources
 from app.kube.client import KubeClient
 from app.kube.own_writes import OwnWrites
@@ -52,10 +53,8 @@ class Caches:
             },
         )
         self.zones: Store[str] = Store(stored_zone)
-        self.claims: Store[stored.Claim] = Store(stored.stored_claim, indices={"pool": _pools_of})
-        self.devices: Store[stored.Slice] = Store(
-            stored.stored_slice, indices={"pool": lambda one: ((one.driver, one.pool),)}
-        )
+        self.claims: Store[Claim] = Store(stored_claim, indices={"pool": _pools_of})
+        self.devices: Store[Slice] = Store(stored_slice, indices={"pool": lambda one: ((one.driver, one.pool),)})
         self.attachments: Store[Attachment] = Store(
             partial(stored_attachment, keys=keys),
             indices={"resource": lambda one: (one.resource,) if one.resource else ()},
@@ -137,5 +136,5 @@ def _key(network: str) -> Key:
     return namespace, name
 
 
-def _pools_of(claim: stored.Claim) -> set[tuple[str, str]]:
+def _pools_of(claim: Claim) -> set[tuple[str, str]]:
     return {(one.device.driver, one.device.pool) for one in claim.results}

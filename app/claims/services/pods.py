@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from app.claims.network_status import attached_to
-from app.claims.stored import ClaimPod, claim_pod
+from app.claims.stored.pods import ClaimPod, claim_pod
 from app.errors import Denied
 from app.kube.store import Key
 from app.networks.model import DEFAULT_NETWORK, NETWORKS

@@ -12,7 +12,7 @@ from app.claims.services.caches import Caches
 from app.claims.services.model import Service
 from app.claims.services.pods import Pod
 from app.claims.services.slices import EndpointSlice
-from app.claims.stored import Slice
+from app.claims.stored.slices import Slice
 from app.kube.store import Key
 
 

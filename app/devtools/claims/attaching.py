@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME
-from app.claims.stored import device_key
+from app.claims.model import DEVICE_ID, PCI_BUS_ID, RESOURCE_NAME, device_key
 from app.devtools.claims.ipam import Unattachable
 from app.networks.model import DEFAULT_NETWORK, NETWORKS
 from app.networks.model import RESOURCE_NAME as RESOURCE_OF_ATTACHMENT

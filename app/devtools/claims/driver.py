@@ -11,7 +11,7 @@ from typing import Literal
 
 import structlog
 
-from app.claims.stored import device_key
+from app.claims.model import device_key
 from app.devtools.claims.entries import data_entries, network_entries
 from app.devtools.claims.slices import slice_of, virtual_functions
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling, write_status

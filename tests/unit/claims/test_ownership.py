@@ -6,7 +6,7 @@ import pytest
 
 from app.claims.model import FIELD_MANAGER, DeviceKey
 from app.claims.publishing.ownership import Rules, others_of, state_of
-from app.claims.stored import Entry
+from app.claims.stored.claims import Entry
 
 DEVICE = DeviceKey("vf.example.com", "n1", "vf1")
 DRANET = DeviceKey("dra.net", "n1", "d1")

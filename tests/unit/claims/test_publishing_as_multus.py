@@ -18,7 +18,9 @@ from app.claims.model import DEVICE_ID, NETWORK_STATUS, RESOURCE_NAME
 from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.model import Inputs
 from app.claims.publishing.planning import plan_pod
-from app.claims.stored import stored_claim, stored_pod, stored_slice
+from app.claims.stored.claims import stored_claim
+from app.claims.stored.pods import stored_pod
+from app.claims.stored.slices import stored_slice
 from app.networks.model import NETWORKS
 
 FEW = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])

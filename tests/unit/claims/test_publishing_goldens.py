@@ -12,7 +12,9 @@ from app.claims.publishing.attachments import stored_attachment
 from app.claims.publishing.caches import Caches
 from app.claims.publishing.model import Inputs, NetworkData, Planned
 from app.claims.publishing.planning import plan_pod
-from app.claims.stored import stored_claim, stored_pod, stored_slice
+from app.claims.stored.claims import stored_claim
+from app.claims.stored.pods import stored_pod
+from app.claims.stored.slices import stored_slice
 from app.kube.client import KubeClient
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.kube.store import Key

@@ -15,7 +15,9 @@ from app.claims.publishing.attachments import MOST_RANGES, stored_attachment
 from app.claims.publishing.model import Attachment, Inputs, NetworkData
 from app.claims.publishing.planning import plan_pod
 from app.claims.publishing.slices import Pools
-from app.claims.stored import ClaimPod, claim_pod, stored_claim, stored_pod, stored_slice
+from app.claims.stored.claims import stored_claim
+from app.claims.stored.pods import ClaimPod, claim_pod, stored_pod
+from app.claims.stored.slices import stored_slice
 
 
 def attachment(config: Any, **annotations: str) -> Any:

@@ -11,7 +11,8 @@ from app.claims.model import MOST_IPS, DeviceKey
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, addresses_of
 from app.claims.services.pods import Pod, stored_pod
-from app.claims.stored import Attributes, Slice, stored_claim
+from app.claims.stored.claims import stored_claim
+from app.claims.stored.slices import Attributes, Slice
 
 JSON = dict[str, Any]
 NETWORK = Network("ns/vlan")

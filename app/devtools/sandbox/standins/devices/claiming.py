@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from app.claims.model import EXTENDED_RESOURCE_CLAIM
-from app.claims.stored import device_key
+from app.claims.model import EXTENDED_RESOURCE_CLAIM, device_key
 from app.devtools.sandbox.standins.devices.allocation import Chosen
 from app.devtools.sandbox.standins.devices.fitting import Fit, Stock
 from app.devtools.sandbox.standins.devices.results import allocation_of, consumer

@@ -1,0 +1,169 @@
+"""What is kept of ResourceClaims. Pure.
+
+Members of `status.devices` and opaque parameters are others' to write: odd ones are taken as absent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.claims.model import EXTENDED_RESOURCE_CLAIM, DeviceKey, device_key
+from app.claims.stored.managers import NO_OWNERS, owners_in
+from app.kube.owners import controller_of
+from app.kube.store import Key, key_of
+from app.wire import JSON
+
+
+class Result(NamedTuple):
+    """A device that is allocated, and for which request. One with admin access is not for the claim alone."""
+
+    device: DeviceKey
+    request: str
+    admin_access: bool
+
+
+class Consumer(NamedTuple):
+    """Who the claim is reserved for; `resource` is "pods" for a Pod."""
+
+    resource: str
+    name: str
+    uid: str
+
+
+class Config(NamedTuple):
+    """Opaque parameters for a driver, as far as they are read; for all requests where `requests` is empty."""
+
+    driver: str
+    requests: tuple[str, ...]
+    parameters: JSON
+
+    def concerns(self, result: Result) -> bool:
+        """Whether it is for this device. One for a request is for its alternatives, REQUEST/NAME, too."""
+        request = result.request
+        asked = not self.requests or request in self.requests or request.partition("/")[0] in self.requests
+        return asked and self.driver == result.device.driver
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry of `status.devices`. `managers` are the field managers that own any of its network data.
+
+    `data` are what is read of the driver's data. `tellers` own any of our condition. `owned` is what our own manager
+    has: "." for the entry, the members of its network data, and the type of our condition.
+    """
+
+    network_data: JSON | None
+    conditions: tuple[JSON, ...]
+    data: JSON
+    managers: frozenset[str] = frozenset()
+    tellers: frozenset[str] = frozenset()
+    owned: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A ResourceClaim. `pod` is the (name, UID) of the Pod that it was made for, `node` the one of its devices.
+
+    `node` is "" where the devices are not bound to one node.
+    """
+
+    key: Key
+    uid: str
+    version: str
+    deleting: bool
+    pod: tuple[str, str] | None
+    extended: bool
+    allocated: bool
+    node: str
+    results: tuple[Result, ...]
+    consumers: tuple[Consumer, ...]
+    configs: tuple[Config, ...]
+    entries: Mapping[DeviceKey, Entry]
+
+
+def stored_claim(obj: JSON) -> Claim:
+    metadata, status = obj["metadata"], obj.get("status") or {}
+    allocation: JSON = status.get("allocation") or {}
+    devices: JSON = allocation.get("devices") or {}
+    owner = controller_of(metadata)
+    return Claim(
+        key=key_of(obj),
+        uid=metadata.get("uid", ""),
+        version=metadata.get("resourceVersion", ""),
+        deleting="deletionTimestamp" in metadata,
+        pod=(owner["name"], owner["uid"]) if owner.get("kind") == "Pod" else None,
+        extended=(metadata.get("annotations") or {}).get(EXTENDED_RESOURCE_CLAIM) == "true",
+        allocated=bool(allocation),
+        node=_node_of(allocation),
+        results=tuple(
+            Result(device_key(one), one.get("request", ""), bool(one.get("adminAccess")))
+            for one in devices.get("results") or ()
+        ),
+        consumers=tuple(
+            Consumer(one.get("resource", ""), one.get("name", ""), one.get("uid", ""))
+            for one in status.get("reservedFor") or ()
+        ),
+        configs=tuple(_configs(devices)),
+        entries=_entries(status, metadata),
+    )
+
+
+def _node_of(allocation: JSON) -> str:
+    """As the API server finds it: the selector has one term, and that names one node."""
+    terms = (allocation.get("nodeSelector") or {}).get("nodeSelectorTerms") or []
+    if len(terms) != 1 or terms[0].get("matchExpressions"):
+        return ""
+    fields = terms[0].get("matchFields") or []
+    if len(fields) != 1 or (fields[0].get("key"), fields[0].get("operator")) != ("metadata.name", "In"):
+        return ""
+    values = fields[0].get("values") or []
+    return str(values[0]) if len(values) == 1 else ""
+
+
+def _configs(devices: JSON) -> Iterator[Config]:
+    for one in devices.get("config") or ():
+        opaque = one.get("opaque") or {}
+        parameters = opaque.get("parameters")
+        if isinstance(parameters, dict):
+            yield Config(opaque.get("driver", ""), tuple(one.get("requests") or ()), _read(parameters, _PARAMETERS))
+
+
+def _read(opaque: JSON, names: Mapping[str, str]) -> JSON:
+    """Of an opaque object the members of these `names`, texts, or objects of which one member is kept.
+
+    The others may be large, and nest as deeply as their author likes.
+    """
+    found: JSON = {}
+    for name, inner in names.items():
+        value = opaque.get(name)
+        if inner and isinstance(value, dict) and inner in value:
+            found[name] = {inner: value[inner]}
+        elif not inner and isinstance(value, str):
+            found[name] = value
+    return found
+
+
+_PARAMETERS = {"ifName": "", "interface": "name", "netAttachDefName": "", "netAttachDefNamespace": ""}
+"""Of VfConfig, CNIConfig and dranet's NetworkConfig."""
+_DATA = {"cniResult": "ips"}
+"""Of dra-driver-sriov."""
+
+
+def _entries(status: JSON, metadata: JSON) -> dict[DeviceKey, Entry]:
+    entries = status.get("devices") or ()
+    owners = owners_in(metadata) if entries else {}
+    found = {}
+    for one in entries:
+        key, data = device_key(one), one.get("data")
+        owned = owners.get(key, NO_OWNERS)
+        found[key] = Entry(
+            one.get("networkData"),
+            tuple(one.get("conditions") or ()),
+            _read(data, _DATA) if isinstance(data, dict) else {},
+            frozenset(owned.managers),
+            frozenset(owned.tellers),
+            frozenset(owned.ours),
+        )
+    return found
