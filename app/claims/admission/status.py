@@ -45,7 +45,7 @@ def entry_problems(entry: HeldEntry, around: Surroundings, path: str) -> Iterato
         if address is None or address.is_link_local:
             continue
         where = f"{path}.{IPS}[{index}]"
-        if around.attachment is not None and _is_outside(address, around.attachment):
+        if around.attachment is not None and around.attachment.excludes(address):
             yield (
                 f"{where}: want an address in a subnet of network {around.network} "
                 f"({_subnets(around.attachment)}), got {address}"
@@ -55,13 +55,6 @@ def entry_problems(entry: HeldEntry, around: Surroundings, path: str) -> Iterato
                 f"{where}: want an address that nothing else on network {around.network} has, got {address}, which "
                 f"{around.holders[address]} has"
             )
-
-
-def _is_outside(address: Address, attachment: Attachment) -> bool:
-    """An attachment without subnets of the address's family says nothing."""
-    subnets = [one for one in attachment.subnets if one.version == address.version]
-    fixed = {one.ip for one in attachment.statics}
-    return bool(subnets) and address not in fixed and not any(address in one for one in subnets)
 
 
 def _subnets(attachment: Attachment) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from ipaddress import IPv4Interface, IPv4Network, IPv6Interface, IPv6Network
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from typing import Literal
 
 from app.claims.model import DeviceKey
@@ -45,6 +45,12 @@ class Attachment:
     resource: str
     subnets: tuple[IPv4Network | IPv6Network, ...] = ()
     statics: tuple[IPv4Interface | IPv6Interface, ...] = ()
+
+    def excludes(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether the address is outside the network. One without subnets of its family says nothing."""
+        subnets = [one for one in self.subnets if one.version == address.version]
+        fixed = {one.ip for one in self.statics}
+        return bool(subnets) and address not in fixed and not any(address in one for one in subnets)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Literal
 
 from app.claims.model import MOST_IPS, DeviceKey
+from app.claims.publishing.model import Attachment
 from app.claims.services.pods import Pod
 from app.claims.stored.claims import Claim, Result
 from app.kube.store import Key
@@ -17,20 +18,31 @@ from app.wire import JSON
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Reason = Literal[
-    "HostNetwork", "NoNode", "NoNetworkStatus", "BadNetworkStatus", "NotAttached", "NoAddress", "BadAddress"
+    "HostNetwork",
+    "NoNode",
+    "NoNetworkStatus",
+    "BadNetworkStatus",
+    "NotAttached",
+    "NoAddress",
+    "BadAddress",
+    "OutsideNetwork",
 ]
 """Why a Pod is no endpoint: it is on the network of its node, which no attachment changes; its node is not known;
 nothing says what it is attached to; Multus' annotation cannot be read; it is not on the network; it has no address
-there; it has none that an EndpointSlice may have."""
+there; it has none that an EndpointSlice may have; it has none in the subnets of the attachment."""
 
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """An attachment (NAMESPACE/NAME), its resource ("" without) and all attachments that have this resource."""
+    """An attachment (NAMESPACE/NAME), its resource ("" without) and all attachments that have this resource.
+
+    `attachment` is None where it does not exist.
+    """
 
     key: str
     resource: str = ""
     sharing: frozenset[str] = frozenset()
+    attachment: Attachment | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +56,8 @@ class Claimed:
 def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address, ...] | Reason:
     """In the order of their sources, each once, and at most `MOST_IPS`.
 
-    An annotation has room for thousands, and each is an endpoint that every node of the cluster gets.
+    An annotation has room for thousands, and each is an endpoint that every node of the cluster gets. Its author may
+    write any address: one outside the subnets of the attachment is none of the network.
     """
     if pod.host_network:
         return "HostNetwork"
@@ -58,7 +71,11 @@ def addresses_of(pod: Pod, network: Network, claimed: Claimed) -> tuple[Address,
     if not texts:
         return "NoAddress"
     found = dict.fromkeys(address for text in texts if (address := _usable(text)) is not None)
-    return tuple(islice(found, MOST_IPS)) or "BadAddress"
+    if not found:
+        return "BadAddress"
+    attachment = network.attachment
+    inside = (one for one in found if attachment is None or not attachment.excludes(one))
+    return tuple(islice(inside, MOST_IPS)) or "OutsideNetwork"
 
 
 @lru_cache(maxsize=16384)

@@ -118,7 +118,7 @@ class Caches:
     def _network(self, network: str) -> Network:
         resource = self.resource_of(network)
         sharing = self.attachments.by_index("resource", resource) if resource else ()
-        return Network(network, resource, frozenset(one.key for one in sharing))
+        return Network(network, resource, frozenset(one.key for one in sharing), self.attachments.get(*_key(network)))
 
     def _claimed(self, pods: Iterable[Pod]) -> Claimed:
         """The claims of Pods of which Multus does not say that they are on the network."""

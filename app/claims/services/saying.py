@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.claims.services.addresses import Reason
 from app.claims.services.model import NETWORK, Problem, Service, Wish
 from app.claims.services.planning import Plan
 from app.kube.events import EventRecorder, Regarding
@@ -29,11 +30,12 @@ class Saying:
         if not there:
             wrong = f"there is no NetworkAttachmentDefinition {wish.network}"
             found["AttachmentNotFound"] = f"metadata.annotations[{NETWORK}]: {wrong}; want [namespace/]name of one"
-        odd = [name for name, reason in plan.skipped if reason == "NotAttached"]
-        if odd:
-            named = ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")
+        if named := _named(plan, "NotAttached"):
             text = f"Pods that the Service selects are not on network {wish.network}: {named}"
             found["PodsNotAttached"] = f"{text}; select {wish.network} in their annotation k8s.v1.cni.cncf.io/networks"
+        if named := _named(plan, "OutsideNetwork"):
+            text = f"the network status of Pods has addresses outside the subnets of network {wish.network}: {named}"
+            found["AddressesOutsideNetwork"] = f"{text}; correct the IPAM of the attachment, or who writes the status"
         self._say(service, found)
 
     def forget(self, service: Key) -> None:
@@ -50,3 +52,9 @@ class Saying:
             self._said[service.key] = now
         else:
             self.forget(service.key)
+
+
+def _named(plan: Plan, reason: Reason) -> str:
+    """The first Pods that are no endpoints for this reason, "" for none."""
+    odd = [name for name, why in plan.skipped if why == reason]
+    return ", ".join(odd[:_NAMED]) + (" and others" if len(odd) > _NAMED else "")

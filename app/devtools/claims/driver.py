@@ -14,7 +14,7 @@ import structlog
 from app.claims.model import device_key
 from app.devtools.claims.entries import data_entries, network_entries
 from app.devtools.claims.slices import slice_of, virtual_functions
-from app.devtools.sandbox.standins.reconciling import Watched, reconciling, write_status
+from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
@@ -114,16 +114,12 @@ class DriverStandIn:
             self._read[claim["metadata"]["uid"]] = written
 
     async def _put(self, key: Key, change: Callable[[list[JSON]], list[JSON]]) -> list[JSON]:
-        """Read the claim and write it with other devices; returns them. Raises ApiError after five conflicts.
-
-        A merge patch with the version replaces the list as a PUT of the claim does. A PUT would be refused where the
-        allocation has opaque parameters: they are compared byte for byte, and our JSON has other white space.
-        """
+        """Read the claim and write it with other devices; returns them. Raises ApiError after five conflicts."""
         for attempt in range(1, _ATTEMPTS + 1):
             claim = await self._client.get(RESOURCE_CLAIMS, key[1], namespace=key[0])
-            devices, version = change(claim["status"].get("devices") or []), claim["metadata"]["resourceVersion"]
+            claim["status"]["devices"] = devices = change(claim["status"].get("devices") or [])
             try:
-                await write_status(self._client, RESOURCE_CLAIMS, claim, {"devices": devices}, version=version)
+                await self._client.replace(RESOURCE_CLAIMS, key[1], claim, namespace=key[0], subresource="status")
             except ApiError as error:
                 if not error.conflict or attempt == _ATTEMPTS:
                     raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -359,6 +360,18 @@ async def test_a_change_by_others_before_the_answer_to_a_write(cluster: NetworkC
         async with at_work(controller):
             await eventually(lambda: answered)
             await cluster.shows("db", _192_168_1_1=True)
+
+
+async def test_an_address_outside_the_network_is_no_endpoint(cluster: NetworkCluster) -> None:
+    await cluster.service("db")
+    await cluster.pod("p1", "192.168.1.1")
+    await cluster.pod("p2", "10.1.2.3")
+    async with cluster.controller():
+        await cluster.shows("db", _192_168_1_1=True, _10_1_2_3=True)
+        config = json.dumps({"type": "macvlan", "ipam": {"type": "host-local", "subnet": "192.168.0.0/16"}})
+        await cluster.patch(NETWORK_ATTACHMENTS, "vlan", {"spec": {"config": config}})
+        assert "p2" in await cluster.says("db", "AddressesOutsideNetwork")
+        await eventually(lambda: cluster.shown("db"), lambda found: found == {"192.168.1.1": True})
 
 
 async def test_a_refusal_is_said(cluster: NetworkCluster) -> None:

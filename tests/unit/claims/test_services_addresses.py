@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from ipaddress import ip_interface, ip_network
 from typing import Any
 
 import pytest
 
 from app.claims.model import MOST_IPS, DeviceKey
+from app.claims.publishing.model import Attachment
 from app.claims.publishing.slices import Pools
 from app.claims.services.addresses import Claimed, Network, addresses_of
 from app.claims.services.pods import Pod, stored_pod
@@ -101,6 +104,22 @@ def test_several_interfaces_on_one_network() -> None:
 )
 def test_why_a_pod_has_none(made: Pod, reason: str) -> None:
     assert addresses_of(made, NETWORK, Claimed()) == reason
+
+
+@pytest.mark.parametrize(
+    ("addresses", "usable"),
+    [
+        (["10.0.0.1", "10.9.0.9"], ["10.0.0.1"]),
+        (["10.9.0.1", "10.9.0.2"], ["10.9.0.1"]),
+        (["fd00::1"], ["fd00::1"]),
+        (["10.9.0.2"], "OutsideNetwork"),
+    ],
+)
+def test_addresses_outside_the_attachment_are_left_out(addresses: list[str], usable: object) -> None:
+    """A family without a subnet is not judged; a fixed address is inside."""
+    attachment = Attachment("ns/vlan", "", (ip_network("10.0.0.0/24"),), (ip_interface("10.9.0.1/24"),))
+    found = addresses_of(pod([attached(*addresses)]), replace(NETWORK, attachment=attachment), Claimed())
+    assert (found if isinstance(found, str) else names(found)) == usable
 
 
 def test_multus_comes_first() -> None:

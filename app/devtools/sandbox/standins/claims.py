@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import secrets
 
 from app.claims.model import POD_CLAIM_NAME
 from app.devtools.sandbox.standins.dependents import owned
@@ -15,11 +14,6 @@ from app.kube.resources import PODS, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS
 from app.kube.retry import get_or_none
 from app.kube.store import Key, Store
 from app.wire import JSON
-
-_MANAGER = "kube-controller-manager"
-_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-_BEFORE_SUFFIX = 58
-"""Of names that an API server generates: the letters at their end, and the characters before these."""
 
 
 class ClaimMaker:
@@ -61,22 +55,15 @@ class ClaimMaker:
         template = self._templates.get(namespace, template_name)
         if template is None:
             return None
-        body = claim_of(template, pod, name, "".join(secrets.choice(_LETTERS) for _ in range(5)))
-        # Not created by POST: an API server keeps the white space of opaque parameters in the JSON that it gets, and
-        # then takes every patch of the claim, which has them without, for a change of its spec.
-        return await self._client.apply(
-            RESOURCE_CLAIMS, body["metadata"]["name"], body, namespace=namespace, field_manager=_MANAGER
-        )
+        return await self._client.create(RESOURCE_CLAIMS, claim_of(template, pod, name), namespace=namespace)
 
 
-def claim_of(template: JSON, pod: JSON, name: str, suffix: str) -> JSON:
-    """The claim to create for an entry of the Pod's `spec.resourceClaims`. Its name ends with the suffix."""
+def claim_of(template: JSON, pod: JSON, name: str) -> JSON:
+    """The claim to create for an entry of the Pod's `spec.resourceClaims`."""
     spec: JSON = copy.deepcopy(template["spec"])
     given: JSON = spec.get("metadata") or {}
-    prefix = f"{pod['metadata']['name']}-{name}-"
     metadata: JSON = {
-        "name": prefix[:_BEFORE_SUFFIX] + suffix,
-        "generateName": prefix,
+        "generateName": f"{pod['metadata']['name']}-{name}-",
         "annotations": {**(given.get("annotations") or {}), POD_CLAIM_NAME: name},
         "ownerReferences": [controller_reference(PODS, pod["metadata"]["name"], pod["metadata"]["uid"])],
     }
