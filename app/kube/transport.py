@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 from urllib.request import getproxies
@@ -58,13 +59,24 @@ async def connect(
     return KubeClient(Session(credentials, deadline=deadline, impersonate=impersonate))
 
 
-_BODY: ContextVar[bytes | None] = ContextVar("body", default=None)
-"""What the request of the current task sends."""
+@dataclass(slots=True)
+class _Sending:
+    """What the request of the current task sends, and the connection that it has got."""
+
+    body: bytes | None
+    transport: asyncio.Transport | None = None
+
+
+_SENDING: ContextVar[_Sending] = ContextVar("sending")
 
 
 class _Request(FencedRequest):
     def __init__(self, *args: Any, data: Any = None, **options: Any) -> None:
-        super().__init__(*args, data=data and _BODY.get(), **options)
+        super().__init__(*args, data=data and _SENDING.get().body, **options)
+
+    async def send(self, conn: Any) -> aiohttp.ClientResponse:
+        _SENDING.get().transport = conn.transport
+        return await super().send(conn)
 
 
 class Session:
@@ -116,8 +128,9 @@ class Session:
     async def json(self, request: Request, *, decode: Callable[[bytes], Any] = decode_json) -> JSON:
         """The object in the answer, as `decode` reads it. Raises ApiError where there is none."""
         try:
-            async with asyncio.timeout(self.deadline), await self._send(request) as answer:
-                decoded = decode(await answer.read())
+            async with asyncio.timeout(self.deadline):
+                with _closing(await self._send(request)) as answer:
+                    decoded = decode(await answer.read())
         except msgspec.DecodeError as error:
             raise ApiError(f"{request.what}: the answer is not JSON", status=0) from error
         except RecursionError as error:
@@ -130,20 +143,18 @@ class Session:
 
     async def lines(self, request: Request) -> AsyncGenerator[bytes]:
         """The lines of a stream; an empty one when it is open."""
-        response = await self.open(request)
-        try:
-            yield b""
-            unfinished: list[bytes] = []
-            async for chunk in response.content.iter_any():
-                for line in completed_lines(unfinished, chunk):
-                    yield line
-            if rest := b"".join(unfinished).strip():
-                yield rest
-        except (*_FAULTS, RuntimeError) as error:
-            # aiohttp raises a bare RuntimeError for a stream whose connection was lost before it was read on.
-            raise error_of_transport(request.what, error) from error
-        finally:
-            response.close()
+        with _closing(await self.open(request)) as response:
+            try:
+                yield b""
+                unfinished: list[bytes] = []
+                async for chunk in response.content.iter_any():
+                    for line in completed_lines(unfinished, chunk):
+                        yield line
+                if rest := b"".join(unfinished).strip():
+                    yield rest
+            except (*_FAULTS, RuntimeError) as error:
+                # aiohttp raises a bare RuntimeError for a stream whose connection was lost before it was read on.
+                raise error_of_transport(request.what, error) from error
 
     async def _send(self, request: Request) -> aiohttp.ClientResponse:
         """The response of a success, its body unread; a 401 or an untrusted certificate is tried twice."""
@@ -162,7 +173,7 @@ class Session:
                 continue
             if 200 <= response.status < 300:
                 return response
-            async with response:
+            with _closing(response):
                 if response.status == 401 and not last_try and await self._reload(generation):
                     continue
                 found, delay = status_in(await _error_body(response)), delay_of(response.headers.get("Retry-After"))
@@ -181,10 +192,16 @@ class Session:
         url = str(self._api.configuration.host) + path + ("?" + urlencode(given) if given else "")
         # The client reads a falsy timeout as five minutes in total; ours is set around each call instead.
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=self.deadline)
-        _BODY.set(None if body is None else encode_as_go(body))
+        sending = _Sending(None if body is None else encode_as_go(body))
+        _SENDING.set(sending)
         # The library writes JSON in another form. An empty body of the same type stands for ours until it is sent.
         empty = None if body is None else type(body)()
-        answer: Any = await self._api.call_api(method, url, header_params=headers, body=empty, _request_timeout=timeout)
+        api: Any = self._api
+        try:
+            answer = await api.call_api(method, url, header_params=headers, body=empty, _request_timeout=timeout)
+        except BaseException:
+            _cut(sending.transport)
+            raise
         response: aiohttp.ClientResponse = answer.response
         return response
 
@@ -227,6 +244,30 @@ class Session:
             log.warning("credentials not renewed", server=self.server, error=str(error))
         finally:
             self._refreshing = None
+
+
+def _cut(transport: asyncio.Transport | None) -> None:
+    """End a connection whose answer is not read to its end.
+
+    After a plain close, TLS waits up to half a minute for the server to close it as well. The library does not know
+    such a connection any more, so that it would outlast the closed client.
+    """
+    if transport is not None:
+        transport.abort()
+
+
+@contextlib.contextmanager
+def _closing(response: aiohttp.ClientResponse) -> Iterator[aiohttp.ClientResponse]:
+    """Around the reading of a body: cuts the connection where the body did not come to its end."""
+    connection = response.connection
+    transport = None if connection is None else connection.transport
+    try:
+        yield response
+    finally:
+        # At the end of the body the library has given the connection back, and another request may have it by now.
+        if not response.content.is_eof():
+            _cut(transport)
+        response.close()
 
 
 def completed_lines(unfinished: list[bytes], chunk: bytes) -> list[bytes]:

@@ -16,6 +16,7 @@ from app.claims.model import FIELD_MANAGER, NETWORK_STATUS, PUBLISHED
 from app.claims.publishing.controller import ClaimsController, Options
 from app.claims.publishing.ownership import Rules
 from app.definitions import read_definitions
+from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.conditions import condition
 from app.kube.credentials import load_credentials
@@ -42,9 +43,14 @@ RESOURCE = "example.com/vf"
 
 
 class ApplyingClient(KubeClient):
-    """Counts the applies by what they are for; `before` may delay or fail one."""
+    """Counts the applies by what they are for; `before` may delay or fail one.
+
+    An apply counts from when it is sent, since others may see what it writes before its answer is here. One that fails
+    does not count. One that was cut, and may have been done or not, is in `unanswered` instead.
+    """
 
     applied: Counter[str]
+    unanswered: set[str]
     others: int = 0
     _era: asyncio.Event
     before: Callable[[str], Any] | None = None
@@ -65,9 +71,14 @@ class ApplyingClient(KubeClient):
     async def apply(self, resource: Resource, name: str, body: JSON, **more: Any) -> JSON:
         if self.before is not None:
             await self.before(name)
-        answer = await super().apply(resource, name, body, **more)
         self.applied[name] += 1
-        return answer
+        try:
+            return await super().apply(resource, name, body, **more)
+        except BaseException as error:
+            self.applied -= Counter([name])
+            if not isinstance(error, ApiError):
+                self.unanswered.add(name)
+            raise
 
     async def get(self, resource: Resource, name: str, **more: Any) -> JSON:
         self.others += 1
@@ -88,7 +99,7 @@ class ClaimsCluster:
     async def client(self, kubeconfig: Path | None = None) -> ApplyingClient:
         path = kubeconfig or self.server.kubeconfig
         made = ApplyingClient(Session(await load_credentials(kubeconfig=str(path))))
-        made.applied, made._era = Counter(), asyncio.Event()  # its own class
+        made.applied, made.unanswered, made._era = Counter(), set(), asyncio.Event()  # its own class
         return made
 
     @contextlib.asynccontextmanager
