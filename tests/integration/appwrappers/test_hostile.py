@@ -57,9 +57,9 @@ class Counted:
         self.asked: list[str] = []
         session, send = client._session, client._session.json
 
-        async def json(request: Request) -> Any:
+        async def json(request: Request, **how: Any) -> Any:
             self.asked.append(request.what)
-            return await send(request)
+            return await send(request, **how)
 
         session.json = json
 

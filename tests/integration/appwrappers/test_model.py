@@ -64,13 +64,13 @@ class Faults:
     def around(self, client: CountingClient) -> CountingClient:
         session, send = client._session, client._session.json
 
-        async def json(request: Request) -> Any:
+        async def json(request: Request, **how: Any) -> Any:
             fault = self.random.choice(("before", "after", "conflict", "busy")) if self._strikes() else ""
             if fault in ("before", "busy"):
                 raise ApiError(f"{request.what}: injected", status=503 if fault == "before" else 429)
             if fault == "conflict" and request.method in ("PATCH", "PUT"):
                 raise ApiError(f"{request.what}: injected", status=409, reason="Conflict")
-            answer = await send(request)
+            answer = await send(request, **how)
             if fault == "after":
                 raise ApiError(f"{request.what}: the answer is lost", status=0)
             return answer

@@ -195,9 +195,9 @@ async def test_nothing_is_asked_while_nothing_changes(cluster: AppWrapperCluster
     client = await cluster.client()
     session, send, asked = client._session, client._session.json, []
 
-    async def counted(request: Request) -> Any:
+    async def counted(request: Request, **how: Any) -> Any:
         asked.append(request.what)
-        return await send(request)
+        return await send(request, **how)
 
     session.json = counted  # type: ignore[method-assign]
     async with cluster.controller(client, resync=10.0):
