@@ -36,5 +36,8 @@ async def register(client: KubeClient, *, port: int, bundle: str, infra: bool, e
             mutating["webhooks"] += further_webhooks(kind, mutating["webhooks"][0], exempt=exempt)
         for kind in _CHECKED:
             validating["webhooks"] += further_webhooks(kind, validating["webhooks"][0], exempt=exempt, sources=sources)
+        # As in the chart: a driver must be able to write its status without Berth.
+        called = validating["webhooks"][0] | {"failurePolicy": "Ignore"}
+        validating["webhooks"] += further_webhooks("claim-status", called, exempt=exempt)
     await client.apply(MUTATING_WEBHOOKS, "berth", mutating)
     await client.apply(VALIDATING_WEBHOOKS, "berth", validating)
