@@ -52,7 +52,7 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
             served.append(f"{plain(one.name)} by {' and '.join(road.ways)}")
         if count >= _MOST:
             continue
-        findings = [_nothing(one, road)] if road.ways == ("nothing",) else list(_hidden(one, offer))
+        findings = [_nothing(one, road, offer)] if road.ways == ("nothing",) else list(_hidden(one, offer))
         count += len(findings)
         for finding in findings:
             yield finding
@@ -88,9 +88,12 @@ async def _offer(cluster: Cluster) -> Offer:
     return Offer(allocatable_of(nodes), classes, slices)
 
 
-def _nothing(one: Asked, road: Road) -> Finding:
+def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
     follows = "Pods that select it stay Pending: run a device plugin or a DRA driver for it, or map it by a DeviceClass"
     kinds = [objects.plural(DEVICE_CLASSES), _SLICES]
+    if not one.by_class and not any(serves(known, one.name) for known in offer.classes):
+        # An attachment may be there before the device plugin that announces its resource.
+        return info(one.subject, f"{one.what}: {road.text}", follows)
     return warning(one.subject, f"{one.what}: {road.text}", follows, commands.kubectl("get", ",".join(kinds)))
 
 

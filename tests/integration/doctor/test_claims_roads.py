@@ -61,12 +61,13 @@ async def test_the_road_of_each_resource_is_one_line(patient: Patient) -> None:
 async def test_a_resource_that_nothing_offers(patient: Patient) -> None:
     await patient.attachment("a", resource=RESOURCE)
     await patient.attachment("b", resource=RESOURCE)
-    found = await one_finding(patient)
-    assert (found.severity, found.subject) == (Severity.warning, "NetworkAttachmentDefinition default/a")
+    (found,) = await patient.examine(CHECK)
+    assert (found.severity, found.subject) == (Severity.info, "NetworkAttachmentDefinition default/a")
     assert found.message == f"asks for {RESOURCE}, as 1 other attachment too: nothing offers it"
-    await patient.run(found.command)
     await device_class(patient)
     found = await one_finding(patient)
+    assert (found.severity, found.subject) == (Severity.warning, "NetworkAttachmentDefinition default/a")
+    await patient.run(found.command)
     assert "DeviceClass vf maps it, and no ResourceSlice has a device of that class" in found.message
 
 
@@ -117,7 +118,7 @@ async def test_devices_that_multus_does_not_find_by_their_node(patient: Patient)
 
 async def test_findings_are_bounded(patient: Patient) -> None:
     for number in range(55):
-        await patient.attachment(f"a{number}", resource=f"example.com/r{number}")
+        await by_class(patient, f"a{number}", "berth.dev/device-class", f"r{number}")
     found = await patient.complaints(CHECK)
     assert len(found) == 51
     assert found[-1].message.startswith("there may be more resources")
