@@ -100,7 +100,7 @@ async def test_a_claim_that_ends_during_a_write_is_forgotten(cluster: ClaimsClus
         await cluster.attach("p", attached("10.0.0.5"))
         await eventually(lambda: ended)
     assert ended == ["c"]
-    assert (made._writing._applied, made._writing._given_up) == ({}, {})
+    assert (made._writing._applied, made._writing._rejections._rejected) == ({}, {})
 
 
 async def test_what_comes_in_any_order(cluster: ClaimsCluster) -> None:

@@ -39,6 +39,7 @@ WORDS = {
     "off": False,
     "any": None,
     "every driver": (),
+    "that of Multus": ("k8s.v1.cni.cncf.io/resourceName",),
     "in-cluster": None,
     "VersionTLS12": "",
     f"pods and {len(WRAPPED_KINDS) - 1} others": WRAPPED_KINDS,
