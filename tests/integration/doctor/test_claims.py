@@ -68,7 +68,7 @@ async def test_an_api_server_without_the_kinds_gets_no_finding(patient: Patient)
         assert await patient.examine(CHECK) == []
     finally:
         registry._rows.update(kinds)
-    assert await patient.complaints(CHECK)
+    assert await patient.examine(CHECK)
 
 
 async def test_no_controller_publishes(patient: Patient, cluster: ClaimsCluster) -> None:
