@@ -25,7 +25,7 @@ _MULTUS = (
 
 
 async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:
-    """Whoever publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
+    """What publishes may write for each driver. Kubernetes asks for this permission since 1.36."""
     publishers = await publishers_of(cluster)
     wanted = sorted(publishers.settings.claims_drivers or await _network_drivers(cluster))
     accounts = []

@@ -6,6 +6,7 @@ Names are checked by the parser before an attachment is asked for.
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
+from typing import TypeVar
 
 from app.errors import Denied
 from app.networks import selection
@@ -13,6 +14,7 @@ from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 
 Search = Generator[tuple[str, str], Attachment | None, Networks | None]
 """Yields the namespace and name of an attachment, and is sent what was found."""
+L = TypeVar("L")
 
 
 def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, warnings: list[str]) -> Search:
@@ -36,6 +38,17 @@ def networks_of(annotations: Mapping[str, str], namespace: str, *, home: str, wa
                 raise _not_found(selected.namespace, selected.name, NETWORKS)
             networks.append((NETWORKS, attachment))
     return tuple(networks)
+
+
+def looked_up(search: Search, lookup: L) -> Generator[tuple[L, str, str], Attachment | None, Networks | None]:
+    """The result of a search, as steps for `app.kube.lookup.follow`."""
+    found = None
+    try:
+        while True:
+            found = yield lookup, *search.send(found)
+    except StopIteration as end:
+        networks: Networks | None = end.value
+        return networks
 
 
 def _default_network(

@@ -14,7 +14,7 @@ from app.admission.parts import Claimed
 from app.admission.pods import INJECT, Pod
 from app.admission.review import Request, check_namespace
 from app.kube.lookup import Lookup, Steps, follow
-from app.networks.attachments import Search, networks_of
+from app.networks.attachments import Search, looked_up, networks_of
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Mode
 from app.networks.options import NetworksOptions
 from app.networks.plan import NO_NETWORKS, Inputs, plan_networks
@@ -105,12 +105,8 @@ class NetworksInjector:
         claimed: dict[str, int] = {}
         for find in self._claimed:
             claimed |= yield from find(inputs.pod, namespace)
-        found = None
-        try:
-            while True:
-                found = yield self._lookup, *search.send(found)
-        except StopIteration as end:
-            plan_networks(msgspec.structs.replace(inputs, claimed=claimed), end.value, plan)
+        networks = yield from looked_up(search, self._lookup)
+        plan_networks(msgspec.structs.replace(inputs, claimed=claimed), networks, plan)
 
     def _mode(self, switches: Switches) -> Mode:
         """The ConfigMap decides about `add` where it speaks; without `add` the option's other value applies."""

@@ -17,7 +17,7 @@ from app.claims.injection.pairs import asked_of, plan_pairs
 from app.claims.injection.sources import Reference, Sources, references_of
 from app.claims.requests import Requests
 from app.kube.lookup import Lookup, Steps, follow
-from app.networks.attachments import networks_of
+from app.networks.attachments import looked_up, networks_of
 from app.networks.device_requests import target_container
 from app.networks.model import DEFAULT_NETWORK, NETWORKS, Attachment, Networks
 
@@ -68,13 +68,8 @@ class ClaimsInjector:
 
     def _networks(self, annotations: dict[str, str], namespace: str) -> _Looks:
         """The networks; what is to be said of them, the injection of networks has said."""
-        search, found = networks_of(annotations, namespace, home=self._home, warnings=[]), None
-        try:
-            while True:
-                found = yield self._attachments, *search.send(found)
-        except StopIteration as end:
-            networks: Networks | None = end.value
-            return networks or ()
+        search = networks_of(annotations, namespace, home=self._home, warnings=[])
+        return (yield from looked_up(search, self._attachments)) or ()
 
     def _chosen(
         self, pod: Pod, wanted: list[NetworkClaim], pairs: list[Added], namespace: str, plan: Plan
