@@ -34,8 +34,8 @@ class Protocol(HttpToolsProtocol):
 class Listening:
     """A port on which the application is served, from `start` until `stop`."""
 
-    def __init__(self, server: uvicorn.Server, listener: socket.socket, loop: asyncio.Task[None]) -> None:
-        self._server, self._listener, self._loop = server, listener, loop
+    def __init__(self, server: uvicorn.Server, listener: socket.socket, ticking: asyncio.Task[None]) -> None:
+        self._server, self._listener, self._ticking = server, listener, ticking
         self.port: int = listener.getsockname()[1]
 
     @classmethod
@@ -72,13 +72,13 @@ class Listening:
         server.lifespan = config.lifespan_class(config)
         await server.startup(sockets=[listener])
         # Not `serve`: it installs signal handlers, and those are the caller's.
-        return cls(server, listener, asyncio.create_task(server.main_loop(), name=name))
+        return cls(server, listener, asyncio.create_task(_tick(server), name=name))
 
     async def stop(self, *, at_once: bool = False) -> None:
         """Answer what is under way and cut all connections; `at_once` cuts them first."""
-        self._server.should_exit = True
         self._server.lifespan.state[_STOPPED] = True
-        await self._loop
+        self._ticking.cancel()
+        await asyncio.wait([self._ticking])
         # A listener that closes in the turn in which it accepts drops the new connection without closing it.
         asyncio.get_running_loop().remove_reader(self._listener)
         await asyncio.sleep(0)
@@ -95,6 +95,13 @@ class Listening:
                 transport.abort()
         for _ in range(_TURNS):
             await asyncio.sleep(0)
+
+
+async def _tick(server: uvicorn.Server) -> None:
+    """What uvicorn does once a second: the date of its answers. Its own loop wakes ten times as often."""
+    while True:
+        await server.on_tick(0)
+        await asyncio.sleep(1)
 
 
 def _bound(address: str, port: int) -> socket.socket:
