@@ -97,9 +97,10 @@ async def test_a_second_cluster_removes_nothing_and_is_told(
     await eventually(shows(other, UVS_CONFIG_MAPS, "mine", "error"))
     for resource in (WORKLOAD_RULES, UVS_CONFIG_MAPS):
         status = await other.status(resource, "mine")
-        assert status["message"].startswith(REFUSED)
+        assert status["message"].startswith("not connected since ")
+        assert f" because the gateway refuses the agent: {REFUSED}" in status["message"]
         assert f"kubectl annotate tenant tenant1 {CLUSTER}-" in status["message"]
-        assert status["conditions"][0]["reason"] == "FailedPrecondition"
+        assert status["conditions"][0]["reason"] == "NotConnected"
     for stream in ("workloads", "rules", "resources"):
         await eventually(lambda stream=stream: seen.counts["ended", stream, "failed_precondition"] > 2)
         assert any(line.startswith(f"gateway {stream}: failed_precondition: {REFUSED}") for line in second.waiting())
