@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
+from app.tenancy.link import Link
 from app.text import moment, stamp
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, tenant_namespace
@@ -22,8 +23,21 @@ GATEWAY_NAME = "api-gateway.local"
 """A name that the gateway's certificate answers to wherever it runs."""
 CLUSTER_KEY = "berth-cluster"
 """Metadata of an agent's calls: the UID of namespace kube-system of its cluster, which no two clusters share."""
-CLUSTER = "berth.dev/cluster"
-"""Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
+CONNECTED = "Connected"
+"""The condition of a Tenant that says whether the gateway accepts its agent. Its reasons follow."""
+AGENT_CONNECTED = "AgentConnected"
+"""The only one with status True: a call was accepted lately."""
+NO_CONTACT = "NoContact"
+"""No call of the tenant was accepted or refused yet; the status is Unknown."""
+AGENT_SILENT = "AgentSilent"
+"""The last call that was accepted is too old, and none was refused since."""
+CERTIFICATE_REFUSED = "CertificateRefused"
+"""The certificate is not pinned, its pin has ended, or all pins have ended."""
+CLUSTER_TAKEN = "ClusterTaken"
+"""The agent runs in the cluster of another Tenant."""
+OTHER_CLUSTER = "OtherCluster"
+"""The agent runs in another cluster than the one that is noted on the Tenant."""
+SUSPENDED = "Suspended"
 
 NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
 """So that the tenant's namespace is a DNS label."""
@@ -47,8 +61,8 @@ class Tenant:
     """A Tenant object: `names` are the common or DNS names of its certificates.
 
     Where `certificates` are pinned, a name alone is not enough. `hosts` are the names of its hosts, or None where
-    Berth does not set the labels of the tenant's DPU nodes. `cluster` is the one it was first seen in ("": none yet);
-    only the gateway reads it.
+    Berth does not set the labels of the tenant's DPU nodes. `link` is what is noted of its agent; only the
+    gateway reads it here.
     """
 
     name: str
@@ -58,23 +72,12 @@ class Tenant:
     certificates: tuple[PinnedCertificate, ...] = ()
     hosts: tuple[str, ...] | None = None
     suspended: bool = False
-    cluster: str = ""
-
-    def at(self, cluster: str) -> Tenant:
-        """The same tenant, seen in this cluster."""
-        return replace(self, cluster=cluster)
+    link: Link = field(default_factory=Link)
 
 
 def tenant_certificate_name(tenant: str) -> str:
     """The common name of the certificates that `berth tenant add` issues."""
     return f"{tenant}.tenant.local"
-
-
-def cluster_of(obj: JSON) -> str:
-    """The cluster that is noted on a Tenant object; "" where none is."""
-    annotations = obj["metadata"].get("annotations")
-    found = annotations.get(CLUSTER) if isinstance(annotations, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def project_tenant(obj: JSON) -> Tenant:

@@ -103,7 +103,7 @@ WING = Wing(
         Controller(
             "tenants",
             build="app.tenancy.build:controller",
-            reconcilers=("tenants", "tenant-nodes"),
+            reconcilers=("tenants", "tenant-links", "tenant-nodes"),
             watches=("Tenant", "Node", "Namespace"),
         ),
     ),
@@ -115,6 +115,10 @@ WING = Wing(
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
     checks=("app.doctor.tenants:CHECK",),
-    metrics={"app.tenancy.agent.metrics": ("agent",), "app.tenancy.gateway.metrics": ("gateway",)},
+    metrics={
+        "app.tenancy.agent.metrics": ("agent",),
+        "app.tenancy.gateway.metrics": ("gateway",),
+        "app.tenancy.controller.metrics": ("controller",),
+    },
     roles=(GATEWAY, AGENT),
 )
