@@ -62,6 +62,25 @@ class Stage:
     def logs(self) -> str:
         return "".join(path.read_text() for path in sorted((self.folder / "logs").glob("*.log")))
 
+    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
+        """kubectl, as it is typed."""
+        command = [
+            "kubectl",
+            "--kubeconfig",
+            str(self.folder / "kubeconfig"),
+            "--cache-dir",
+            str(self.folder / "cache"),
+        ]
+        pipe = asyncio.subprocess.PIPE
+        return await asyncio.create_subprocess_exec(*command, *arguments, stdout=pipe, stderr=pipe)
+
+    async def kubectl(self, *arguments: str) -> str:
+        """What it prints."""
+        done = await self.start(*arguments)
+        out, problem = await asyncio.wait_for(done.communicate(), PATIENCE)
+        assert done.returncode == 0, problem
+        return out.decode()
+
     async def secret(self, files: dict[str, bytes]) -> None:
         data = {name: base64.b64encode(content).decode() for name, content in files.items()}
         body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "tls"}, "data": data}
@@ -77,7 +96,13 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         path.write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(path)) as client:
             await definitions.install(client, definitions.BARE)
-            node = BerthNode(client, kubeconfig=path, directory=tmp_path, found=cluster.services.__setitem__)
+            node = BerthNode(
+                client,
+                kubeconfig=path,
+                directory=tmp_path,
+                found=cluster.services.__setitem__,
+                processes=cluster.state.processes,
+            )
             parts = [StandIns(client, [NodeSpec("node")], elsewhere=is_berth), node]
             running = [asyncio.create_task(part.run()) for part in parts]
             yield Stage(cluster, client, tmp_path)
@@ -191,8 +216,12 @@ async def test_a_job_ends_with_the_exit_code_of_its_process(stage: Stage) -> Non
             lambda name=name: stage.client.get(JOBS, name, namespace=HERE),
             lambda job, end=end: end in [one["type"] for one in (job.get("status") or {}).get("conditions") or []],
         )
-    assert "CustomResourceDefinition" in stage.logs()
-    assert "nowhere" in stage.logs()
+    said = await stage.kubectl("logs", "job/good")
+    assert said.startswith("$ berth crds infra\n")
+    assert "CustomResourceDefinition" in said
+    assert await stage.kubectl("logs", "job/good", "--tail=1") == said.splitlines(keepends=True)[-1]
+    assert await stage.kubectl("logs", "job/good", "--follow", "-c", "c") == said
+    assert "nowhere" in await stage.kubectl("logs", "job/bad")
     codes = {
         pod["metadata"]["ownerReferences"][0]["name"]: pod["status"]["containerStatuses"][0]["state"]["terminated"]
         for pod in await stage.pods()
@@ -209,6 +238,26 @@ async def test_a_container_that_ends_is_started_again(stage: Stage) -> None:
         stage.pods, lambda pods: pods and (pods[0]["status"].get("containerStatuses") or [{}])[0].get("restartCount")
     )
     assert found[0]["status"]["phase"] == "Running"
+    assert "--no-such-flag" in await stage.kubectl("logs", "restless", "--previous")
+
+
+async def test_logs_are_followed_until_the_process_ends(stage: Stage) -> None:
+    """It says where it listens, for ports are not forwarded."""
+    await grant(stage.client)
+    await stage.secret(certificates())
+    await stage.client.create(DEPLOYMENTS, webhook(), namespace=HERE)
+    follower = await stage.start("logs", "--follow", "deployment/berth", "--pod-running-timeout=1m")
+    assert follower.stdout is not None
+    assert (await follower.stdout.readline()).startswith(b"$ berth webhook ")
+    for arguments in (["port-forward", "deployment/berth", ":8443"], ["exec", "deployment/berth", "--", "ls"]):
+        refused = await stage.start(*arguments)
+        _, text = await refused.communicate()
+        assert b" is a process of this machine, at 127.66." in text
+    await stage.until(stage.pods, lambda pods: ready(pods, 1))
+    await stage.client.delete(DEPLOYMENTS, "berth", namespace=HERE)
+    rest, _ = await follower.communicate()
+    assert b'"drained"' in rest
+    assert follower.returncode == 0
 
 
 async def test_a_pod_that_is_deleted_takes_its_process_along(stage: Stage) -> None:
