@@ -31,6 +31,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, SECRETS, SERVICES, Resource
 from app.kube.transport import connect
+from tests.support.command_line import kubectl, start_kubectl
 from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
@@ -43,6 +44,10 @@ class Stage:
 
     def __init__(self, cluster: Cluster, client: KubeClient, folder: Path) -> None:
         self.cluster, self.client, self.folder = cluster, client, folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
 
     async def until(self, look: Callable[[], Awaitable[T]], true: Callable[[T], Any]) -> T:
         found: Any = None
@@ -61,25 +66,6 @@ class Stage:
 
     def logs(self) -> str:
         return "".join(path.read_text() for path in sorted((self.folder / "logs").glob("*.log")))
-
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        """kubectl, as it is typed."""
-        command = [
-            "kubectl",
-            "--kubeconfig",
-            str(self.folder / "kubeconfig"),
-            "--cache-dir",
-            str(self.folder / "cache"),
-        ]
-        pipe = asyncio.subprocess.PIPE
-        return await asyncio.create_subprocess_exec(*command, *arguments, stdout=pipe, stderr=pipe)
-
-    async def kubectl(self, *arguments: str) -> str:
-        """What it prints."""
-        done = await self.start(*arguments)
-        out, problem = await asyncio.wait_for(done.communicate(), PATIENCE)
-        assert done.returncode == 0, problem
-        return out.decode()
 
     async def secret(self, files: dict[str, bytes]) -> None:
         data = {name: base64.b64encode(content).decode() for name, content in files.items()}
@@ -216,12 +202,12 @@ async def test_a_job_ends_with_the_exit_code_of_its_process(stage: Stage) -> Non
             lambda name=name: stage.client.get(JOBS, name, namespace=HERE),
             lambda job, end=end: end in [one["type"] for one in (job.get("status") or {}).get("conditions") or []],
         )
-    said = await stage.kubectl("logs", "job/good")
+    said = await kubectl(stage.kubeconfig, "logs", "job/good")
     assert said.startswith("$ berth crds infra\n")
     assert "CustomResourceDefinition" in said
-    assert await stage.kubectl("logs", "job/good", "--tail=1") == said.splitlines(keepends=True)[-1]
-    assert await stage.kubectl("logs", "job/good", "--follow", "-c", "c") == said
-    assert "nowhere" in await stage.kubectl("logs", "job/bad")
+    assert await kubectl(stage.kubeconfig, "logs", "job/good", "--tail=1") == said.splitlines(keepends=True)[-1]
+    assert await kubectl(stage.kubeconfig, "logs", "job/good", "--follow", "-c", "c") == said
+    assert "nowhere" in await kubectl(stage.kubeconfig, "logs", "job/bad")
     codes = {
         pod["metadata"]["ownerReferences"][0]["name"]: pod["status"]["containerStatuses"][0]["state"]["terminated"]
         for pod in await stage.pods()
@@ -238,7 +224,7 @@ async def test_a_container_that_ends_is_started_again(stage: Stage) -> None:
         stage.pods, lambda pods: pods and (pods[0]["status"].get("containerStatuses") or [{}])[0].get("restartCount")
     )
     assert found[0]["status"]["phase"] == "Running"
-    assert "--no-such-flag" in await stage.kubectl("logs", "restless", "--previous")
+    assert "--no-such-flag" in await kubectl(stage.kubeconfig, "logs", "restless", "--previous")
 
 
 async def test_logs_are_followed_until_the_process_ends(stage: Stage) -> None:
@@ -246,11 +232,11 @@ async def test_logs_are_followed_until_the_process_ends(stage: Stage) -> None:
     await grant(stage.client)
     await stage.secret(certificates())
     await stage.client.create(DEPLOYMENTS, webhook(), namespace=HERE)
-    follower = await stage.start("logs", "--follow", "deployment/berth", "--pod-running-timeout=1m")
+    follower = await start_kubectl(stage.kubeconfig, "logs", "--follow", "deployment/berth", "--pod-running-timeout=1m")
     assert follower.stdout is not None
     assert (await follower.stdout.readline()).startswith(b"$ berth webhook ")
     for arguments in (["port-forward", "deployment/berth", ":8443"], ["exec", "deployment/berth", "--", "ls"]):
-        refused = await stage.start(*arguments)
+        refused = await start_kubectl(stage.kubeconfig, *arguments)
         _, text = await refused.communicate()
         assert b" is a process of this machine, at 127.66." in text
     await stage.until(stage.pods, lambda pods: ready(pods, 1))
