@@ -5,7 +5,7 @@ Lists the API server itself and not a cache, for here "empty" must be true. Need
 
 from __future__ import annotations
 
-from app.devtools.sandbox.kinds.quotas import counted, counted_resources, hard
+from app.devtools.sandbox.kinds.quotas import bounded_resources, counted, hard
 from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling
 from app.kube.client import KubeClient
@@ -69,7 +69,7 @@ class QuotaCounter:
         namespace, name = key
         # Read before its objects: one that is created meanwhile changes the quota, and the status is refused.
         quota = await self._client.get(RESOURCE_QUOTAS, name, namespace=namespace)
-        wanted = counted_resources(quota)
+        wanted = bounded_resources(quota)
         objects = {
             (one.group, one.plural): [
                 {**item, "kind": one.kind} async for item in every_object(self._client, one, namespace)
