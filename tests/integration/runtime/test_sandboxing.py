@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from app.devtools.demo.stage import DemoError, Stage
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
 from tests.support.processes import Background
+from tests.support.waiting import PATIENCE
 
+LONG = f"--timeout={PATIENCE:.0f}s"
 NODES = {
     "icp": {"dpu1-host-a", "dpu1-host-b", "dpu1-host-c", "dpu1-host-d", "icp-master"},
     "tenant1": {"host-a", "host-b", "tenant1-master"},
@@ -46,6 +49,18 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     block = readme[readme.index("export KUBECONFIG=") :].partition("```")[0].replace(".sandbox", str(directory))
     printed = [line.strip() for line in sandbox.lines]
     assert [line for line in printed if line.startswith(("export ", "kubectl "))] == block.splitlines()
+    (command,) = (line.partition(": ")[2].split() for line in printed if line.startswith("Each cluster is a context "))
+    whole = directory / "kubeconfig"
+    assert stat.S_IMODE(whole.stat().st_mode) == 0o600
+    for context, nodes in ((command[2], NODES["icp"]), ("tenant2", NODES["tenant2"]), ("", NODES["tenant1"])):
+        shown = [*command[:1], "--kubeconfig", str(whole), "--context", context, *command[3:], "-o", "name"]
+        found = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        assert set(found.split()) == {f"node/{node}" for node in nodes}
+    typed = "\n".join(
+        [f"cd {ROOT}", *block.splitlines(), f"kubectl wait --for=condition=Ready pod/webhook-demo {LONG}"]
+    )
+    done = subprocess.run(["sh", "-ec", typed], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.stdout.endswith("pod/webhook-demo condition met\n"), done.stderr
     assert "A stand-in for Kueue gives 4 CPUs to LocalQueue user-queue of namespace default in tenant1." in printed
     (told,) = (line for line in printed if line.startswith("gateway "))
     folder = Path(told.removesuffix(")").rpartition(" ")[2])

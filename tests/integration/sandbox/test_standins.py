@@ -15,7 +15,16 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, NODES, PODS, Resource
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from tests.support.command_line import kubectl
@@ -310,8 +319,14 @@ async def test_custom_resources_are_collected_too(client: KubeClient) -> None:
     await until(client, things, "thing", absent, "default")
 
 
-async def test_a_namespace_is_emptied_and_then_goes(client: KubeClient) -> None:
+async def test_a_namespace_has_an_account_is_emptied_and_then_goes(client: KubeClient, tmp_path: Path) -> None:
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    for _ in range(2):
+        account = await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+        await client.delete(SERVICE_ACCOUNTS, "default", namespace="team", uid=account["metadata"]["uid"])
+        await until(client, SERVICE_ACCOUNTS, "default", lambda one, uid=account: one != uid, "team")
+    await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+    assert await kubectl(tmp_path / "kubeconfig", "-n", "team", "create", "token", "default", "--duration=20m")
     await client.create(CONFIG_MAPS, configmap("held", finalizers=["example.com/hold"]), namespace="team")
     await client.create(PODS, pod(metadata={"namespace": "team"}), namespace="team")
     await until(client, PODS, "p", running, "team")

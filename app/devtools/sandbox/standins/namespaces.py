@@ -1,4 +1,4 @@
-"""What is done for whole namespaces: a deleted one is emptied and let go, and the quotas of the others are counted.
+"""What is done for whole namespaces: a deleted one is emptied and let go; others get an account and counted quotas.
 
 Lists the API server itself and not a cache, for here "empty" must be true. Needs no knowledge of kinds.
 """
@@ -9,12 +9,13 @@ from app.devtools.sandbox.kinds.quotas import bounded_resources, counted, hard
 from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS
+from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS
 from app.kube.store import Key
 from app.wire import JSON
 
 _AGAIN = 0.3
 _RESYNC = 60.0
+_ACCOUNT = "default"
 
 
 class NamespaceCollector:
@@ -50,6 +51,27 @@ class NamespaceCollector:
                     if not item["metadata"].get("deletionTimestamp"):
                         await delete(self._client, resource, item)
         return count
+
+
+class DefaultAccount:
+    """Makes the ServiceAccount `default` of each namespace: `kubectl create token default` needs one."""
+
+    def __init__(self, client: KubeClient, watched: Watched) -> None:
+        self._client = client
+        self._namespaces, self._accounts = watched.store(NAMESPACES), watched.store(SERVICE_ACCOUNTS)
+        self.controller = reconciling(
+            "default-accounts", self._reconcile, self._namespaces, self._accounts, wakes=_lasts, workers=1
+        )
+        self._accounts.subscribe(lambda _event, key, _old, _new: self.controller.enqueue(("", key[0])))
+
+    async def _reconcile(self, key: Key) -> None:
+        name = key[1]
+        if _lasts(self._namespaces.get(*key)) and self._accounts.get(name, _ACCOUNT) is None:
+            await self._client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.body({"name": _ACCOUNT}), namespace=name)
+
+
+def _lasts(namespace: JSON | None) -> bool:
+    return namespace is not None and not namespace["metadata"].get("deletionTimestamp")
 
 
 class QuotaCounter:
