@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
 import signal
 import stat
 import subprocess
@@ -85,6 +88,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["demo", "--step"], "--step waits for keys: want a terminal as standard input"),
         (["demo", "--log-level", "loud"], "--log-level: want debug, info, warning, error, got 'loud'"),
         (["sandbox", "--log-level", "loud"], "--log-level"),
         (["sandbox", "--kubeconfig", "icp"], "want NAME=FILE"),
@@ -129,3 +133,37 @@ async def test_a_promise_that_is_not_kept_ends_the_demo(monkeypatch: pytest.Monk
     stage = Stage(Console(quiet=True))
     with pytest.raises(DemoError, match="step 3: want that requests and limits are 2 example"):
         await Injection(Lazy(), stage).play()
+
+
+def test_the_demo_waits_for_a_key_between_steps() -> None:
+    """In a terminal. The sandbox serves while it waits, and Ctrl-C ends both."""
+    above, below = pty.openpty()
+    command = [sys.executable, "-m", "app", "demo", "--step"]
+    demo = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, cwd=ROOT, start_new_session=True)
+    os.close(below)
+    try:
+        shown = until_shown(above, "Press a key")
+        assert "1. A node offers 4 example.com/foo" in shown
+        assert "2. " not in shown
+        found = re.search(r"export KUBECONFIG=(\S+)", shown)
+        assert found is not None
+        command = ["kubectl", "--kubeconfig", found[1], "get", "node", "host-a", "-o", "name"]
+        assert subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True).stdout == b"node/host-a\n"
+        os.write(above, b" ")
+        assert "2. A network attachment that names this resource" in until_shown(above, "Press a key")
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(PATIENCE) == 130
+    finally:
+        demo.kill()
+        demo.wait(PATIENCE)
+        os.close(above)
+
+
+def until_shown(descriptor: int, text: str) -> str:
+    """What a terminal shows until this appears, without colors."""
+    shown = b""
+    while text.encode() not in shown:
+        ready, _, _ = select.select([descriptor], [], [], PATIENCE)
+        assert ready, shown.decode()
+        shown += os.read(descriptor, 65536)
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())
