@@ -15,9 +15,19 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
+from tests.support.command_line import kubectl
 from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
@@ -79,6 +89,17 @@ def unschedulable(obj: JSON | None) -> str:
     )
 
 
+async def events(client: KubeClient, name: str, count: int) -> list[JSON]:
+    """The Events of a Pod, from the first to the last, once there are so many."""
+
+    async def look() -> list[JSON]:
+        found = (await client.list_page(EVENTS, namespace="default")).items
+        return [one for one in found if one["involvedObject"]["name"] == name]
+
+    found = await eventually(look, lambda found: len(found) >= count)
+    return sorted(found, key=lambda one: int(one["metadata"]["resourceVersion"]))
+
+
 def configmap(name: str, *owners: JSON, **metadata: Any) -> JSON:
     references = [
         {"apiVersion": o["apiVersion"], "kind": o["kind"], "name": o["metadata"]["name"], "uid": o["metadata"]["uid"]}
@@ -121,7 +142,9 @@ async def test_a_pod_gets_a_node_and_runs_with_an_address(client: KubeClient) ->
     assert status["startTime"]
 
 
-async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overwritten(client: KubeClient) -> None:
+async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overwritten(
+    client: KubeClient, tmp_path: Path
+) -> None:
     device = {"example.com/foo": "2"}
     await create(client, pod(requests=device))
     waiting = await until(client, PODS, "p", unschedulable, "default")
@@ -129,9 +152,21 @@ async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overw
         "0/2 nodes are available: 1 Insufficient example.com/foo, 1 node(s) had untolerated taint(s). "
     )
     assert waiting["status"]["phase"] == "Pending"
+    failed, *_ = await events(client, "p", 1)
+    assert (failed["type"], failed["reason"]) == ("Warning", "FailedScheduling")
+    assert failed["message"] == unschedulable(waiting)
+    assert failed["source"] == {"component": "default-scheduler"}
+    # A look at it that finds the same is no new Event.
+    await client.patch(NODES, "host-b", {"metadata": {"labels": {"looked": "at"}}}, patch_type="merge")
     patch = [{"op": "add", "path": "/status/capacity/example.com~1foo", "value": "4"}]
     await client.patch(NODES, "host-a", patch, patch_type="json", subresource="status")
     await until(client, PODS, "p", running, "default")
+    assert [one["reason"] for one in await events(client, "p", 2)] == ["FailedScheduling", "Scheduled"]
+    printed = (await kubectl(tmp_path / "kubeconfig", "describe", "pod", "p")).partition("\nEvents:\n")[2]
+    normal, warning = sorted(printed.splitlines()[2:])  # those of one second come in any order
+    assert normal.split(maxsplit=3)[-1] == "default-scheduler  Successfully assigned default/p to host-a"
+    assert warning.split()[:2] == ["Warning", "FailedScheduling"]
+    assert "Pod/p" in await kubectl(tmp_path / "kubeconfig", "events", "--for=pod/p")
     node = await client.get(NODES, "host-a")
     assert node["status"]["capacity"]["example.com/foo"] == node["status"]["allocatable"]["example.com/foo"] == "4"
     removal = [{"op": "remove", "path": "/status/capacity/example.com~1foo"}]
@@ -284,8 +319,14 @@ async def test_custom_resources_are_collected_too(client: KubeClient) -> None:
     await until(client, things, "thing", absent, "default")
 
 
-async def test_a_namespace_is_emptied_and_then_goes(client: KubeClient) -> None:
+async def test_a_namespace_has_an_account_is_emptied_and_then_goes(client: KubeClient, tmp_path: Path) -> None:
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    for _ in range(2):
+        account = await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+        await client.delete(SERVICE_ACCOUNTS, "default", namespace="team", uid=account["metadata"]["uid"])
+        await until(client, SERVICE_ACCOUNTS, "default", lambda one, uid=account: one != uid, "team")
+    await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+    assert await kubectl(tmp_path / "kubeconfig", "-n", "team", "create", "token", "default", "--duration=20m")
     await client.create(CONFIG_MAPS, configmap("held", finalizers=["example.com/hold"]), namespace="team")
     await client.create(PODS, pod(metadata={"namespace": "team"}), namespace="team")
     await until(client, PODS, "p", running, "team")

@@ -1,14 +1,14 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
 Owns the choice of the step; the steps are in `reading`, `watching`, `writes`, `patching`, `deletion`, `questions`,
-`scaling` and `tokens`.
+`scaling`, `tokens` and `containers`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api import deletion, patching, questions, reading, scaling, tokens, writes
+from app.devtools.sandbox.api import containers, deletion, patching, questions, reading, scaling, tokens, writes
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_object, decode_options, json_reply
 from app.devtools.sandbox.api.failures import (
     StatusError,
@@ -17,6 +17,7 @@ from app.devtools.sandbox.api.failures import (
     method_not_allowed,
     no_such_path,
     not_found,
+    not_in_sandbox,
     success,
 )
 from app.devtools.sandbox.api.forms import list_form, shown
@@ -26,6 +27,10 @@ from app.devtools.sandbox.kinds import admissible, strategy
 if TYPE_CHECKING:
     from app.devtools.sandbox.state import ClusterState
     from app.wire import JSON
+
+
+_MISSING = frozenset({"nodes/proxy", "services/proxy", "pods/resize"})
+"""Subresources of Kubernetes that the sandbox has not."""
 
 
 async def serve(state: ClusterState, call: Call) -> Reply:
@@ -39,15 +44,16 @@ async def serve(state: ClusterState, call: Call) -> Reply:
 async def _dispatch(state: ClusterState, call: Call) -> Reply:
     resource = call.resource
     if call.subresource and call.subresource not in resource.subresources:
-        raise not_found(resource.group, resource.plural, call.name) if resource.custom else no_such_path()
+        raise _no_subresource(call)
     if call.resource.virtual:
         if call.verb != "create":
             raise method_not_allowed()
         return json_reply(questions.answer(state, call, decode_object(call)), status=201)
     if call.subresource in _SUBRESOURCES:
-        if call.verb != "create" and call.subresource != "scale":
+        verbs, answer = _SUBRESOURCES[call.subresource]
+        if call.verb not in verbs:
             raise method_not_allowed()
-        return await _SUBRESOURCES[call.subresource](state, call)
+        return await answer(state, call)
     match call.verb:
         case "get":
             return reading.get_object(state, call)
@@ -58,6 +64,14 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
     if call.verb not in _WRITES or bool(call.name) != (call.verb not in ("create", "deletecollection")):
         raise method_not_allowed()
     return await _WRITES[call.verb](state, call)
+
+
+def _no_subresource(call: Call) -> StatusError:
+    resource = call.resource
+    if resource.custom:
+        return not_found(resource.group, resource.plural, call.name)
+    path = f"{resource.plural}/{call.subresource}"
+    return not_in_sandbox(path) if path in _MISSING else no_such_path()
 
 
 async def _create(state: ClusterState, call: Call) -> Reply:
@@ -181,7 +195,14 @@ async def _evict(state: ClusterState, call: Call) -> Reply:
     return json_reply(success({}), status=201)
 
 
-_SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": scaling.scale, "token": tokens.token}
+_SUBRESOURCES = {
+    "binding": (("create",), _bind),
+    "eviction": (("create",), _evict),
+    "scale": (("get", "update", "patch"), scaling.scale),
+    "token": (("create",), tokens.token),
+    "log": (("get",), containers.log),
+    **dict.fromkeys(("exec", "attach", "portforward"), (("get", "create"), containers.connect)),
+}
 _WRITES = {
     "create": _create,
     "update": _update,

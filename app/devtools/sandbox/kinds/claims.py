@@ -60,12 +60,12 @@ def check_class(device_class: JSON) -> list[FieldError]:
     if bounded(spec, "config", MOST_ENTRIES):
         for entry in spec.each("config"):
             check_opaque(entry)
-    if "extendedResourceName" in spec.value and not _is_extended(spec.text("extendedResourceName")):
+    if "extendedResourceName" in spec.value and not is_extended(spec.text("extendedResourceName")):
         spec.fault("extendedResourceName", "Invalid", "must be a valid extended resource name")
     return spec.errors
 
 
-def _is_extended(name: str) -> bool:
+def is_extended(name: str) -> bool:
     """Whether a resource is one of nodes that Kubernetes does not know by itself; quotas put `requests.` before it."""
     domain, slash, _ = name.partition("/")
     own = not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")

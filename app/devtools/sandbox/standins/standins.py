@@ -14,7 +14,7 @@ from app.devtools.sandbox.standins.claims import ClaimMaker, ClaimReleaser
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
-from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
+from app.devtools.sandbox.standins.namespaces import DefaultAccount, NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.devtools.sandbox.standins.statefulsets import StatefulSetKeeper
@@ -61,9 +61,12 @@ class StandIns:
 
 def _central(client: KubeClient, watched: Watched) -> tuple[_Part, ...]:
     """What a scheduler and a controller manager do."""
+    scheduler = Scheduler(client, watched)
     return (
-        Scheduler(client, watched).controller,
+        scheduler.controller,
+        scheduler.events,
         NamespaceCollector(client, watched).controller,
+        DefaultAccount(client, watched).controller,
         DeploymentKeeper(client, watched).controller,
         ReplicaSetKeeper(client, watched).controller,
         StatefulSetKeeper(client, watched).controller,
