@@ -1,13 +1,19 @@
-"""Texts from outside in messages, cut and quoted, and times as the API writes them. Pure."""
+"""Texts from outside in messages, cut and quoted, words that are near, and times as the API writes them. Pure."""
 
 from __future__ import annotations
 
+import difflib
+import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 
 SHOWN = 80
 """Characters of a value that a message quotes."""
 MESSAGE = 1024
 """Characters of a whole message: of an Event, a condition, an audit annotation."""
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NEAR = 0.75
+"""How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 
 
 def cut(text: str, limit: int = SHOWN) -> str:
@@ -18,6 +24,21 @@ def cut(text: str, limit: int = SHOWN) -> str:
 def quoted(text: str, limit: int = SHOWN) -> str:
     """The text in quotes, cut, with everything unprintable escaped."""
     return repr(cut(text, limit))
+
+
+def printable(text: str) -> str:
+    """The text with control characters escaped, line breaks too, as JSON escapes them."""
+    return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def closest(word: str, known: Iterable[str]) -> str:
+    """The known word that is probably meant by one that is not known; "" where none is near.
+
+    Upper and lower case make no difference.
+    """
+    by_form = {one.lower(): one for one in known}
+    near = difflib.get_close_matches(cut(word.lower()), by_form, n=1, cutoff=_NEAR)
+    return by_form[near[0]] if near else ""
 
 
 def one_line(text: str, limit: int) -> str:

@@ -10,7 +10,7 @@ import typer
 
 from app.cli import cluster, options, roles
 from app.errors import Transient, UsageError
-from app.explain import explaining, manifests, rehearsal, rendering, wrapped
+from app.explain import explaining, manifests, reading, rehearsal, rendering, wrapped
 from app.registry import settings_of
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
@@ -118,7 +118,7 @@ def explain(
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
-    found = manifests.sort_documents(manifests.read_documents(files), namespace=namespace)
+    found = manifests.sort_documents(reading.read_documents(files), namespace=namespace)
     wrappers = [wrapped.explained(one) for one in found.wrappers]
     if not found.pods and not wrappers:
         raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from app.admission.parts import Cached
 from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
-from app.explain.manifests import Manifests, PodManifest
+from app.explain.manifests import Manifests
+from app.explain.model import PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
@@ -52,19 +53,19 @@ def _with_roads(result: Explained, offer: Offer, manifests: Manifests, config_ma
     if result.denied:
         return result
     return with_roads(
-        result, roads=tuple(roads_of(result.pod, result.manifest.namespace, offer, manifests, config_map))
+        result, roads=tuple(roads_of(result.pod, result.manifest.owner.namespace, offer, manifests, config_map))
     )
 
 
 async def _explained(manifest: PodManifest, rehearsal: Rehearsal) -> Explained:
     """As an API server creates a Pod: what is injected first, then the checks of what came out."""
-    decision, plan = await review(rehearsal.chains["mutate"], manifest.pod, namespace=manifest.namespace)
+    decision, plan = await review(rehearsal.chains["mutate"], manifest.pod, namespace=manifest.owner.namespace)
     pod, reasons = manifest.pod, tuple(plan.patch.reasons)
     if not decision.allowed:
         return Explained(manifest, decision, reasons, pod)
     if decision.operations:
         pod = jsonpatch.apply_patch(pod, decode_json(encode_json(decision.operations)), in_place=False)
-    checked, _ = await review(rehearsal.chains["validate"], pod, namespace=manifest.namespace)
+    checked, _ = await review(rehearsal.chains["validate"], pod, namespace=manifest.owner.namespace)
     warnings = list(dict.fromkeys([*decision.warnings, *checked.warnings]))
     return Explained(manifest, replace(decision if checked.allowed else checked, warnings=warnings), reasons, pod)
 
@@ -75,7 +76,7 @@ async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> 
     found = False
     if resource == NAMESPACES:
         # One that is not among the manifests is known by its name alone.
-        for namespace in dict.fromkeys(pod.namespace for pod in manifests.pods):
+        for namespace in dict.fromkeys(pod.owner.namespace for pod in manifests.pods):
             yield {"metadata": {"name": namespace}}
     for obj in manifests.of(resource.kind):
         metadata = obj["metadata"]

@@ -1,19 +1,18 @@
-"""Reads manifests, and finds the Pods in them: Pods themselves and the templates of everything that makes Pods.
+"""Finds the Pods in manifests: Pods themselves and the templates of everything that makes Pods.
 
 Objects of kinds that the webhook reads are set aside for its caches; what is none of these is left out with a note.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
 from app.errors import UsageError
-from app.kube.documents import SUFFIXES, Document, parse_documents, read_text, unfold
+from app.explain.model import Manifest, PodManifest
+from app.kube.documents import Document, unfold
 from app.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.registry import kinds_of
 from app.wire import JSON
@@ -36,70 +35,18 @@ _UNPLACED = ("Namespace", "Node", *_DEVICES)
 _READ = frozenset(resource.kind for resource in kinds_of("webhook"))
 
 
-@dataclass(frozen=True, slots=True)
-class PodManifest:
-    """A Pod as the API server would be asked to create it, and the object it comes from."""
-
-    place: str
-    kind: str
-    name: str
-    namespace: str
-    pod: JSON
-
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-
 @dataclass(slots=True)
 class Manifests:
-    """What a set of documents holds, in their order; `notes` says what was left out and why.
-
-    `pod` of one of the `wrappers` is the AppWrapper.
-    """
+    """What a set of documents holds, in their order; `notes` says what was left out and why."""
 
     pods: list[PodManifest] = field(default_factory=list)
-    wrappers: list[PodManifest] = field(default_factory=list)
+    wrappers: list[Manifest] = field(default_factory=list)
     others: list[JSON] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     def of(self, kind: str) -> list[JSON]:
         """The objects of a kind that makes no Pod."""
         return [obj for obj in self.others if obj["kind"] == kind]
-
-
-def read_documents(paths: Iterable[str]) -> list[Document]:
-    """The objects in files, in directories (their *.yaml, *.yml and *.json) and, for "-", on standard input.
-
-    Raises UsageError for what cannot be read, with file and line where there is one.
-    """
-    documents: list[Document] = []
-    for path in dict.fromkeys(paths):
-        if path == "-":
-            documents += parse_documents(_standard_input(), source="stdin")
-            continue
-        for file in _files(Path(path)):
-            documents += parse_documents(read_text(file), source=str(file))
-    return documents
-
-
-def _files(place: Path) -> list[Path]:
-    if not place.is_dir():
-        return [place]
-    try:
-        files = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES and file.is_file())
-    except OSError as error:
-        raise UsageError(f"cannot read {place}: {error.strerror or error}") from error
-    if not files:
-        raise UsageError(f"{place}: the directory holds no {', '.join(SUFFIXES)} file")
-    return files
-
-
-def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read standard input: it is not UTF-8 text (byte {error.start})") from error
 
 
 def sort_documents(documents: Iterable[Document], *, namespace: str = "") -> Manifests:
@@ -116,12 +63,13 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = str(metadata.get("namespace") or namespace)
     version, groups = obj.get("apiVersion"), _GROUPS.get(kind)
+    given = Manifest(place, kind, name, home, _present(obj))
     if groups and isinstance(version, str) and version and version.rpartition("/")[0] not in groups:
         found.notes.append(f"{place}: {kind} {name or '(no name)'} of {version} is not understood; left out")
     elif kind in TEMPLATES:
-        found.pods.append(PodManifest(place, kind, name, home, _pod(obj, place=place, name=name, namespace=home)))
+        found.pods.append(PodManifest(given, _pod(obj, place=place, name=name, namespace=home)))
     elif kind == APP_WRAPPERS.kind:
-        found.wrappers.append(PodManifest(place, kind, name, home, _present(obj)))
+        found.wrappers.append(given)
     elif kind in _READ or kind in ("ConfigMap", *_CLAIMS, *_UNPLACED):
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home

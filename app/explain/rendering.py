@@ -15,7 +15,7 @@ import yaml
 
 from app.admission.patch import Operation
 from app.admission.review import Decision
-from app.explain.manifests import PodManifest
+from app.explain.model import PodManifest
 from app.wire import JSON, encode_json
 
 Form = Literal["text", "diff", "json", "patch", "pod"]
@@ -83,9 +83,9 @@ def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
         return
     for result in results:
         if result.denied or (form == "diff" and not result.decision.operations):
-            yield Line(f"{_subject(result)}: {result.verdict}", "red" if result.denied else "")
+            yield Line(f"{result.manifest.subject}: {result.verdict}", "red" if result.denied else "")
         for warning in result.decision.warnings:
-            yield Line(f"{_subject(result)}: warning: {warning}", "yellow")
+            yield Line(f"{result.manifest.subject}: warning: {warning}", "yellow")
 
 
 def dump(obj: JSON) -> str:
@@ -95,7 +95,7 @@ def dump(obj: JSON) -> str:
 
 def _text(result: Explained) -> Iterator[Line]:
     style = "red" if result.denied else "green" if result.decision.operations else ""
-    yield Line(f"{_subject(result)}: {result.verdict}", style)
+    yield Line(f"{result.manifest.subject}: {result.verdict}", style)
     if not result.denied:
         last = ""
         for operation, reason in zip(result.decision.operations, result.reasons, strict=True):
@@ -116,7 +116,7 @@ def _diff(result: Explained) -> Iterator[Line]:
     if result.denied or not result.decision.operations:
         return
     before, after = dump(result.manifest.pod).splitlines(), dump(result.pod).splitlines()
-    label = _subject(result)
+    label = result.manifest.subject
     for line in difflib.unified_diff(before, after, f"{label}, as written", f"{label}, as injected", lineterm=""):
         style = "cyan" if line.startswith("@@") else {"+": "green", "-": "red"}.get(line[0], "")
         yield Line(line, style)
@@ -126,10 +126,7 @@ def _object(result: Explained) -> JSON:
     manifest, decision = result.manifest, result.decision
     operations = [] if result.denied else decision.operations
     return {
-        "source": manifest.place,
-        "kind": manifest.kind,
-        "namespace": manifest.namespace,
-        "name": manifest.name,
+        **manifest.owner.reference,
         "allowed": decision.allowed,
         "reason": decision.reason,
         "message": decision.message,
@@ -141,10 +138,6 @@ def _object(result: Explained) -> JSON:
         "pod": None if result.denied else result.pod,
         **({"roads": list(result.roads)} if result.roads else {}),
     }
-
-
-def _subject(result: Explained) -> str:
-    return f"{result.manifest.title} ({result.manifest.place})"
 
 
 def field_of(operation: Operation, pod: JSON) -> str:

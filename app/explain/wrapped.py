@@ -14,7 +14,7 @@ from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import MOST_POD_SETS, QUEUE_NAME, pod_set_name
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
 from app.appwrappers.podsets.paths import pod_template_at
-from app.explain.manifests import PodManifest
+from app.explain.model import Manifest
 from app.explain.rendering import Line
 from app.kinds.requests import Amounts, added, pod_requests
 from app.kube.resources import PODS
@@ -28,7 +28,7 @@ class Wrapped:
     Without problems it would be admitted, as far as no rights are missing.
     """
 
-    manifest: PodManifest
+    manifest: Manifest
     queue: str
     problems: tuple[str, ...]
     warnings: tuple[str, ...] = ()
@@ -43,9 +43,9 @@ class Wrapped:
         return f"would wait in queue {self.queue}" if self.queue else "would run at once"
 
 
-def explained(manifest: PodManifest) -> Wrapped:
+def explained(manifest: Manifest) -> Wrapped:
     """What the webhook finds in it, but for what only a cluster knows: rights, and the operator's configuration."""
-    obj = manifest.pod
+    obj = manifest.obj
     metadata, spec, namespace = mapping(obj, "metadata"), obj.get("spec"), manifest.namespace
     labels = mapping(metadata, "labels")
     problems = list(component_problems(spec, name=manifest.name, namespace=namespace, most=MOST_POD_SETS))
@@ -83,7 +83,7 @@ def _rights(components: Sequence[JSON], namespace: str) -> Iterator[str]:
 
 def text_of(one: Wrapped) -> Iterator[Line]:
     """As `berth explain` prints it."""
-    yield Line(f"{one.manifest.title} ({one.manifest.place}): {one.verdict}", "red" if one.problems else "green")
+    yield Line(f"{one.manifest.subject}: {one.verdict}", "red" if one.problems else "green")
     for name, pod_set in one.pod_sets:
         count = f"{pod_set.replicas} Pod" + ("" if pod_set.replicas == 1 else "s")
         yield Line(f"  podSet {name}: {count} of {pod_set.path}", "cyan")
@@ -99,12 +99,8 @@ def text_of(one: Wrapped) -> Iterator[Line]:
 
 def object_of(one: Wrapped) -> JSON:
     """As its JSON answer has it."""
-    manifest = one.manifest
     return {
-        "source": manifest.place,
-        "kind": manifest.kind,
-        "namespace": manifest.namespace,
-        "name": manifest.name,
+        **one.manifest.reference,
         "allowed": not one.problems,
         "message": one.verdict,
         "warnings": list(one.warnings),

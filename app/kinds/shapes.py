@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -68,13 +69,26 @@ def decode_builtin(kind: str, version: str, obj: JSON, *, applied: bool = True) 
     decoder = _Decoder(kind, version, applied=applied)
     decoded = decoder.fields(obj, fields_of(kind), "", kind)
     decoded.setdefault("metadata", {})
-    return decoded, decoder.unknown
+    return decoded, list(decoder.unknown)
+
+
+def read_fields(kind: str, obj: JSON) -> tuple[Mapping[str, Collection[str]], ShapeError | None]:
+    """What an author of an object of a type got wrong: the paths of unknown fields, and the first wrong type.
+
+    Each path has the fields that are known there. `kind` may be any type of the tables.
+    """
+    decoder = _Decoder(kind, "v1")
+    try:
+        decoder.fields(obj, fields_of(kind), "", kind)
+    except ShapeError as error:
+        return decoder.unknown, error
+    return decoder.unknown, None
 
 
 def decode_metadata(kind: str, version: str, metadata: Any) -> tuple[JSON, list[str]]:
     """The metadata of a custom resource; the same promise as `decode_builtin`."""
     decoder = _Decoder(kind, version)
-    return decoder.value(metadata, "ObjectMeta", "metadata", "") or {}, decoder.unknown
+    return decoder.value(metadata, "ObjectMeta", "metadata", "") or {}, list(decoder.unknown)
 
 
 class _Decoder:
@@ -82,7 +96,7 @@ class _Decoder:
 
     def __init__(self, kind: str, version: str, *, applied: bool = True) -> None:
         self._applied = applied
-        self.unknown: list[str] = []
+        self.unknown: dict[str, Collection[str]] = {}
         self._prefix = f'{kind} in version "{version}" cannot be handled as a {kind}: '
 
     def value(self, value: Any, shape: Shape, path: str, holder: str) -> Any:
@@ -109,7 +123,7 @@ class _Decoder:
             shape = fields.get(name, rest)
             inner = f"{path}.{name}" if path else name
             if shape is None:
-                self.unknown.append(inner)
+                self.unknown[inner] = fields.keys()
             elif item is not None:
                 # An entry of a map is reported under the map, as the server does.
                 decoded[name] = self.value(item, shape, inner if rest is None else path, holder)

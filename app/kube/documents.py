@@ -7,18 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import yaml
 
 from app.errors import UsageError
+from app.text import printable
 from app.wire import EXACT_YAML, FAST_YAML, JSON, may_be_deep
 
 SUFFIXES = (".yaml", ".yml", ".json")
+MOST_BYTES = 128 * 1024 * 1024
+"""Of one file or stream: a device may never end."""
 _TEXT = re.compile(r"\S")
 
 
@@ -46,13 +50,66 @@ def read_objects(path: Path) -> list[JSON]:
 
 
 def read_text(path: Path) -> str:
-    """What a file holds. Raises `DocumentError` where it cannot be read or is not a text."""
+    """What a file holds. Raises `DocumentError` where it cannot be read, is too large or is not a text."""
     try:
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            return read_stream(file, printable(str(path)))
     except OSError as error:
-        raise DocumentError(f"cannot read {path}: {error.strerror or error}") from error
+        raise DocumentError(f"cannot read {printable(str(path))}: {error.strerror or error}") from error
+
+
+def read_stream(stream: BinaryIO, name: str) -> str:
+    """What comes out of a stream, of `MOST_BYTES` at most. Raises `DocumentError` and OSError."""
+    content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise DocumentError(f"cannot read {name}: it has more than {MOST_BYTES >> 20} MiB")
+    try:
+        return content.decode()
     except UnicodeDecodeError as error:
-        raise DocumentError(f"cannot read {path}: it is not UTF-8 text (byte {error.start})") from error
+        raise DocumentError(f"cannot read {name}: it is not UTF-8 text (byte {error.start})") from error
+
+
+def entries_below(
+    directory: Path, *, deep: bool = True, fault: Callable[[str, OSError], None] | None = None
+) -> Iterator[os.DirEntry[str]]:
+    """Everything in a directory that is not hidden, and with `deep` in the directories below it, but for these.
+
+    A link to a directory is followed once. Raises OSError for a directory that cannot be read; with `fault` only for
+    the first, and calls that for the others.
+    """
+    waiting, seen = [str(directory)], set()
+    while waiting:
+        place = waiting.pop()
+        try:
+            stat = os.stat(place)  # noqa: PTH116  a path of os.scandir
+            if (stat.st_dev, stat.st_ino) in seen:  # a link that leads back up
+                continue
+            seen.add((stat.st_dev, stat.st_ino))
+            with os.scandir(place) as entries:
+                for entry in entries:
+                    if entry.name.startswith("."):
+                        continue
+                    if deep and _holds(entry.is_dir):
+                        waiting.append(entry.path)
+                    else:
+                        yield entry
+        except OSError as error:
+            if fault is None or len(seen) <= 1:
+                raise
+            fault(place, error)
+
+
+def is_manifest_file(entry: os.DirEntry[str]) -> bool:
+    """Whether its name ends as those of manifests do, and it is a file or a link to one."""
+    return entry.name.endswith(SUFFIXES) and _holds(entry.is_file)
+
+
+def _holds(question: Callable[[], bool]) -> bool:
+    """What an entry of a directory answers; False for a link that leads to itself."""
+    try:
+        return question()
+    except OSError:
+        return False
 
 
 def parse_documents(text: str, *, source: str) -> list[Document]:

@@ -7,7 +7,6 @@ the last good content stays.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from typing import Any
 import structlog
 
 from app.kube import metrics, resources
-from app.kube.documents import SUFFIXES, DocumentError, read_objects
+from app.kube.documents import DocumentError, entries_below, is_manifest_file, read_objects
 from app.kube.store import PoisonError, Store
 from app.wire import JSON
 
@@ -128,20 +127,8 @@ def _placed(obj: JSON) -> JSON:
 def _scan(directory: Path) -> dict[Path, Stamp]:
     """The manifest files under `directory` and what changes when their content does; OSError if it is unreadable."""
     found: dict[Path, Stamp] = {}
-    waiting, seen = [directory], set()
-    while waiting:
-        place = waiting.pop()
-        stat = place.stat()
-        if (stat.st_dev, stat.st_ino) in seen:  # a link that leads back up
-            continue
-        seen.add((stat.st_dev, stat.st_ino))
-        with os.scandir(place) as entries:
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                if entry.is_dir():
-                    waiting.append(Path(entry.path))
-                elif entry.name.endswith(SUFFIXES) and entry.is_file():
-                    stat = entry.stat()
-                    found[Path(entry.path)] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+    for entry in entries_below(directory):
+        if is_manifest_file(entry):
+            stat = entry.stat()
+            found[Path(entry.path)] = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
     return found

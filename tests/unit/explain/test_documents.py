@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from app.errors import UsageError
-from app.explain.manifests import read_documents
+from app.explain.reading import read_documents
 
 
 def test_files_directories_and_standard_input(tmp_path, monkeypatch) -> None:

@@ -25,7 +25,7 @@ def owner(kind: str) -> dict:
 @pytest.mark.parametrize("kind", sorted(set(TEMPLATES) - {"Pod"}))
 def test_templates_become_pods_of_their_owners_namespace(kind) -> None:
     (manifest,) = sort(owner(kind)).pods
-    assert (manifest.title, manifest.place) == (f"{kind} ns/o", "f:1")
+    assert manifest.subject == f"{kind} ns/o (f:1)"
     assert manifest.pod == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -41,7 +41,7 @@ def test_a_pod_stays_as_it_is_but_for_its_namespace() -> None:
     assert manifest.pod["unknown"] == {"kept": 1}
     assert pod["metadata"] == {"name": "p"}
     (manifest,) = sort(pod).pods
-    assert manifest.namespace == "default"
+    assert manifest.owner.namespace == "default"
 
 
 def test_lists_of_any_kind_are_opened() -> None:
@@ -51,7 +51,7 @@ def test_lists_of_any_kind_are_opened() -> None:
         {"kind": "PodList", "apiVersion": "v1", "items": [pod]},
         {"kind": "PodList", "items": None},
     )
-    assert [manifest.place for manifest in found.pods] == ["f:1 item 1", "f:1 item 2 item 1", "f:2 item 1"]
+    assert [manifest.owner.place for manifest in found.pods] == ["f:1 item 1", "f:1 item 2 item 1", "f:2 item 1"]
 
 
 def test_other_kinds_are_left_out_with_a_note() -> None:
@@ -95,4 +95,4 @@ def test_mistakes_are_named(obj, message) -> None:
 @pytest.mark.parametrize("metadata", [None, [], "text", {"annotations": "text"}])
 def test_odd_metadata_never_breaks_the_walk(metadata) -> None:
     (manifest,) = sort({"kind": "Pod", "metadata": metadata, "spec": SPEC}).pods
-    assert manifest.namespace == "default"
+    assert manifest.owner.namespace == "default"
