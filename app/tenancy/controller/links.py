@@ -43,7 +43,10 @@ class LinkReconciler:
         if (before.get("status"), before.get("reason"), before.get("message")) != verdict.shown:
             await self._write(state, verdict)
         self._tell(state, verdict)
-        metrics.connected(name, verdict.reason, up=verdict.truth == "True")
+        if verdict.reason == SUSPENDED:  # as the cloud admin wants it: no alert
+            metrics.forget(name)
+        else:
+            metrics.connected(name, verdict.reason, up=verdict.truth == "True")
         return Done() if verdict.until is None else RequeueAfter(verdict.until)
 
     async def _write(self, state: TenantState, verdict: Verdict) -> None:
