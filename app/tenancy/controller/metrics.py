@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import Gauge
 
 CONNECTED = Gauge(
-    "tenant_connected",
+    "tenants_connected",
     "1 where the gateway accepts the tenant's agent, by the reason of Connected; none for a suspended tenant",
     ("tenant", "reason"),
 )
