@@ -17,7 +17,7 @@ from app.kube.retry import if_there
 from app.tenancy.controller import metrics
 from app.tenancy.controller.connecting import Verdict, judge
 from app.tenancy.controller.state import Claims, TenantState
-from app.tenancy.model import CONNECTED, SUSPENDED
+from app.tenancy.model import AGENT_SILENT, CONNECTED, SUSPENDED
 from app.workloads.model import TENANTS
 
 FIELD_MANAGER = "berth-links"
@@ -61,7 +61,8 @@ class LinkReconciler:
         now = (verdict.truth, verdict.reason)
         before = self._recorded.get(state.name) or (state.connected.get("status"), state.connected.get("reason"))
         self._recorded[state.name] = now
-        if self._events is None or now == before or verdict.truth == "Unknown":
+        resumed = before[1] == SUSPENDED and verdict.reason == AGENT_SILENT  # the agent is about to call again
+        if self._events is None or now == before or verdict.truth == "Unknown" or resumed:
             return
         event: EventType = "Normal" if verdict.truth == "True" or verdict.reason == SUSPENDED else "Warning"
         regarding = Regarding.of(TENANTS, ("", state.name), state.uid)
