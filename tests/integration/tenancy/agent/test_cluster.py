@@ -207,3 +207,30 @@ async def test_what_is_no_word_on_the_cluster_leaves_statuses_alone(
     await eventually(lambda: seen.counts["ended", "rules", code.name.lower()] > 2)
     assert await tenant.result(WORKLOAD_RULES, "r1") == "success"
     assert agent.waiting()
+
+
+async def test_the_bundle_of_a_second_tenant_doubles_nothing(
+    tenant: Tenant, infra: Infra, pki: Pki, tmp_path: Path
+) -> None:
+    """The agent says why, and all is as before when it has the right bundle again, without a restart."""
+    for name in ("tenant1", "tenant2"):
+        await infra.add_tenant(name)
+    write_files(tmp_path, pki.ca, pki.tenant("tenant1"))
+    await tenant.pod("p1")
+    await tenant.uvs(UVS_CONFIG_MAPS, "o1")
+    async with contextlib.AsyncExitStack() as stack:
+        door = await stack.enter_async_context(running(infra.client, gateway_settings(pki), pki))
+        agent, _ = await Runner(tenant, options_for(door.address, tmp_path), stack).start()
+        await eventually(shows(tenant, UVS_CONFIG_MAPS, "o1", "success"))
+        write_files(tmp_path, pki.ca, pki.tenant("tenant2"))
+        words = "belongs to another tenant than tenant2"
+        await eventually(lambda: any(words in line for line in agent.waiting()))
+        await eventually(shows(tenant, UVS_CONFIG_MAPS, "o1", "error"))
+        status = await tenant.status(UVS_CONFIG_MAPS, "o1")
+        assert words in status["message"]
+        assert status["conditions"][0]["reason"] == "NotConnected"
+        assert await infra.names(WORKLOADS, "tenant-tenant2") == set()
+        assert len(await infra.names(WORKLOADS, NAMESPACE)) == 1
+        write_files(tmp_path, pki.ca, pki.tenant("tenant1"))
+        await eventually(lambda: not agent.waiting())
+        await eventually(shows(tenant, UVS_CONFIG_MAPS, "o1", "success"))

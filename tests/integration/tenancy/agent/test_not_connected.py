@@ -98,6 +98,9 @@ async def test_another_agent_says_the_same_and_writes_nothing(
         one = Runner(tenant, agents.options, stack)
         await one.start(ready=False)
         await eventually(unconnected(tenant, WORKLOAD_RULES, "r1", because=why))
+    status = await tenant.status(WORKLOAD_RULES, "r1")
+    status["message"] = condition(status, "Ready")["message"] = f"not connected since 2026-01-01T00:00:00Z{why}"
+    await tenant.patch(WORKLOAD_RULES, "r1", {"status": status}, subresource="status")
     before = await tenant.get(WORKLOAD_RULES, "r1")
     client = Counted(tenant.client)
     _, seen = await agents.start(ready=False, client=client)

@@ -107,3 +107,43 @@ async def test_a_second_tenant_of_a_cluster(cluster: Any, clock: Clock) -> None:
     await eventually(says(cluster, "Unknown", "NoContact", "tenant2"))
     await cluster.client.delete(TENANTS, "tenant2")
     await eventually(lambda: "tenant2" not in metrics._reasons)
+
+
+class Counted:
+    """A client that counts reads of Tenants, and writes of their status."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.reads = self.writes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def get(self, resource: Any, name: str, **options: Any) -> Any:
+        self.reads += resource == TENANTS
+        return await self._client.get(resource, name, **options)
+
+    async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        self.writes += resource == TENANTS
+        return await self._client.apply(resource, name, body, **options)
+
+
+async def test_what_others_write_of_a_status_is_no_reason_to_write_it(cluster: Any, controlled: Any) -> None:
+    """The gateway writes once a minute, and no controller follows."""
+    client, clock = Counted(cluster.client), Clock()
+    await controlled(client=client, options=TenantsOptions(resync=0.1), now=clock)
+    await cluster.client.create(TENANTS, tenant("tenant1"))
+    await note(cluster, lastContact=clock.ago(0))
+    await eventually(says(cluster, "True", "AgentConnected"))
+
+    async def settled() -> bool:
+        return bool((await cluster.tenant()).get("status", {}).get("result") == "success")
+
+    await eventually(settled)
+    rounds = client.reads
+    await eventually(lambda: client.reads > rounds + 1)
+    before = client.writes
+    await note(cluster, lastContact=clock.ago(-1))
+    rounds = client.reads
+    await eventually(lambda: client.reads > rounds + 4)
+    assert client.writes == before
