@@ -116,7 +116,7 @@ def _is_of(scope: JSON, obj: JSON) -> bool:
 
 
 def _selects(scope: JSON, priority_class: str) -> bool:
-    values = scope.get("values") or []
+    values: list[str] = scope.get("values") or []
     match scope.get("operator"):
         case "In":
             return priority_class in values
