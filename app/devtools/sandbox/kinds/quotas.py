@@ -100,14 +100,19 @@ def _scopes(spec: JSON) -> list[JSON]:
 
 def _is_of(scope: JSON, obj: JSON) -> bool:
     """Only Pods are of a scope here."""
-    spec = obj.get("spec") or {}
+    spec: JSON = obj.get("spec") or {}
     if obj.get("kind") != "Pod":
         return False
+    terminating, best_effort = spec.get("activeDeadlineSeconds") is not None, quality_of_service(spec) == "BestEffort"
     match scope.get("scopeName"):
-        case "Terminating" | "NotTerminating" as name:
-            return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
-        case "BestEffort" | "NotBestEffort" as name:
-            return (quality_of_service(spec) == "BestEffort") == (name == "BestEffort")
+        case "Terminating":
+            return terminating
+        case "NotTerminating":
+            return not terminating
+        case "BestEffort":
+            return best_effort
+        case "NotBestEffort":
+            return not best_effort
         case "CrossNamespacePodAffinity":
             return any(map(_crosses, _terms(obj)))
         case "PriorityClass":
