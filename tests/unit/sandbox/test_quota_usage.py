@@ -54,17 +54,17 @@ def container(requests: JSON, limits: JSON | None = None, **fields: Any) -> JSON
     ],
 )
 def test_a_pod_counts_for_what_it_requests(spec: JSON, expected: JSON) -> None:
-    assert usage(PODS, {"spec": spec}) == COUNTS | expected
+    assert usage(PODS, {"spec": spec}, ["cpu"]) == COUNTS | expected
 
 
 def test_a_pod_that_has_ended_is_only_an_object() -> None:
     pod = {"spec": {"containers": [container({"cpu": "1"})]}, "status": {"phase": "Failed"}}
-    assert usage(PODS, pod) == {"count/pods": "1"}
+    assert usage(PODS, pod, ["cpu"]) == {"count/pods": "1"}
 
 
 def test_a_balancer_may_go_without_node_ports() -> None:
     spec = {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": False, "ports": [{"nodePort": 30000}, {}]}
-    found = usage(SERVICES, {"spec": spec})
+    found = usage(SERVICES, {"spec": spec}, [])
     assert (found["services.nodeports"], found["services.loadbalancers"]) == ("1", "1")
 
 

@@ -62,7 +62,7 @@ def after_write(state: ClusterState, resource: ApiResource, old: JSON | None, st
     Quotas count a new object (`old` None) and one that counts for more or less than before. A definition's resources
     are served, and its status says so; a new quota is counted.
     """
-    if old is None or resource.key in MEASURED:
+    if old is None or (resource.key in MEASURED and _may_count_differently(old, stored)):
         _account(state, resource, old, stored)
     if resource.key == _QUOTAS:
         return _begin_quota(state, stored)
@@ -158,6 +158,11 @@ def _release(state: ClusterState, definition: JSON) -> None:
     after_removal(state, CRDS, final)
 
 
+def _may_count_differently(old: JSON, new: JSON) -> bool:
+    phases = [(one.get("status") or {}).get("phase") for one in (old, new)]
+    return phases[0] != phases[1] or old.get("spec") != new.get("spec")
+
+
 def _account(state: ClusterState, resource: ApiResource, before: JSON | None, after: JSON | None) -> None:
     """Count what a write has changed: a new object, one that is gone, one that counts for more or less."""
     for quota in _quotas(state, resource, after or before or {}):
@@ -183,7 +188,7 @@ def _quotas(state: ClusterState, resource: ApiResource, obj: JSON) -> list[JSON]
 
 
 def _within(quota: JSON, resource: ApiResource, obj: JSON | None) -> Usage:
-    return usage(resource.key, obj) if obj is not None and in_scope(quota, obj) else {}
+    return usage(resource.key, obj, bounds_of(quota, resource.key)) if obj is not None and in_scope(quota, obj) else {}
 
 
 def _write(state: ClusterState, quota: JSON, status: JSON) -> JSON:

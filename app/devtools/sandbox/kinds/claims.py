@@ -6,6 +6,8 @@ aside. What a status may say is not here.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from app.devtools.sandbox.kinds.devicenames import RequestNames, bounded, check_attribute, check_references
 from app.devtools.sandbox.kinds.deviceselectors import MOST_ENTRIES, check_opaque, check_selectors
 from app.kinds.fielderrors import Field, FieldError, invalid
@@ -65,6 +67,7 @@ def check_class(device_class: JSON) -> list[FieldError]:
     return spec.errors
 
 
+@lru_cache(maxsize=1024)
 def is_extended(name: str) -> bool:
     """Whether a resource is one of nodes that Kubernetes does not know by itself; quotas put `requests.` before it."""
     domain, slash, _ = name.partition("/")

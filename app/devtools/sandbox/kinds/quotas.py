@@ -36,7 +36,7 @@ def counted(quota: JSON, objects: Mapping[Key, Iterable[JSON]]) -> JSON:
     for key, found in objects.items():
         for obj in found:
             if in_scope(quota, obj):
-                one = usage(key, obj)
+                one = usage(key, obj, sums)
                 sums |= {name: total(sums[name], plus=one[name]) for name in one.keys() & sums.keys()}
     return {"hard": bounds, "used": sums}
 
@@ -69,7 +69,7 @@ def refusal(quota: JSON, key: Key, obj: JSON, old: JSON | None = None) -> str:
         return f"failed quota: {name}: must specify {told}"
     if any(bound not in present for bound in concerned):
         return f"status unknown for quota: {name}, resources: {','.join(concerned)}"
-    after, before = usage(key, obj), usage(key, old)
+    after, before = usage(key, obj, concerned), usage(key, old, concerned)
     added = {one: total(after[one], minus=before.get(one, "0")) for one in concerned if one in after}
     over = [
         one for one, more in added.items() if parse(more) > 0 and parse(present[one]) + parse(more) > parse(bounds[one])
@@ -100,14 +100,18 @@ def _scopes(spec: JSON) -> list[JSON]:
 
 def _is_of(scope: JSON, obj: JSON) -> bool:
     """Only Pods are of a scope here."""
-    spec = obj.get("spec") or {}
+    spec: JSON = obj.get("spec") or {}
     if obj.get("kind") != "Pod":
         return False
     match scope.get("scopeName"):
-        case "Terminating" | "NotTerminating" as name:
-            return (spec.get("activeDeadlineSeconds") is not None) == (name == "Terminating")
-        case "BestEffort" | "NotBestEffort" as name:
-            return (quality_of_service(spec) == "BestEffort") == (name == "BestEffort")
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return spec.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return quality_of_service(spec) == "BestEffort"
+        case "NotBestEffort":
+            return quality_of_service(spec) != "BestEffort"
         case "CrossNamespacePodAffinity":
             return any(map(_crosses, _terms(obj)))
         case "PriorityClass":
@@ -116,7 +120,7 @@ def _is_of(scope: JSON, obj: JSON) -> bool:
 
 
 def _selects(scope: JSON, priority_class: str) -> bool:
-    values = scope.get("values") or []
+    values: list[str] = scope.get("values") or []
     match scope.get("operator"):
         case "In":
             return priority_class in values

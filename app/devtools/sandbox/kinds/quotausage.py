@@ -6,6 +6,7 @@ Source: kubernetes.io/docs/concepts/policy/resource-quotas; the forms of quantit
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.kinds.claims import is_extended
@@ -13,7 +14,7 @@ from app.kinds.requests import pod_limits, pod_requests
 from app.kube.quantity import canonical, parse, written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from app.wire import JSON
 
@@ -61,6 +62,7 @@ def is_count(name: str) -> bool:
     return name in _ALIASES or _COUNT.fullmatch(name) is not None
 
 
+@lru_cache(maxsize=1024)
 def bounded_resource(name: str) -> Key | None:
     """Group and plural of the objects that a name in a quota bounds; None for one that bounds nothing."""
     if found := _COUNT.fullmatch(name):
@@ -77,14 +79,20 @@ def bounded_resource(name: str) -> Key | None:
     return ("", name) if name in _ALIASES else None
 
 
-def usage(key: Key, obj: JSON | None) -> Usage:
-    """What one object counts for. A Pod that has ended is one of `count/pods` alone. None is no object."""
+def usage(key: Key, obj: JSON | None, names: Collection[str]) -> Usage:
+    """What one object counts for, at least of what has these names. None is no object.
+
+    A Pod that has ended is one of `count/pods` alone.
+    """
     if obj is None:
         return {}
     counted = dict.fromkeys(counted_names(*key), "1")
     if key == PODS:
         ended = (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-        return {"count/pods": "1"} if ended else counted | _compute(obj.get("spec") or {})
+        if ended:
+            return {"count/pods": "1"}
+        # Sums take time, and most quotas only count.
+        return counted if counted.keys() >= set(names) else counted | _compute(obj.get("spec") or {})
     if key == SERVICES:
         return counted | _of_service(obj.get("spec") or {})
     return counted | _of_volume_claim(obj.get("spec") or {}) if key == VOLUME_CLAIMS else counted
@@ -95,7 +103,7 @@ def missing(pod: JSON, names: Iterable[str]) -> dict[str, list[str]]:
     needed = [name for name in sorted(names) if name.removeprefix(_REQUESTS).removeprefix(_LIMITS) in _EXPLICIT]
     spec = pod["spec"]
     found: dict[str, list[str]] = {}
-    for container in [*spec["containers"], *(spec.get("initContainers") or [])]:
+    for container in [*spec["containers"], *(spec.get("initContainers") or [])] if needed else []:
         said = _compute({"containers": [container]})
         for name in needed:
             if name not in said:
