@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from app.explain.explaining import explain
-from app.explain.manifests import sort_documents
 from app.explain.rehearsal import Rehearsal
 from app.explain.rendering import render
-from app.kube.documents import Document
 from app.registry import settings_of
 from app.rmd.model import L3_CACHE_WAYS
+from tests.support.explaining import given
 from tests.support.rmd_reviews import SYSTEM, config_map, container, node, pod
 
 FOUR = config_map("classes: [{name: four, cacheWays: 4}]")
 
 
 async def shown(*objects: dict[str, Any], **settings: Any) -> tuple[str, list[str]]:
-    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
     chosen = settings_of("webhook").load(settings, environment=False)
-    results, notes = await explain(sort_documents(documents), Rehearsal(chosen, SYSTEM))
-    return "\n".join(line.text for line in render(results, "text")), notes
+    answer = await explain(given(*objects), Rehearsal(chosen, SYSTEM))
+    return "\n".join(line.text for line in render(answer.pods, "text")), answer.notes
 
 
 async def test_the_class_and_what_it_is_chosen_for() -> None:
