@@ -20,7 +20,7 @@ from app.explain.answer import Answer
 from app.explain.checking import check_all
 from app.explain.keys import key_findings
 from app.explain.manifests import Manifests
-from app.explain.model import PodManifest
+from app.explain.model import Finding, PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
@@ -38,13 +38,18 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
     Raises Transient where a cluster is given and cannot be asked.
     """
     caches = rehearsal.caches
-    await caches.fill(lambda cached: _given(cached, manifests, rehearsal))
+    unreadable: dict[str, None] = {}
+    await caches.fill(
+        lambda cached: _given(cached, manifests, rehearsal),
+        unreadable=lambda obj, error: unreadable.setdefault(f"{obj.get('kind') or 'object'} {error}"),
+    )
     answer = Answer(
         objects=len(manifests.given), unused=manifests.unused, findings=manifests.findings, notes=manifests.notes
     )
     answer.notes += _left_out(manifests, caches.all)
     answer.notes += [problem for part in rehearsal.parts for problem in part.problems()]
     answer.findings += [finding for one in manifests.given for finding in field_findings(one)]
+    answer.findings += [Finding("error", "UnreadableObject", one) for one in unreadable]
     answer.findings += key_findings(manifests)
     await check_all(manifests, rehearsal, answer)
     answer.wrappers = [wrapped.explained(one) for one in manifests.wrappers]
@@ -102,7 +107,7 @@ def _left_out(manifests: Manifests, caches: Sequence[Cached]) -> Iterator[str]:
         wanted = [one.only for one in caches if one.resource.kind == kind]
         names = {only[1]: only[0] for only in wanted if only is not None}
         for obj in manifests.of(kind) if None not in wanted else ():
-            name, namespace = obj["metadata"].get("name"), obj["metadata"].get("namespace")
+            name, namespace = str(obj["metadata"].get("name")), obj["metadata"].get("namespace")
             if name not in names:
                 manifests.unused[kind] += 1
             elif namespace and namespace != names[name]:

@@ -89,7 +89,7 @@ def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
     found = Manifests(notes=list(source.skipped))
     found.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
     for place, obj in source.objects:
-        _sort(found, place, _present(obj), namespace=namespace or "default")
+        _sort(found, place, _versioned(_present(obj)), namespace=namespace or "default")
     return found
 
 
@@ -97,8 +97,8 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
     home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
-    version, groups = obj.get("apiVersion"), _GROUPS.get(kind)
-    foreign = groups and isinstance(version, str) and version and version.rpartition("/")[0] not in groups
+    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(kind)
+    foreign = bool(groups and version and version.rpartition("/")[0] not in groups)
     given = Manifest(place, kind, name, home, obj)
     found.given.append(given)
     if not foreign and kind in TEMPLATES:
@@ -112,7 +112,16 @@ def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
         if kind == APP_WRAPPERS.kind and not foreign:
             found.wrappers.append(given)
         if not _add_templates(found, given) and given not in found.wrappers[-1:]:
-            found.unused[f"{kind}.{str(version).rpartition('/')[0]}" if foreign else kind] += 1
+            found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
+
+
+def _versioned(obj: JSON) -> JSON:
+    """An object of a kind of ours that says no version is one of ours."""
+    version, known = obj.get("apiVersion"), CHECKED.get(obj["kind"])
+    if isinstance(version, str) and version:
+        return obj
+    rest = {field: value for field, value in obj.items() if field != "apiVersion"}
+    return {"apiVersion": known.api_version, **rest} if known else rest
 
 
 def _add_owner(found: Manifests, given: Manifest) -> None:

@@ -45,8 +45,8 @@ def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
     """Of an object that stands at a path in the one that was given."""
     if not isinstance(obj, dict):
         return
-    kind, version = str(obj.get("kind")), obj.get("apiVersion")
-    built_in = _VERSIONS.get(version, frozenset()) if isinstance(version, str) else _UNVERSIONED
+    kind, version = str(obj.get("kind")), str(obj.get("apiVersion") or "")
+    built_in = _VERSIONS.get(version, frozenset()) if version else _UNVERSIONED
     if kind in built_in:
         yield from _of_type(given, kind, obj, path)
     elif (version, kind) in _OWN:

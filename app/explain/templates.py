@@ -25,7 +25,7 @@ def pod_templates(obj: JSON) -> Iterator[tuple[str, JSON]]:
     if obj.get("kind") == APP_WRAPPERS.kind:
         for path, component in components_of(obj):
             template = component.get("template")
-            if isinstance(template, dict):
+            if isinstance(template, dict) and all(isinstance(template.get(one), str) for one in ("apiVersion", "kind")):
                 paths = [one.path for one in pod_sets_of(component)] or _seen(template)
                 yield from ((f"{path}.{found}", pod_template_at(template, found)) for found in paths)
     elif not _is_built_in(obj):
