@@ -77,6 +77,7 @@ if shutil.which("kubectl"):
             the_mirrors(walk, pod1, pod2)
             a_workload_less(walk, pod1, pod2)
             the_rule_is_gone(walk)
+            a_rule_without_effect(walk)
             the_admin_rule(walk, pod1)
             the_admin_rule_is_gone(walk)
             walk.tenant1.run("delete", UVS_PODS, "-n", "universe", "tenant1-uvspod1")
@@ -134,10 +135,12 @@ def a_rule_for_one_of_them(walk: Walk, pod1: str) -> Any:
     def shown() -> list[str]:
         return walk.tenant1.run("get", RULES, "-n", "universe").splitlines()
 
-    wait_until(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
-    walk.tenant1.run(
-        "wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"
-    )
+    wait_until(lambda: shown()[1].split()[1:] == ["success", "1", "1"])
+    assert shown()[0].split() == ["NAME", "RESULT", "MATCHED", "RUNNING", "MESSAGE"]
+    for kind in ("Ready", "Matched", "Running"):
+        walk.tenant1.run(
+            "wait", "-n", "universe", RULES, "tenant1-rule1", f"--for=condition={kind}", f"--timeout={PATIENCE:.0f}s"
+        )
     return walk.companion(name)
 
 
@@ -200,6 +203,48 @@ def the_rule_is_gone(walk: Walk) -> None:
     walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
     command = ("get", UVS_PODS, "-n", "universe", "-o", "name")
     wait_until(lambda: walk.tenant1.run(*command) == "uvspod.resource.universe.nvidia.com/tenant1-uvspod1\n")
+
+
+def a_rule_without_effect(walk: Walk) -> None:
+    """A warning when it is written, columns that say so, and the way back: first its key, then its Pod is wrong."""
+    key, right = "state.extra.labels.example.com", 'state.extra.labels."example.com"'
+    container = {"name": "c", "image": "c", "resources": {"limits": {"example.com/none": "1"}}}
+    rule = {
+        "apiVersion": "workload.universe.nvidia.com/v1alpha1",
+        "kind": "WorkloadRule",
+        "metadata": {"name": "idle", "namespace": "universe"},
+        "spec": {
+            "workloadTerms": [{"matchExpressions": [{"key": key, "operator": "In", "values": ["web"]}]}],
+            "template": {"apiVersion": "v1", "kind": "Pod", "spec": {"containers": [container]}},
+        },
+    }
+    path = "spec.workloadTerms[0].matchExpressions[0].key"
+    warning = f"Warning: {path}: In holds for no workload: quote labels with dots: {right}\n"
+    of_all = {**rule, "apiVersion": "workload.infra.universe.nvidia.com/v1alpha1", "kind": "AdminWorkloadRule"}
+    of_all["spec"] = {**rule["spec"], "tenantMatch": ["*"]}
+    dry = ("apply", "--dry-run=server", "-f", "-")
+    assert walk.icp.outputs(*dry, stdin=json.dumps(of_all))[1] == warning
+    assert walk.tenant1.outputs("apply", "-f", "-", stdin=json.dumps(rule))[1] == warning
+
+    def shown() -> list[str]:
+        return walk.tenant1.run("get", RULES, "-n", "universe", "idle", "--no-headers").split()[1:]
+
+    def told(kind: str) -> str:
+        path = f'{{.status.conditions[?(@.type=="{kind}")].message}}'
+        return walk.tenant1.run("get", RULES, "-n", "universe", "idle", "-o", f"jsonpath={path}")
+
+    wait_until(lambda: shown() == ["success", "0", "0"])
+    assert told("Matched") == f"no workload can match: {path}: quote labels with dots: {right}"
+    walk.tenant1.run("label", "pod", "tenant1-pod1", "example.com=web")
+    change = [{"op": "replace", "path": "/spec/workloadTerms/0/matchExpressions/0/key", "value": right}]
+    walk.tenant1.run("patch", RULES, "-n", "universe", "idle", "--type=json", "-p", json.dumps(change))
+    wait_until(lambda: shown() == ["success", "1", "0"])
+    wait_until(lambda: told("Running") == "0 of 1 companions run: 1 Unschedulable")
+    change = [{"op": "remove", "path": "/spec/template/spec/containers/0/resources"}]
+    walk.tenant1.run("patch", RULES, "-n", "universe", "idle", "--type=json", "-p", json.dumps(change))
+    wait_until(lambda: shown() == ["success", "1", "1"])
+    walk.tenant1.run("delete", "-n", "universe", RULES, "idle")
+    walk.run_alone("tenant-tenant1", "tenant1-uvspod1")
 
 
 def the_admin_rule(walk: Walk, pod1: str) -> None:

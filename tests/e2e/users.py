@@ -25,6 +25,10 @@ class Kubectl:
         self._kubeconfig = kubeconfig
 
     def run(self, *arguments: str, stdin: str | None = None) -> str:
+        return self.outputs(*arguments, stdin=stdin)[0]
+
+    def outputs(self, *arguments: str, stdin: str | None = None) -> tuple[str, str]:
+        """What it prints, and the warnings and the like beside it."""
         done = subprocess.run(
             ["kubectl", "--kubeconfig", str(self._kubeconfig), *arguments],
             input=stdin,
@@ -35,7 +39,7 @@ class Kubectl:
         )
         if done.returncode != 0:
             raise Refused(done.stderr.strip())
-        return done.stdout
+        return done.stdout, done.stderr
 
     def create(self, body: JSON, *, dry_run: bool = False) -> JSON:
         extra = ["--dry-run=server"] if dry_run else []
