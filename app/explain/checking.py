@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterator
 
 from app.admission.review import Decision
 from app.explain.answer import Answer
@@ -28,10 +29,14 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
     """Adds to the answer: what would be refused and what is warned of, the rules, what UVS objects ask for."""
     placement = settings_as(rehearsal.settings, PlacementSettings).placement
     comparisons: list[Comparison] = []
+    known: defaultdict[str, list[str]] = defaultdict(list)
+    for finding in answer.findings:
+        if finding.manifest is not None:
+            known[finding.manifest.place].append(f"{finding.field}: ")
     for one in (one for one in manifests.others if one.kind in CHECKED):
         decision, _ = await review(rehearsal.chains["validate"], one.obj, namespace=one.namespace)
         refused = "" if decision.allowed else decision.message
-        answer.findings += list(_findings(answer.findings, one, decision))
+        answer.findings += _findings(tuple(known[one.place]), one, decision)
         if one.kind in _RULES:
             made = refused or _comparison(one, placement)
             if isinstance(made, Comparison):
@@ -47,13 +52,12 @@ async def check_all(manifests: Manifests, rehearsal: Rehearsal, answer: Answer) 
     await _compare(comparisons, manifests, rehearsal, answer)
 
 
-def _findings(known: Iterable[Finding], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
-    """What the webhook says of an object, but for fields of which more is known already."""
+def _findings(known: tuple[str, ...], manifest: Manifest, decision: Decision) -> Iterator[Finding]:
+    """What the webhook says of an object, but for `known` fields, of which more has been said."""
     if not decision.allowed:
         yield Finding("error", decision.reason, f"would be refused: {decision.message}", manifest)
-    fields = tuple(f"{one.field}: " for one in known if one.manifest and one.manifest.place == manifest.place)
     for text in decision.warnings:
-        if not text.startswith(fields):
+        if not text.startswith(known):
             yield Finding("warning", "Warned", text, manifest)
 
 

@@ -41,7 +41,7 @@ async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
     unreadable: dict[str, None] = {}
     await caches.fill(
         lambda cached: _given(cached, manifests, rehearsal),
-        unreadable=lambda obj, error: unreadable.setdefault(f"{obj.get('kind') or 'object'} {error}"),
+        unreadable=lambda obj, _: unreadable.setdefault(_unreadable(obj)),
     )
     answer = Answer(
         objects=len(manifests.given), unused=manifests.unused, findings=manifests.findings, notes=manifests.notes
@@ -99,6 +99,11 @@ async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> 
         live = await get_or_none(client, resource, only[1], namespace=only[0])
         if live is not None:
             yield live
+
+
+def _unreadable(obj: JSON) -> str:
+    namespace, name = (str(obj["metadata"].get(part) or "") for part in ("namespace", "name"))
+    return f"{obj.get('kind')} {namespace}/{name}: has not the form of its kind"
 
 
 def _left_out(manifests: Manifests, caches: Sequence[Cached]) -> Iterator[str]:

@@ -20,6 +20,7 @@ from app.workloads.model import (
     Rule,
     tenant_namespace,
 )
+from app.workloads.rules.key_reach import fixed
 from app.workloads.rules.keys import Facts, met
 from app.workloads.rules.problems import parse_rule
 from app.workloads.validation import RULES
@@ -114,10 +115,13 @@ def _stored(manifest: Manifest) -> Rule:
 
 
 def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
-    """What the workload has under the key."""
+    """What the workload has under the key, and where no workload can have what is wanted, why."""
     found = facts.find(expression.key)
     said = "has no value" if found is None else "is a map or a list" if found is False else f"is {quoted(str(found))}"
-    return said if seen.runs or expression.key not in _RUNNING else f"{said} before it runs"
+    if not seen.runs and expression.key in _RUNNING:
+        said = f"{said} before it runs"
+    never = fixed(expression)
+    return said if never is None or never.holds else f"{said}; {never.why}"
 
 
 def text_of(one: RuleExplained) -> Iterator[Line]:
@@ -125,14 +129,14 @@ def text_of(one: RuleExplained) -> Iterator[Line]:
     style = "red" if one.refused else "green" if one.matched else "yellow"
     yield Line(f"{one.manifest.subject}: {one.verdict}", style)
     for match in one.matches[:_SHOWN]:
-        yield Line(f"  {match.seen.title}: matches by term {match.term + 1}")
+        yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
         yield from _companion(match)
     yield from _more(one.matched, "match")
     for miss in one.misses[:_SHOWN]:
         yield Line(f"  {miss.seen.title}: does not match")
-        for number, term in enumerate(miss.terms, 1):
+        for number, term in enumerate(miss.terms):
             for expression, why in term:
-                yield Line(f"    term {number}: {_shown(expression)}: {why}", "yellow")
+                yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
     yield from _more(one.missed, "do not match")
 
 

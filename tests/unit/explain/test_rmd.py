@@ -55,3 +55,13 @@ async def test_what_a_daemon_would_never_serve_is_denied_with_its_warnings() -> 
     text, _ = await shown(pod(container(cpu="500m"), c1_polcy="x"), rmd_backend="daemon")
     assert "would be denied: spec.containers[0].resources.limits[cpu]: want whole CPUs" in text
     assert "  warning: metadata.annotations[c1_polcy]: unknown setting" in text
+
+
+async def test_an_object_that_no_cache_can_keep_is_a_finding() -> None:
+    spec = {"coreIds": ["1"], "rdt": 3, "nodes": ["n1"]}
+    workload = {"apiVersion": "intel.com/v1alpha1", "kind": "RmdWorkload", "metadata": {"name": "w"}, "spec": spec}
+    chosen = settings_of("webhook").load({"rmd_backend": "daemon"}, environment=False)
+    answer = await explain(given(workload), Rehearsal(chosen, SYSTEM))
+    assert [one.text for one in answer.findings if one.reason == "UnreadableObject"] == [
+        "error: RmdWorkload default/w: has not the form of its kind"
+    ]

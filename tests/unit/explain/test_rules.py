@@ -59,15 +59,15 @@ async def test_what_matches_and_what_keeps_the_others_out() -> None:
     )
     assert text(answer)[3:-1] == [
         "WorkloadRule universe/r (f:1): matches 1 of 3 workloads",
-        "  Pod default/web (f:2): matches by term 1",
+        "  Pod default/web (f:2): matches by workloadTerms[0]",
         f"    companion tenant-TENANT/r-{ZEROS} on any DPU of the tenant",
         "  Pod other/web (f:3): does not match",
-        "    term 1: state.extra.labels.\"app.io/tier\" In back, front: is 'data'",
-        "    term 2: state.nodeName Exists: has no value before it runs",
+        "    workloadTerms[0]: state.extra.labels.\"app.io/tier\" In back, front: is 'data'",
+        "    workloadTerms[1]: state.nodeName Exists: has no value before it runs",
         "  Pod default/db (f:4): does not match",
-        "    term 1: metadata.resourceName In web: is 'db'",
-        '    term 1: state.extra.labels."app.io/tier" In back, front: has no value',
-        "    term 2: state.nodeName Exists: has no value before it runs",
+        "    workloadTerms[0]: metadata.resourceName In web: is 'db'",
+        '    workloadTerms[0]: state.extra.labels."app.io/tier" In back, front: has no value',
+        "    workloadTerms[1]: state.nodeName Exists: has no value before it runs",
     ]
     assert not answer.failed
 
@@ -83,11 +83,11 @@ async def test_the_companion_of_a_pod_that_runs_is_on_the_dpu_of_its_host() -> N
     )
     assert text(answer)[2:-1] == [
         "WorkloadRule universe/r (f:1): matches 2 of 2 workloads",
-        "  Pod default/web (f:2): matches by term 1",
+        "  Pod default/web (f:2): matches by workloadTerms[0]",
         "    companion tenant-TENANT/r-u1 on a DPU of host host-a",
         "      annotation node: host-a",
         "      annotation absent: left out, its key has no value",
-        "  Pod ns/web (f:3): matches by term 1",
+        "  Pod ns/web (f:3): matches by workloadTerms[0]",
         "    no companion (NoNode): the workload has no node yet",
     ]
     (one,) = answer.rules
@@ -162,6 +162,8 @@ async def test_a_key_that_no_workload_can_have_is_a_warning_with_the_right_one()
     assert answer.failed  # / is no key
     answer = await answered(rule([("state.extra.labels.app.kubernetes.io", "Exists", [])]), pod("web"))
     assert not answer.failed
+    said = 'has no value; quote labels with dots: state.extra.labels."app.kubernetes.io"'
+    assert f"    workloadTerms[0]: state.extra.labels.app.kubernetes.io Exists: {said}" in text(answer)
     (warning,) = answer.findings
     assert warning.message == (
         "spec.workloadTerms[0].matchExpressions[0].key: Exists holds for no workload: "
