@@ -83,11 +83,19 @@ def _read_directory(source: Source, directory: Path, *, recursive: bool) -> None
                 others.append(file.path)
         except DocumentError as error:
             source.faults.append(str(error))
+    if said := _left_out(directory, entries, others):
+        source.skipped.append(f"{printable(str(directory))}: {said}")
+
+
+def _left_out(directory: Path, entries: list[os.DirEntry[str]], others: list[str]) -> str:
+    """What is said of directories, of the files `others`, and of kustomizations."""
     folders = sum(map(_is_directory, entries))
     parts = [_named(directory, others)] if others else []
     parts += [f"{folders} director{'y' if folders == 1 else 'ies'} (-R reads them)"] if folders else []
-    if parts:
-        source.skipped.append(f"{printable(str(directory))}: skipped {' and '.join(parts)}{_hint(others)}")
+    said = [f"skipped {' and '.join(parts)}"] if parts else []
+    if places := sorted(str(Path(entry.path).parent) for entry in entries if entry.name in _KUSTOMIZATIONS):
+        said.append(f"-k {printable(places[0])} builds what the kustomization says")
+    return "; ".join(said)
 
 
 def _entries(source: Source, directory: Path, *, recursive: bool) -> list[os.DirEntry[str]]:
@@ -116,11 +124,6 @@ def _named(directory: Path, paths: list[str]) -> str:
         if len(names) == 1
         else (f"{len(names)} files that are no manifests ({shown})")
     )
-
-
-def _hint(skipped: list[str]) -> str:
-    places = sorted(str(path.parent) for path in map(Path, skipped) if path.name in _KUSTOMIZATIONS)
-    return f"; -k {printable(places[0])} builds what the kustomization says" if places else ""
 
 
 def _is_directory(entry: os.DirEntry[str]) -> bool:

@@ -95,9 +95,11 @@ def test_names_with_control_characters_are_escaped(tmp_path: Path) -> None:
 
 
 def test_a_kustomization_is_named_with_the_flag_that_builds_it(tree: Path) -> None:
-    (tree / "below" / "kustomization.yaml").write_text("resources: [c.json]\n")
+    (tree / "below" / "kustomization.yaml").write_text("kind: Kustomization\nresources: [deep/c.json]\n")
     (line,) = read_all([str(tree)], recursive=True).skipped
     assert line.endswith(f"; -k {tree}/below builds what the kustomization says")
+    (line,) = read_all([str(tree / "below")]).skipped
+    assert line.startswith(f"{tree}/below: skipped 1 directory (-R reads them); -k ")
 
 
 def test_what_is_named_and_has_too_much_is_an_error(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
