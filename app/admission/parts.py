@@ -15,7 +15,7 @@ from app.admission.pods import Pod
 from app.kube.client import KubeClient
 from app.kube.lookup import Lookup
 from app.kube.resources import NAMESPACES, Resource
-from app.kube.store import Key, Store
+from app.kube.store import Key, PoisonError, Store
 from app.settings.source import RoleSettings
 from app.wire import JSON
 
@@ -69,12 +69,25 @@ class Caches:
             self._lookups[key] = Lookup(resource, cache, project, client=lambda: self.client, called=called)
         return self._lookups[key]
 
-    async def fill(self, read: Callable[[Cached], AsyncIterable[JSON]]) -> None:
-        """Fill all caches once with what `read` finds for each."""
+    async def fill(
+        self,
+        read: Callable[[Cached], AsyncIterable[JSON]],
+        *,
+        unreadable: Callable[[JSON, PoisonError], None] | None = None,
+    ) -> None:
+        """Fill all caches once with what `read` finds for each.
+
+        `unreadable` is called with an object that cannot be kept. Without it, raises PoisonError.
+        """
         for cached in self.all:
             replacement = cached.store.replacement()
             async for obj in read(cached):
-                replacement.add(obj)
+                try:
+                    replacement.add(obj)
+                except PoisonError as error:
+                    if unreadable is None:
+                        raise
+                    unreadable(obj, error)
             replacement.commit()
             cached.store.mark_synced()
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
-from typing import Annotated
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from app.cli import cluster, options, roles
 from app.errors import Transient, UsageError
-from app.explain import explaining, manifests, reading, rehearsal, rendering, wrapped
+from app.explain import answer, explaining, manifests, reading, rehearsal, rendering
 from app.registry import settings_of
 from app.settings.source import settings_as
 from app.settings.webhook import WebhookSettings
 
-DENIED, CLUSTER = 1, 3
+if TYPE_CHECKING:
+    from app.kube.client import KubeClient
+
+FAILED, CLUSTER = 1, 3
+_WITHOUT = "--offline explains with the files alone"
 
 _INJECTION = "Injection (as berth webhook)"
 
@@ -39,6 +45,18 @@ def explain(
             help="File or directory of YAML or JSON manifests, - for standard input; repeatable",
         ),
     ] = None,
+    kustomizations: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-k",
+            "--kustomize",
+            metavar="DIR",
+            help="Directory of a kustomization, which kubectl kustomize builds; repeatable",
+        ),
+    ] = None,
+    recursive: Annotated[
+        bool, typer.Option("-R", "--recursive", help="Read the directories below those of -f too", show_default=False)
+    ] = False,
     namespace: Annotated[
         str,
         typer.Option(
@@ -46,8 +64,13 @@ def explain(
         ),
     ] = "",
     output: Annotated[rendering.Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
-    kubeconfig: Annotated[str | None, cluster.kubeconfig_option("Cluster to read what the files lack")] = None,
+    kubeconfig: Annotated[
+        str | None, cluster.kubeconfig_option("Cluster to read what the files lack (default: $KUBECONFIG, else none)")
+    ] = None,
     context: cluster.Context = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Ask no cluster, that of $KUBECONFIG neither", show_default=False)
+    ] = False,
     own_namespace: Annotated[
         str | None,
         typer.Option(
@@ -70,37 +93,43 @@ def explain(
 ) -> int:
     """Show what would be injected into Pods and everything that makes Pods, field by field and why.
 
-    Of an AppWrapper: its podSets, what they request in all, and which rights its user would be asked for.
+    Of an AppWrapper: its podSets, what they request in all, and which rights its user would be asked for. Of a rule:
+    which workloads match, what keeps the others out, and their companions. Of a UVS object: what it makes. Attachments,
+    fields and keys of labels and annotations are checked.
 
     Examples:
 
       berth explain -f pod.yaml -f nads.yaml
 
-      berth explain -f deployment.yaml --kubeconfig ~/.kube/config -o diff
+      berth explain -R -f manifests -o diff
+
+      berth explain -k overlays/production --kubeconfig ~/.kube/config
 
       kubectl get deployment web -o yaml | berth explain -f - -f nads.yaml -o json
 
     Exit status:
 
-      0  every Pod and AppWrapper would be admitted, with or without an injection
+      0  everything would be admitted, with or without an injection; warnings do not count
 
-      1  at least one Pod would be denied, or an AppWrapper
+      1  an object would be refused, or has a field that is dropped, or a file of a directory cannot be read
 
-      2  a flag or a file is wrong
+      2  a flag is wrong, or what it names cannot be read
 
       3  the cluster could not be asked
 
     Attachments, the ConfigMaps (nri-control-switches, those of --rmd-classes and --claim-templates), Namespaces
     (whose label berth.dev/tenant confines Pods), Nodes, DeviceClasses, ResourceSlices, and claims and their
-    templates come from the files; with --kubeconfig, attachments, claims, templates and ConfigMaps that they
-    lack are read from the cluster.
+    templates come from the files. A cluster is asked where --kubeconfig, --context or the variable KUBECONFIG names
+    one, and --offline is not given: attachments, claims, templates and ConfigMaps that the files lack are read from
+    it, and the workloads of rules.
 
     By which road a device would be served (device plugin, extended resource, claim) is said where Nodes,
     DeviceClasses or ResourceSlices are among the files, or there is a cluster.
     Nothing is ever written.
     """  # noqa: D412  Typer's help joins lines that no empty line parts
-    if not files:
-        raise UsageError("missing option -f: want at least one file of manifests, or - for standard input")
+    named = [*(files or ()), *(kustomizations or ())]
+    if not named:
+        raise UsageError("missing option -f: want a file or directory of manifests, - for standard input, or -k")
     flags = {
         "namespace": own_namespace,
         "existing_resources": existing_resources,
@@ -118,25 +147,42 @@ def explain(
     given = {name: value for name, value in flags.items() if value is not None}
     # Whether tenants are confined depends on the webhook; what confines these Pods is shown.
     chosen = settings_of("webhook").load({"confine_tenants": True, "manifests": None, **given})
-    found = manifests.sort_documents(reading.read_documents(files), namespace=namespace)
-    wrappers = [wrapped.explained(one) for one in found.wrappers]
-    if not found.pods and not wrappers:
-        raise UsageError(f"no Pod and nothing that makes Pods in {', '.join(files)}")
+    source = reading.read_all(files or (), kustomizations or (), recursive=recursive)
+    found = manifests.sort_objects(source, namespace=namespace)
+    if found.empty:
+        raise UsageError(f"no Pod, nothing that makes Pods and nothing to check in {', '.join(named)}")
     own = settings_as(chosen, WebhookSettings).namespace
     try:
-        if kubeconfig is None and context is None:
-            results, notes = asyncio.run(explaining.explain(found, rehearsal.Rehearsal(chosen, own)))
-        else:
-            results, notes = cluster.in_cluster(
-                lambda client: explaining.explain(found, rehearsal.Rehearsal(chosen, own, client)), kubeconfig, context
-            )
+        result = _in_cluster(
+            lambda client: explaining.explain(found, rehearsal.Rehearsal(chosen, own, client)),
+            kubeconfig,
+            context,
+            offline=offline,
+        )
     except Transient as error:
-        print(f"Error: the cluster could not be asked: {error}", file=sys.stderr)
+        print(f"Error: the cluster could not be asked: {error}; {_WITHOUT}", file=sys.stderr)
         return CLUSTER
-    options.show(((f"note: {note}", "") for note in notes), aside=True)
-    others = [wrapped.object_of(one) for one in wrappers]
-    options.show(rendering.render(results, output, others))
-    if output == "text":
-        options.show(line for one in wrappers for line in wrapped.text_of(one))
-    options.show(rendering.asides(results, output), aside=True)
-    return DENIED if any(result.denied for result in results) or any(one.problems for one in wrappers) else 0
+    options.show(answer.lines_aside(result, output), aside=True)
+    options.show(answer.lines(result, output))
+    return FAILED if result.failed else 0
+
+
+def _in_cluster(
+    work: Callable[[KubeClient | None], Coroutine[Any, Any, answer.Answer]],
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    offline: bool,
+) -> answer.Answer:
+    """Do the work, with a client where a cluster is named."""
+    given = kubeconfig is not None or context is not None
+    if offline and given:
+        raise UsageError("--offline: asks no cluster, and --kubeconfig or --context names one: use one of them")
+    if offline or not (given or os.environ.get("KUBECONFIG")):
+        return asyncio.run(work(None))
+    try:
+        return cluster.in_cluster(work, kubeconfig, context)
+    except UsageError as error:
+        if given:
+            raise
+        raise UsageError(f"{error} (named by $KUBECONFIG); {_WITHOUT}") from error

@@ -15,11 +15,16 @@ from msgspec.structs import replace
 from app.admission.parts import Cached
 from app.claims.roads import Offer
 from app.claims.settings import TemplateSettings
+from app.explain import wrapped
+from app.explain.answer import Answer
+from app.explain.checking import check_all
+from app.explain.keys import key_findings
 from app.explain.manifests import Manifests
-from app.explain.model import PodManifest
+from app.explain.model import Finding, PodManifest
 from app.explain.rehearsal import Rehearsal, review
 from app.explain.rendering import Explained
 from app.explain.roads import offer_of, roads_of
+from app.explain.spelling import field_findings
 from app.kube.resources import NAMESPACES
 from app.kube.retry import get_or_none
 from app.kube.store import Key
@@ -27,26 +32,33 @@ from app.settings.source import settings_as
 from app.wire import JSON, decode_json, encode_json
 
 
-async def explain(manifests: Manifests, rehearsal: Rehearsal) -> tuple[list[Explained], list[str]]:
-    """The results in the order of the Pods, and notes on what was not used; fills the caches of the rehearsal.
+async def explain(manifests: Manifests, rehearsal: Rehearsal) -> Answer:
+    """What becomes of the manifests; fills the caches of the rehearsal.
 
     Raises Transient where a cluster is given and cannot be asked.
     """
     caches = rehearsal.caches
-    await caches.fill(lambda cached: _given(cached, manifests, rehearsal))
-    notes = [*manifests.notes, *_left_out(manifests, caches.all)]
-    notes += [problem for part in rehearsal.parts for problem in part.problems()]
-    for obj in (obj for kind in rehearsal.validated for obj in manifests.of(kind)):
-        namespace, name = obj["metadata"].get("namespace"), obj["metadata"].get("name")
-        decision, _ = await review(rehearsal.chains["validate"], obj, namespace=str(namespace or ""))
-        if not decision.allowed:
-            notes.append(f"{obj['kind']} {namespace}/{name} would be refused: {decision.message}")
-    offer = await offer_of(manifests, rehearsal.caches.client, notes)
-    results = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
+    unreadable: dict[str, None] = {}
+    await caches.fill(
+        lambda cached: _given(cached, manifests, rehearsal),
+        unreadable=lambda obj, _: unreadable.setdefault(_unreadable(obj)),
+    )
+    answer = Answer(
+        objects=len(manifests.given), unused=manifests.unused, findings=manifests.findings, notes=manifests.notes
+    )
+    answer.notes += _left_out(manifests, caches.all)
+    answer.notes += [problem for part in rehearsal.parts for problem in part.problems()]
+    answer.findings += [finding for one in manifests.given for finding in field_findings(one)]
+    answer.findings += [Finding("error", "UnreadableObject", one) for one in unreadable]
+    answer.findings += key_findings(manifests)
+    await check_all(manifests, rehearsal, answer)
+    answer.wrappers = [wrapped.explained(one) for one in manifests.wrappers]
+    answer.pods = [await _explained(manifest, rehearsal) for manifest in manifests.pods]
+    offer = await offer_of(manifests, rehearsal.caches.client, answer.notes) if manifests.pods else None
     if offer is not None:
         config_map = rehearsal.namespace, settings_as(rehearsal.settings, TemplateSettings).claim_templates
-        results = [_with_roads(one, offer, manifests, config_map) for one in results]
-    return results, notes
+        answer.pods = [_with_roads(one, offer, manifests, config_map) for one in answer.pods]
+    return answer
 
 
 def _with_roads(result: Explained, offer: Offer, manifests: Manifests, config_map: Key) -> Explained:
@@ -89,14 +101,19 @@ async def _given(cached: Cached, manifests: Manifests, rehearsal: Rehearsal) -> 
             yield live
 
 
+def _unreadable(obj: JSON) -> str:
+    namespace, name = (str(obj["metadata"].get(part) or "") for part in ("namespace", "name"))
+    return f"{obj.get('kind')} {namespace}/{name}: has not the form of its kind"
+
+
 def _left_out(manifests: Manifests, caches: Sequence[Cached]) -> Iterator[str]:
-    """Notes on objects of kinds of which only certain ones are read."""
+    """Notes on objects that the webhook would read in another namespace; those of other names are counted."""
     for kind in dict.fromkeys(one.resource.kind for one in caches):
         wanted = [one.only for one in caches if one.resource.kind == kind]
         names = {only[1]: only[0] for only in wanted if only is not None}
         for obj in manifests.of(kind) if None not in wanted else ():
-            name, namespace = obj["metadata"].get("name"), obj["metadata"].get("namespace")
+            name, namespace = str(obj["metadata"].get("name")), obj["metadata"].get("namespace")
             if name not in names:
-                yield f"{kind} {name}: is not {' or '.join(names)}; left out"
+                manifests.unused[kind] += 1
             elif namespace and namespace != names[name]:
                 yield f"{kind} {namespace}/{name}: the webhook reads it in {names[name]}; left out"

@@ -1,97 +1,162 @@
 """Finds the Pods in manifests: Pods themselves and the templates of everything that makes Pods.
 
-Objects of kinds that the webhook reads are set aside for its caches; what is none of these is left out with a note.
+Objects of kinds that the webhook reads, checks or explains are set aside; of others the number is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from app.appwrappers.model import APP_WRAPPERS
-from app.errors import UsageError
-from app.explain.model import Manifest, PodManifest
-from app.kube.documents import Document, unfold
-from app.kube.resources import DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, RESOURCE_CLAIMS, RESOURCE_SLICES
-from app.registry import kinds_of
+from app.explain.model import Finding, Manifest, PodManifest
+from app.explain.reading import Source
+from app.explain.templates import pod_templates
+from app.kube.resources import (
+    DEVICE_CLASSES,
+    NETWORK_ATTACHMENTS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
+from app.registry import kinds_of, reviews_of
 from app.wire import JSON
 from app.workloads import tenant_pods
+from app.workloads.model import UVS_RESOURCES, WORKLOADS
 
 TEMPLATES = {kind: tuple(path.split(".")[:-1]) for (_, kind), path in tenant_pods.TEMPLATES.items()}
 """Where each kind keeps the Pod that it makes."""
 _DEVICES = (DEVICE_CLASSES.kind, RESOURCE_SLICES.kind)
 _CLAIMS = (RESOURCE_CLAIMS.kind, RESOURCE_CLAIM_TEMPLATES.kind)
+
+
+def _checked() -> dict[str, Resource]:
+    """The custom kinds that `/validate` judges as a whole."""
+    reviewed = {
+        (rule.group, plural)
+        for rule in reviews_of("attachments", "objects", "rmdworkloads")
+        for plural in rule.resources
+    }
+    kinds = (*kinds_of("webhook"), *kinds_of("infra"), *kinds_of("tenant"), *kinds_of("rmd"), *UVS_RESOURCES)
+    return {one.kind: one for one in kinds if (one.group, one.plural) in reviewed}
+
+
+CHECKED = _checked()
 _GROUPS: dict[str, tuple[str, ...]] = {
     **{kind: (group,) for group, kind in tenant_pods.TEMPLATES},
     **dict.fromkeys(("Deployment", "ReplicaSet", "DaemonSet"), ("apps", "extensions")),
     **dict.fromkeys(("ConfigMap", "Namespace", "Node"), ("",)),
-    "NetworkAttachmentDefinition": ("k8s.cni.cncf.io",),
-    APP_WRAPPERS.kind: (APP_WRAPPERS.group,),
+    **{one.kind: (one.group,) for one in (NETWORK_ATTACHMENTS, WORKLOADS, APP_WRAPPERS, *CHECKED.values())},
     **dict.fromkeys((*_DEVICES, *_CLAIMS), (DEVICE_CLASSES.group,)),
 }
 """The API groups in which a kind is the one meant here; other groups have kinds of the same names."""
-_UNPLACED = ("Namespace", "Node", *_DEVICES)
-_READ = frozenset(resource.kind for resource in kinds_of("webhook"))
+_UNPLACED = ("Namespace", "Node", *_DEVICES, *(kind for kind, one in CHECKED.items() if not one.namespaced))
+_USED = frozenset(
+    {*(one.kind for one in kinds_of("webhook")), *CHECKED, WORKLOADS.kind, "ConfigMap", *_CLAIMS, *_UNPLACED}
+)
 
 
 @dataclass(slots=True)
 class Manifests:
-    """What a set of documents holds, in their order; `notes` says what was left out and why."""
+    """What a set of objects holds, in their order.
 
+    `given` are all of them, `others` those that are used and make no Pods, `unused` counts the rest by kind. The first
+    `notes` say which files were skipped.
+    """
+
+    given: list[Manifest] = field(default_factory=list)
     pods: list[PodManifest] = field(default_factory=list)
     wrappers: list[Manifest] = field(default_factory=list)
-    others: list[JSON] = field(default_factory=list)
+    others: list[Manifest] = field(default_factory=list)
+    unused: Counter[str] = field(default_factory=Counter)
+    findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to explain, and nothing to check."""
+        return not (self.pods or self.wrappers or self.findings or any(one.kind in CHECKED for one in self.others))
 
     def of(self, kind: str) -> list[JSON]:
         """The objects of a kind that makes no Pod."""
-        return [obj for obj in self.others if obj["kind"] == kind]
+        return [one.obj for one in self.others if one.kind == kind]
 
 
-def sort_documents(documents: Iterable[Document], *, namespace: str = "") -> Manifests:
-    """Objects without a namespace get `namespace`, or "default". Raises UsageError for an object without a kind."""
-    found = Manifests()
-    for document in documents:
-        for place, obj in unfold(document.content, document.place):
-            _sort(found, place, obj, namespace=namespace or "default")
+def sort_objects(source: Source, *, namespace: str = "") -> Manifests:
+    """What was read. Objects without a namespace get `namespace`, or "default"."""
+    found = Manifests(notes=list(source.skipped))
+    found.findings += [Finding("error", "UnreadableFile", fault) for fault in source.faults]
+    for place, obj in source.objects:
+        _sort(found, place, _versioned(_present(obj)), namespace=namespace or "default")
     return found
 
 
 def _sort(found: Manifests, place: str, obj: JSON, *, namespace: str) -> None:
     kind, metadata = str(obj["kind"]), _mapping(obj.get("metadata"))
     name = str(metadata.get("name") or metadata.get("generateName") or "")
-    home = str(metadata.get("namespace") or namespace)
-    version, groups = obj.get("apiVersion"), _GROUPS.get(kind)
-    given = Manifest(place, kind, name, home, _present(obj))
-    if groups and isinstance(version, str) and version and version.rpartition("/")[0] not in groups:
-        found.notes.append(f"{place}: {kind} {name or '(no name)'} of {version} is not understood; left out")
-    elif kind in TEMPLATES:
-        found.pods.append(PodManifest(given, _pod(obj, place=place, name=name, namespace=home)))
-    elif kind == APP_WRAPPERS.kind:
-        found.wrappers.append(given)
-    elif kind in _READ or kind in ("ConfigMap", *_CLAIMS, *_UNPLACED):
+    home = "" if kind in _UNPLACED else str(metadata.get("namespace") or namespace)
+    version, groups = str(obj.get("apiVersion") or ""), _GROUPS.get(kind)
+    foreign = bool(groups and version and version.rpartition("/")[0] not in groups)
+    given = Manifest(place, kind, name, home, obj)
+    found.given.append(given)
+    if not foreign and kind in TEMPLATES:
+        _add_owner(found, given)
+    elif not foreign and kind in _USED:
         # A ConfigMap without a namespace is taken for one of the webhook's.
         home = str(metadata.get("namespace") or "") if kind == "ConfigMap" else home
-        found.others.append({**obj, "metadata": metadata if kind in _UNPLACED else {**metadata, "namespace": home}})
+        metadata = metadata if kind in _UNPLACED else {**metadata, "namespace": home}
+        found.others.append(Manifest(place, kind, name, home, {**obj, "metadata": metadata}))
     else:
-        found.notes.append(f"{place}: {kind} {name or '(no name)'} makes no Pod; left out")
+        if kind == APP_WRAPPERS.kind and not foreign:
+            found.wrappers.append(given)
+        if not _add_templates(found, given) and given not in found.wrappers[-1:]:
+            found.unused[f"{kind}.{version.rpartition('/')[0]}" if foreign else kind] += 1
 
 
-def _pod(obj: JSON, *, place: str, name: str, namespace: str) -> JSON:
-    path = TEMPLATES[obj["kind"]]
-    template: Any = obj
+def _versioned(obj: JSON) -> JSON:
+    """An object of a kind of ours that says no version is one of ours."""
+    version, known = obj.get("apiVersion"), CHECKED.get(obj["kind"])
+    if isinstance(version, str) and version:
+        return obj
+    rest = {field: value for field, value in obj.items() if field != "apiVersion"}
+    return {"apiVersion": known.api_version, **rest} if known else rest
+
+
+def _add_owner(found: Manifests, given: Manifest) -> None:
+    path = TEMPLATES[given.kind]
+    template: Any = given.obj
     for member in path:
         template = _mapping(template).get(member)
-    if not isinstance(template, dict):
-        raise UsageError(f"{place}: {obj['kind']} {name or '(no name)'} has no {'.'.join(path)}")
-    # The API server fills the namespace in before it asks a webhook.
-    metadata = {**_mapping(template.get("metadata")), "namespace": namespace}
-    if path:
-        metadata = {"generateName": f"{name}-", **metadata}
-        template = {"apiVersion": "v1", "kind": "Pod", "metadata": {}, "spec": template.get("spec")}
-    pod: JSON = _present({**template, "metadata": metadata})
-    return pod
+    if isinstance(template, dict):
+        found.pods.append(PodManifest(given, _made(given, template) if path else _placed(given, template)))
+    else:
+        found.findings.append(Finding("error", "NoTemplate", "want a Pod template", given, ".".join(path)))
+
+
+def _add_templates(found: Manifests, given: Manifest) -> int:
+    """How many Pod templates an object of another kind has."""
+    before = len(found.pods)
+    try:
+        found.pods += [PodManifest(given, _made(given, one), path) for path, one in pod_templates(given.obj)]
+    except ValueError as error:
+        if given.kind != APP_WRAPPERS.kind:  # of AppWrappers the webhook says what is wrong
+            found.findings.append(Finding("error", "NoTemplate", str(error), given))
+        return 1
+    return len(found.pods) - before
+
+
+def _made(given: Manifest, template: JSON) -> JSON:
+    """The Pod that is made of a template."""
+    metadata = {"generateName": f"{given.name}-", **_mapping(template.get("metadata"))}
+    return _placed(given, {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template.get("spec")})
+
+
+def _placed(given: Manifest, pod: JSON) -> JSON:
+    """With the namespace, which the API server fills in before it asks a webhook."""
+    placed: JSON = _present({**pod, "metadata": {**_mapping(pod.get("metadata")), "namespace": given.namespace}})
+    return placed
 
 
 def _present(value: Any) -> Any:

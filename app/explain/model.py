@@ -1,10 +1,13 @@
-"""What the parts of `berth explain` hand to each other: objects with their places."""
+"""What the parts of `berth explain` hand to each other: objects with their places, findings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from app.wire import JSON
+
+Severity = Literal["error", "warning"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,3 +56,37 @@ class PodManifest:
     @property
     def subject(self) -> str:
         return f"{self.title} ({self.owner.place})"
+
+    @property
+    def reference(self) -> JSON:
+        return {**self.owner.reference, **({"path": self.path} if self.path else {})}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What is wrong in the manifests, beside the Pods that would be denied.
+
+    An error: the API server, or a webhook, would refuse the object or drop a part of it. A warning: it is probably not
+    meant. `reason` is one CamelCase word. `manifest` is None for a file that cannot be read. `field` is a path in the
+    object, `meant` what was probably meant; both can be "".
+    """
+
+    severity: Severity
+    reason: str
+    message: str
+    manifest: Manifest | None = None
+    field: str = ""
+    meant: str = ""
+
+    @property
+    def text(self) -> str:
+        subject = f"{self.manifest.subject}: " if self.manifest else ""
+        field = f"{self.field}: " if self.field else ""
+        return f"{self.severity}: {subject}{field}{self.message}" + (f"; did you mean {self.meant}?" * bool(self.meant))
+
+    @property
+    def members(self) -> JSON:
+        """As a JSON answer has it."""
+        reference = self.manifest.reference if self.manifest else {}
+        found = {"severity": self.severity, "reason": self.reason, **reference, "message": self.message}
+        return found | {name: text for name, text in (("field", self.field), ("meant", self.meant)) if text}

@@ -1,44 +1,137 @@
-"""Reads manifests from files, directories and standard input."""
+"""Reads manifests from files, directories, standard input and kustomizations, and says what it skips."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.errors import UsageError
-from app.kube.documents import SUFFIXES, Document, parse_documents, read_text
+from app.explain.kustomize import build
+from app.kube.documents import (
+    SUFFIXES,
+    Document,
+    DocumentError,
+    entries_below,
+    is_manifest_file,
+    parse_documents,
+    read_stream,
+    read_text,
+    unfold,
+)
+from app.text import printable
+from app.wire import JSON
+
+MOST_ENTRIES = 20_000
+"""Of one directory and those below it."""
+_NAMED = 5
+_KUSTOMIZATIONS = ("kustomization.yaml", "kustomization.yml", "Kustomization")
 
 
-def read_documents(paths: Iterable[str]) -> list[Document]:
-    """The objects in files, in directories (their *.yaml, *.yml and *.json) and, for "-", on standard input.
+@dataclass(slots=True)
+class Source:
+    """What was read: objects with their places, Lists unfolded.
 
-    Raises UsageError for what cannot be read, with file and line where there is one.
+    `skipped` has a line for each directory of which files were left out, `faults` one for each file of a directory that
+    looks like a manifest and cannot be read.
     """
-    documents: list[Document] = []
+
+    objects: list[tuple[str, JSON]] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+
+
+def read_all(paths: Iterable[str], kustomizations: Iterable[str] = (), *, recursive: bool = False) -> Source:
+    """The objects of files, of directories, of standard input ("-"), and those that kubectl builds.
+
+    Raises UsageError for what is named and cannot be read, with file and line where there is one.
+    """
+    source = Source()
     for path in dict.fromkeys(paths):
         if path == "-":
-            documents += parse_documents(_standard_input(), source="stdin")
-            continue
-        for file in _files(Path(path)):
-            documents += parse_documents(read_text(file), source=str(file))
-    return documents
+            _add(source, parse_documents(_standard_input(), source="stdin"))
+        elif (place := Path(path)).is_dir():
+            _read_directory(source, place, recursive=recursive)
+        else:
+            _add(source, parse_documents(read_text(place), source=printable(path)))
+    for path in dict.fromkeys(kustomizations):
+        _add(source, parse_documents(build(path), source=f"kustomize {printable(path)}"))
+    return source
 
 
-def _files(place: Path) -> list[Path]:
-    if not place.is_dir():
-        return [place]
-    try:
-        files = sorted(file for file in place.iterdir() if file.suffix in SUFFIXES and file.is_file())
-    except OSError as error:
-        raise UsageError(f"cannot read {place}: {error.strerror or error}") from error
+def _add(source: Source, documents: Iterable[Document]) -> None:
+    for document in documents:
+        source.objects += unfold(document.content, document.place)
+
+
+def _read_directory(source: Source, directory: Path, *, recursive: bool) -> None:
+    entries = _entries(source, directory, recursive=recursive)
+    files = [entry for entry in entries if is_manifest_file(entry)]
     if not files:
-        raise UsageError(f"{place}: the directory holds no {', '.join(SUFFIXES)} file")
-    return files
+        below = "" if recursive or not any(map(_is_directory, entries)) else "; -R reads the directories below it"
+        raise UsageError(f"{printable(str(directory))}: the directory holds no {', '.join(SUFFIXES)} file{below}")
+    others = [entry.path for entry in entries if not is_manifest_file(entry) and not _is_directory(entry)]
+    for file in files:
+        path = Path(file.path)
+        try:
+            documents = parse_documents(read_text(path), source=printable(str(path)))
+            if any("kind" in document.content for document in documents):
+                _add(source, documents)
+            else:
+                others.append(file.path)
+        except DocumentError as error:
+            source.faults.append(str(error))
+    if said := _left_out(directory, entries, others):
+        source.skipped.append(f"{printable(str(directory))}: {said}")
+
+
+def _left_out(directory: Path, entries: list[os.DirEntry[str]], others: list[str]) -> str:
+    """What is said of directories, of the files `others`, and of kustomizations."""
+    folders = sum(map(_is_directory, entries))
+    parts = [_named(directory, others)] if others else []
+    parts += [f"{folders} director{'y' if folders == 1 else 'ies'} (-R reads them)"] if folders else []
+    said = [f"skipped {' and '.join(parts)}"] if parts else []
+    if places := sorted(str(Path(entry.path).parent) for entry in entries if entry.name in _KUSTOMIZATIONS):
+        said.append(f"-k {printable(places[0])} builds what the kustomization says")
+    return "; ".join(said)
+
+
+def _entries(source: Source, directory: Path, *, recursive: bool) -> list[os.DirEntry[str]]:
+    """What is in the directory, by path; directories only where they are not read."""
+    found: list[os.DirEntry[str]] = []
+
+    def fault(place: str, error: OSError) -> None:
+        source.faults.append(f"cannot read {printable(place)}: {error.strerror or error}")
+
+    try:
+        for entry in entries_below(directory, deep=recursive, fault=fault):
+            found.append(entry)
+            if len(found) > MOST_ENTRIES:
+                raise UsageError(f"{printable(str(directory))}: more than {MOST_ENTRIES} files: name fewer directories")
+    except OSError as error:
+        raise UsageError(f"cannot read {printable(str(directory))}: {error.strerror or error}") from error
+    return sorted(found, key=lambda entry: entry.path)
+
+
+def _named(directory: Path, paths: list[str]) -> str:
+    """How many files, and the names of the first."""
+    names = [printable(os.path.relpath(path, directory)) for path in sorted(paths)]
+    shown = ", ".join([*names[:_NAMED], *(["…"] if len(names) > _NAMED else [])])
+    return (
+        f"1 file that is no manifest ({shown})"
+        if len(names) == 1
+        else (f"{len(names)} files that are no manifests ({shown})")
+    )
+
+
+def _is_directory(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
 
 
 def _standard_input() -> str:
-    try:
-        return sys.stdin.buffer.read().decode()
-    except UnicodeDecodeError as error:
-        raise UsageError(f"cannot read standard input: it is not UTF-8 text (byte {error.start})") from error
+    return read_stream(sys.stdin.buffer, "standard input")

@@ -53,34 +53,25 @@ class Explained:
         return "would be injected"
 
 
-def render(results: Sequence[Explained], form: Form, others: Sequence[JSON] = ()) -> Iterator[Line]:
-    """The answer for standard output; what it leaves out for the sake of its form is in `asides`.
-
-    `others` are objects that a JSON answer has besides.
-    """
+def render(results: Sequence[Explained], form: Form) -> Iterator[Line]:
+    """The answer about Pods for standard output, in any form but JSON; what it leaves out is in `asides`."""
     match form:
-        case "text":
-            for result in results:
-                yield from _text(result)
         case "diff":
             for result in results:
                 yield from _diff(result)
-        case "json":
-            objects = [*(_object(result) for result in results), *others]
-            document = json.dumps(objects, indent=2, ensure_ascii=False)
-            yield from map(Line, document.split("\n"))
         case "patch":
             for result in results:
                 yield Line(encode_json([] if result.denied else list(result.decision.operations)).decode())
         case "pod":
             admitted = [dump(result.pod) for result in results if not result.denied]
             yield from map(Line, "---\n".join(admitted).splitlines())
+        case _:
+            for result in results:
+                yield from _text(result)
 
 
 def asides(results: Sequence[Explained], form: Form) -> Iterator[Line]:
-    """Denials and warnings, for standard error, where the form has no place for them."""
-    if form in ("text", "json"):
-        return
+    """Denials and warnings, for standard error, of forms that have no place for them."""
     for result in results:
         if result.denied or (form == "diff" and not result.decision.operations):
             yield Line(f"{result.manifest.subject}: {result.verdict}", "red" if result.denied else "")
@@ -122,11 +113,12 @@ def _diff(result: Explained) -> Iterator[Line]:
         yield Line(line, style)
 
 
-def _object(result: Explained) -> JSON:
+def object_of(result: Explained) -> JSON:
+    """As a JSON answer has it."""
     manifest, decision = result.manifest, result.decision
     operations = [] if result.denied else decision.operations
     return {
-        **manifest.owner.reference,
+        **manifest.reference,
         "allowed": decision.allowed,
         "reason": decision.reason,
         "message": decision.message,

@@ -9,7 +9,7 @@ from decimal import Decimal
 from app.appwrappers.admission.components import component_problems
 from app.appwrappers.admission.names import annotation_warnings, label_problems, mapping, name_problems
 from app.appwrappers.admission.rights import kind_of, of_creator
-from app.appwrappers.admission.templates import uncounted, unknown_fields
+from app.appwrappers.admission.templates import uncounted
 from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import MOST_POD_SETS, QUEUE_NAME, pod_set_name
 from app.appwrappers.podsets.inference import PodSet, pod_sets_of
@@ -64,7 +64,6 @@ def explained(manifest: Manifest) -> Wrapped:
         (
             *annotation_warnings(mapping(metadata, "annotations"), FaultTolerance()),
             *uncounted(spec),
-            *unknown_fields(spec),
         ),
         tuple((pod_set_name(manifest.name, number), one) for number, (_, one) in enumerate(found)),
         asked,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from app.cli.main import run
+from app.explain.manifests import Manifests, sort_objects
+from app.explain.reading import Source
+from app.kube.documents import unfold
 
 NADS = """
 apiVersion: k8s.cni.cncf.io/v1
@@ -62,6 +66,12 @@ data:
 """
 
 FOO_TWICE = "annotation k8s.v1.cni.cncf.io/networks selects default/foo-network 2 times, which needs example.com/foo"
+
+
+def given(*objects: dict[str, Any], namespace: str = "") -> Manifests:
+    """The manifests of a file `f` with these objects, each on the line of its number."""
+    pairs = [pair for index, obj in enumerate(objects, 1) for pair in unfold(obj, f"f:{index}")]
+    return sort_objects(Source(pairs), namespace=namespace)
 
 
 def explain(*arguments: str) -> int:

@@ -42,7 +42,8 @@ class _Request(TypedDict):
 
 def clean_environment() -> dict[str, str]:
     """The environment of the tests without what it says to Berth."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("BERTH_") and name != "NAMESPACE"}
+    said = ("NAMESPACE", "KUBECONFIG")
+    return {name: value for name, value in os.environ.items() if not name.startswith("BERTH_") and name not in said}
 
 
 class BerthProcess(subprocess.Popen[Any]):

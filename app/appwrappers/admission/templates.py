@@ -35,13 +35,13 @@ def template_problems(template: JSON, path: str, field: str, name: str) -> Itera
 
 def makes_pods(component: JSON) -> bool:
     """Whether Pods are made of the component, as far as can be seen; it may be wrong in any way."""
-    return bool(component.get("podSets")) or any(_templates_in(component.get("template"), "template"))
+    return bool(component.get("podSets")) or any(templates_in(component.get("template"), "template"))
 
 
 def uncounted(spec: JSON) -> Iterator[str]:
     """A warning for each component that holds Pod templates and has no podSets: Kueue counts none of its Pods."""
     for index, component in enumerate(spec["components"]):
-        if not pod_sets_of(component) and (paths := list(_templates_in(component["template"], "template"))):
+        if not pod_sets_of(component) and (paths := list(templates_in(component["template"], "template"))):
             yield (
                 f"spec.components[{index}].podSets: {component['template']['kind']} is not known, so its Pods are not "
                 f"counted: declare podSets, such as path {paths[0]}"
@@ -64,7 +64,7 @@ def _decoded(template: JSON) -> tuple[JSON, list[str]]:
     return decode_builtin("Pod", "v1", {"metadata": metadata, "spec": template["spec"]})
 
 
-def _templates_in(value: Any, path: str, depth: int = 0) -> Iterator[str]:
+def templates_in(value: Any, path: str, depth: int = 0) -> Iterator[str]:
     """The paths of what looks like Pod templates."""
     if depth > _NESTING:
         return
@@ -74,7 +74,7 @@ def _templates_in(value: Any, path: str, depth: int = 0) -> Iterator[str]:
             yield path
             return
         for field, below in value.items():
-            yield from _templates_in(below, f"{path}.{field}", depth + 1)
+            yield from templates_in(below, f"{path}.{field}", depth + 1)
     elif isinstance(value, list):
         for index, below in enumerate(value):
-            yield from _templates_in(below, f"{path}[{index}]", depth + 1)
+            yield from templates_in(below, f"{path}[{index}]", depth + 1)

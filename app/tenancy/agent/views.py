@@ -6,17 +6,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.kube.conditions import condition, since
+from app.kube.conditions import is_true, since
 from app.kube.store import Store
 from app.tenancy.messages import canonical, workload_message
 from app.tenancy.proto import workload_pb
 from app.text import stamp
 from app.wire import JSON, decode_json
 from app.workloads.model import MIRROR, RULE_NAME
+from app.workloads.sending import counts_as_gone, named_manifest, workload_spec
 
 Outcome = Literal["success", "error", ""]
 _READY: dict[Outcome, str] = {"success": "True", "error": "False", "": "Unknown"}
-_FINISHED = ("Succeeded", "Failed")
 _MESSAGE_LIMIT = 32768
 _REASON_LIMIT = 1024
 _FIELDS = (
@@ -77,15 +77,7 @@ class ObjectView:
 
     def manifest(self) -> bytes:
         """What a UVS object asks for, under its name. Raises ValueError where the manifest has another name."""
-        manifest = self.decoded_spec().get("object")
-        if not isinstance(manifest, dict):
-            raise ValueError("spec.object: want a manifest")  # noqa: TRY004  a fault of the object
-        metadata = manifest.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        name = metadata.get("name") or self.name
-        if name != self.name:
-            raise ValueError(f"spec.object.metadata.name: {name!r:.80} must be equal to metadata.name, {self.name!r}")
-        return canonical({**manifest, "metadata": {**metadata, "name": name}})
+        return canonical(named_manifest(self.decoded_spec(), self.name))
 
     def status_of(self, result: Outcome, reason: str, message: str, extra: Mapping[str, Any]) -> JSON:
         """The status that reports an outcome, with `reason` in the condition Ready and `extra` fields beside it."""
@@ -147,23 +139,11 @@ class PodView:
 
 def project_pod(obj: JSON, *, keep_finished: bool) -> PodView | None:
     """None for a Pod that counts as gone: deleting, or finished unless `keep_finished`. ValueError without a UID."""
-    metadata, status = obj["metadata"], obj.get("status") or {}
-    if metadata.get("deletionTimestamp") or (status.get("phase") in _FINISHED and not keep_finished):
+    if counts_as_gone(obj, keep_finished=keep_finished):
         return None
-    uid = metadata.get("uid")
+    uid = obj["metadata"].get("uid")
     if not isinstance(uid, str) or not uid:
         raise ValueError("a Pod without metadata.uid")
-    spec = {
-        "metadata": {
-            "id": uid,
-            "resourceName": metadata["name"],
-            "resourceNamespace": metadata.get("namespace"),
-        },
-        "state": {
-            "nodeName": (obj.get("spec") or {}).get("nodeName"),
-            "ready": condition(status, "Ready").get("status") == "True",
-            "extra": {"labels": metadata.get("labels"), "annotations": metadata.get("annotations")},
-        },
-    }
+    spec = workload_spec(obj, ready=is_true(obj.get("status") or {}, "Ready"))
     request = workload_pb.WorkloadStreamRequest(update=workload_message(spec))
     return PodView(uid, request.SerializeToString(deterministic=True))

@@ -96,10 +96,11 @@ class Facts:
 
 def holds(terms: Iterable[Term], facts: Facts) -> bool:
     """Whether one of the terms holds; a term without expressions does not."""
-    return any(term and all(_true(found, facts) for found in term) for term in terms)
+    return any(term and all(met(found, facts) for found in term) for term in terms)
 
 
-def _true(expression: Expression, facts: Facts) -> bool:
+def met(expression: Expression, facts: Facts) -> bool:
+    """Whether one expression holds."""
     found = facts.find(expression.key)
     if expression.operator == "In":
         return found in expression.values

@@ -44,7 +44,7 @@ def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
         ((), "missing option -f"),
         (("-f", "absent.yaml"), "cannot read absent.yaml: No such file or directory"),
         (("-f", "broken.yaml"), "broken.yaml:4:7: not valid YAML: mapping values are not allowed here"),
-        (("-f", "nads.yaml"), "no Pod and nothing that makes Pods in nads.yaml"),
+        (("-f", "maps.yaml"), "no Pod, nothing that makes Pods and nothing to check in maps.yaml"),
         (("-f", "pod.yaml", "-o", "xml"), "'xml' is not one of"),
         (("-f", "pod.yaml", "--existing-resources", "double"), "--existing-resources: "),
         (("-f", "pod.yaml", "--no-such-flag"), "No such option"),
@@ -54,6 +54,7 @@ def test_the_console_script_answers_the_same_through_a_pipe(manifests) -> None:
 )
 def test_mistakes_are_status_2_and_one_line(manifests, capsys, arguments, message) -> None:
     Path("broken.yaml").write_text("kind: Pod\nmetadata:\n  name: p\n  a: b: c\n")
+    Path("maps.yaml").write_text("kind: ConfigMap\n")
     assert explain(*arguments) == 2
     captured = capsys.readouterr()
     assert message in captured.err
@@ -114,7 +115,7 @@ def test_help_has_examples_and_the_exit_statuses(capsys) -> None:
     assert explain("--help") == 0
     out = capsys.readouterr().out
     assert "berth explain -f pod.yaml -f nads.yaml" in out
-    for line in ("at least one Pod would be denied", "a flag or a file is wrong", "the cluster could not be asked"):
+    for line in ("an object would be refused", "a flag is wrong", "the cluster could not be asked"):
         assert line in out
 
 
@@ -208,7 +209,9 @@ def test_an_app_wrapper_is_shown_with_its_pod_sets_its_total_and_its_rights(mani
     prefix = "workload.codeflare.dev.appwrapper/"
     Path("wrapped.yaml").write_text(WRAPPED)
     assert explain("-f", "wrapped.yaml") == 0
+    nothing = "nothing would be injected: the Pod selects no networks"
     assert capsys.readouterr().out.splitlines() == [
+        f"AppWrapper default/sample spec.components[0].template.spec.template (wrapped.yaml:2): {nothing}",
         "AppWrapper default/sample (wrapped.yaml:2): would wait in queue user-queue",
         "  podSet sample-0: 3 Pods of template.spec.template",
         "  requested in all: cpu 1.5, memory 3221225472",
@@ -218,10 +221,15 @@ def test_an_app_wrapper_is_shown_with_its_pod_sets_its_total_and_its_rights(mani
         "  its user is asked for: create Service (v1) in default",
         "  its user is asked for: delete Service (v1) in default (strict)",
         f"  warning: metadata.annotations[{prefix}retrylimit]: has no meaning; is {prefix}retryLimit meant?",
+        "1 object, 1 Pod: 0 injected, 0 refused; 0 errors, 1 warning",
     ]
     assert explain("-f", "wrapped.yaml", "-f", "pod.yaml", "-f", "nads.yaml", "-o", "json") == 0
-    kinds = [one["kind"] for one in yaml.safe_load(capsys.readouterr().out)]
-    assert kinds == ["Pod", "AppWrapper"]
+    shown = yaml.safe_load(capsys.readouterr().out)["objects"]
+    assert [(one["kind"], one.get("path", "")) for one in shown] == [
+        ("AppWrapper", "spec.components[0].template.spec.template"),
+        ("Pod", ""),
+        ("AppWrapper", ""),
+    ]
     Path("wrapped.yaml").write_text(WRAPPED.replace("parallelism: 3", "parallelism: 0"))
     assert explain("-f", "wrapped.yaml") == 1
     assert "would be denied: spec.components: all podSets have 0 replicas" in capsys.readouterr().out

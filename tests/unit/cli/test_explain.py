@@ -11,6 +11,7 @@ import yaml
 from tests.support.explaining import DENIED, FOO_TWICE, NADS, PLAIN, POD, SWITCHES, explain
 
 pytestmark = pytest.mark.usefixtures("plain_surroundings")
+OTHERS = ("Ingress", "NetworkPolicy", "Service")
 
 
 def test_text_names_field_value_and_reason(manifests, capsys) -> None:
@@ -33,7 +34,7 @@ def test_diff_shows_what_is_added(manifests, capsys) -> None:
 
 def test_json_holds_everything(manifests, capsys) -> None:
     assert explain("-f", "pod.yaml", "-f", "denied.yaml", "-f", "nads.yaml", "-o", "json") == 1
-    injected, denied = json.loads(capsys.readouterr().out)
+    injected, denied = json.loads(capsys.readouterr().out)["objects"]
     assert (injected["kind"], injected["name"], injected["allowed"], injected["reason"]) == (
         "Pod",
         "webhook-demo",
@@ -48,7 +49,7 @@ def test_json_holds_everything(manifests, capsys) -> None:
 
 def test_short_options_need_no_space(manifests, capsys) -> None:
     assert explain("-fpod.yaml", "-fnads.yaml", "-nelsewhere", "-ojson") == 1
-    assert json.loads(capsys.readouterr().out)[0]["namespace"] == "elsewhere"
+    assert json.loads(capsys.readouterr().out)["objects"][0]["namespace"] == "elsewhere"
 
 
 def test_patch_is_one_json_patch_for_each_pod(manifests, capsys) -> None:
@@ -88,6 +89,7 @@ def test_nothing_to_inject_is_fine_and_says_why(manifests, capsys) -> None:
     assert explain("-f", "plain.yaml") == 0
     assert capsys.readouterr().out == (
         "Pod default/plain (plain.yaml:1): nothing would be injected: the Pod selects no networks\n"
+        "1 object, 1 Pod: 0 injected, 0 refused; 0 errors, 0 warnings\n"
     )
 
 
@@ -116,18 +118,53 @@ def test_a_pod_that_is_none_never_ends_in_a_traceback(manifests, capsys, spec) -
     assert capsys.readouterr().out.startswith("Pod default/ (odd.yaml:1): ")
 
 
-def test_unknown_kinds_are_left_out_with_a_note(manifests, capsys) -> None:
-    Path("more.yaml").write_text("kind: Service\nmetadata: {name: s}\n---" + POD)
+def test_other_kinds_are_one_note(manifests, capsys) -> None:
+    others = "".join(f"kind: {kind}\nmetadata: {{name: s{n}}}\n---\n" for n in range(20) for kind in OTHERS)
+    Path("more.yaml").write_text(others + POD)
     assert explain("-f", "more.yaml", "-f", "nads.yaml", "-o", "patch") == 0
     captured = capsys.readouterr()
-    assert captured.err == "note: more.yaml:1: Service s makes no Pod; left out\n"
+    assert captured.err.splitlines() == [
+        "note: 60 objects of other kinds make no Pods: 20 Ingresses, 20 NetworkPolicies, 20 Services",
+        "63 objects, 1 Pod: 1 injected, 0 refused; 0 errors, 0 warnings",
+    ]
     assert json.loads(captured.out)
+    assert explain("-f", "more.yaml", "-f", "nads.yaml", "-o", "json") == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["unused"] == dict.fromkeys(OTHERS, 20)
+    assert answer["summary"] == {
+        "objects": 63, "pods": 1, "injected": 1, "refused": 0, "errors": 0, "warnings": 0
+    }  # fmt: skip
 
 
-def test_a_broken_attachment_is_noted(manifests, capsys) -> None:
+@pytest.mark.parametrize("others", [(), ("-f", "pod.yaml")])
+def test_a_broken_attachment_is_a_finding(manifests, capsys, others) -> None:
+    """With Pods, and alone."""
     Path("broken.yaml").write_text(NADS.replace('"type": "bridge"', '"type": ""'))
-    assert explain("-f", "pod.yaml", "-f", "broken.yaml") == 0
-    assert "note: NetworkAttachmentDefinition default/foo-network would be refused: " in capsys.readouterr().err
+    assert explain("-f", "broken.yaml", *others) == 1
+    fault = "would be refused: spec.config.type: want a plugin's name, or a list of plugins"
+    *_, finding, summary = capsys.readouterr().out.splitlines()
+    assert finding == f"error: NetworkAttachmentDefinition default/foo-network (broken.yaml:2): {fault}"
+    assert summary.endswith(" 1 refused; 1 error, 0 warnings")
+    assert explain("-f", "broken.yaml", *others, "-o", "json") == 1
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["findings"] == [
+        {
+            "severity": "error",
+            "reason": "BrokenAttachment",
+            "source": "broken.yaml:2",
+            "kind": "NetworkAttachmentDefinition",
+            "namespace": "default",
+            "name": "foo-network",
+            "message": fault,
+        }
+    ]
+    assert (answer["summary"]["refused"], answer["summary"]["errors"]) == (1, 1)
+
+
+def test_attachments_alone_are_checked(manifests, capsys) -> None:
+    Path("good.yaml").write_text(NADS.partition("---")[0])
+    assert explain("-f", "good.yaml") == 0
+    assert capsys.readouterr().out == "1 object, 0 Pods: 0 injected, 0 refused; 0 errors, 0 warnings\n"
 
 
 def test_the_control_switches_come_from_the_files(manifests, capsys) -> None:
@@ -148,7 +185,7 @@ def test_other_config_maps_are_noted(manifests, capsys) -> None:
     assert explain("-f", "plain.yaml", "-f", "maps.yaml") == 0
     first, second = capsys.readouterr().err.splitlines()
     assert first.startswith("note: ConfigMap elsewhere/nri-control-switches: the webhook reads it in kube-system")
-    assert second.startswith("note: ConfigMap other: ")
+    assert second == "note: 1 object of other kinds makes no Pods: 1 ConfigMap"
 
 
 def test_broken_switches_are_noted(manifests, capsys) -> None:

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from app.errors import UsageError
-from app.explain.reading import read_documents
+from app.explain.reading import read_all
 
 
 def test_files_directories_and_standard_input(tmp_path, monkeypatch) -> None:
@@ -16,7 +16,7 @@ def test_files_directories_and_standard_input(tmp_path, monkeypatch) -> None:
     (tmp_path / "a.json").write_text('{"kind": "A"}')
     (tmp_path / "notes.txt").write_text("not: read\n")
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"kind: C\n")))
-    kinds = [document.content["kind"] for document in read_documents([str(tmp_path), "-", "-"])]
+    kinds = [obj["kind"] for _, obj in read_all([str(tmp_path), "-", "-"]).objects]
     assert kinds == ["A", "B", "C"]
 
 
@@ -29,10 +29,10 @@ def test_unreadable_files_are_named(tmp_path) -> None:
         ("empty", "holds no .yaml"),
     ):
         with pytest.raises(UsageError, match=message):
-            read_documents([str(tmp_path / path)])
+            read_all([str(tmp_path / path)])
 
 
 def test_standard_input_that_is_no_text_is_named(monkeypatch) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff")))
     with pytest.raises(UsageError, match="standard input: it is not UTF-8"):
-        read_documents(["-"])
+        read_all(["-"])

@@ -5,14 +5,10 @@ from __future__ import annotations
 import pytest
 
 from app.errors import UsageError
-from app.explain.manifests import TEMPLATES, Manifests, sort_documents
-from app.kube.documents import Document
+from app.explain.manifests import TEMPLATES
+from tests.support.explaining import given
 
 SPEC = {"containers": [{"name": "c", "resources": None}]}
-
-
-def sort(*objects: dict, namespace: str = "") -> Manifests:
-    return sort_documents([Document("f", index, obj) for index, obj in enumerate(objects, 1)], namespace=namespace)
 
 
 def owner(kind: str) -> dict:
@@ -24,7 +20,7 @@ def owner(kind: str) -> dict:
 
 @pytest.mark.parametrize("kind", sorted(set(TEMPLATES) - {"Pod"}))
 def test_templates_become_pods_of_their_owners_namespace(kind) -> None:
-    (manifest,) = sort(owner(kind)).pods
+    (manifest,) = given(owner(kind)).pods
     assert manifest.subject == f"{kind} ns/o (f:1)"
     assert manifest.pod == {
         "apiVersion": "v1",
@@ -36,17 +32,17 @@ def test_templates_become_pods_of_their_owners_namespace(kind) -> None:
 
 def test_a_pod_stays_as_it_is_but_for_its_namespace() -> None:
     pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": SPEC, "unknown": {"kept": 1}}
-    (manifest,) = sort(pod, namespace="given").pods
+    (manifest,) = given(pod, namespace="given").pods
     assert manifest.pod["metadata"] == {"name": "p", "namespace": "given"}
     assert manifest.pod["unknown"] == {"kept": 1}
     assert pod["metadata"] == {"name": "p"}
-    (manifest,) = sort(pod).pods
+    (manifest,) = given(pod).pods
     assert manifest.owner.namespace == "default"
 
 
 def test_lists_of_any_kind_are_opened() -> None:
     pod = {"metadata": {"name": "p"}, "spec": SPEC}
-    found = sort(
+    found = given(
         {"kind": "List", "items": [{"kind": "Pod", **pod}, {"kind": "List", "items": [{"kind": "Pod", **pod}]}]},
         {"kind": "PodList", "apiVersion": "v1", "items": [pod]},
         {"kind": "PodList", "items": None},
@@ -54,21 +50,21 @@ def test_lists_of_any_kind_are_opened() -> None:
     assert [manifest.owner.place for manifest in found.pods] == ["f:1 item 1", "f:1 item 2 item 1", "f:2 item 1"]
 
 
-def test_other_kinds_are_left_out_with_a_note() -> None:
-    found = sort({"kind": "Service", "metadata": {"name": "s"}}, {"kind": "Pod", "spec": SPEC})
-    assert found.notes == ["f:1: Service s makes no Pod; left out"]
+def test_other_kinds_are_counted() -> None:
+    found = given({"kind": "Service", "metadata": {"name": "s"}}, {"kind": "Pod", "spec": SPEC})
+    assert found.unused == {"Service": 1}
     assert len(found.pods) == 1
 
 
-def test_kinds_of_other_groups_are_left_out_with_a_note() -> None:
+def test_kinds_of_other_groups_are_counted_with_their_group() -> None:
     """A Job of another project keeps its Pods elsewhere."""
-    found = sort({"apiVersion": "batch.example.com/v1", "kind": "Job", "metadata": {"name": "j"}})
-    assert found.notes == ["f:1: Job j of batch.example.com/v1 is not understood; left out"]
-    assert sort({"apiVersion": "batch/v1", **owner("Job")}).pods
+    found = given({"apiVersion": "batch.example.com/v1", "kind": "Job", "metadata": {"name": "j"}})
+    assert found.unused == {"Job.batch.example.com": 1}
+    assert given({"apiVersion": "batch/v1", **owner("Job")}).pods
 
 
 def test_attachments_and_config_maps_are_set_aside() -> None:
-    found = sort(
+    found = given(
         {"kind": "NetworkAttachmentDefinition", "metadata": {"name": "n"}},
         {"kind": "ConfigMap", "metadata": {"name": "m"}},
         namespace="ns",
@@ -82,17 +78,25 @@ def test_attachments_and_config_maps_are_set_aside() -> None:
     [
         ({"metadata": {}}, "f:1: .* kind is missing"),
         ({"kind": 3}, "kind is missing"),
-        ({"kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "f:1: Deployment d has no spec.template"),
-        ({"kind": "CronJob", "spec": {"jobTemplate": "x"}}, "has no spec.jobTemplate.spec.template"),
         ({"kind": "List", "items": ["x"]}, "f:1 item 1: want an object"),
     ],
 )
 def test_mistakes_are_named(obj, message) -> None:
     with pytest.raises(UsageError, match=message):
-        sort(obj)
+        given(obj)
+
+
+def test_an_owner_without_a_template_is_a_finding() -> None:
+    found = given(
+        {"kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, {"kind": "CronJob", "spec": {"jobTemplate": "x"}}
+    )
+    assert [one.text for one in found.findings] == [
+        "error: Deployment default/d (f:1): spec.template: want a Pod template",
+        "error: CronJob default/ (f:2): spec.jobTemplate.spec.template: want a Pod template",
+    ]
 
 
 @pytest.mark.parametrize("metadata", [None, [], "text", {"annotations": "text"}])
 def test_odd_metadata_never_breaks_the_walk(metadata) -> None:
-    (manifest,) = sort({"kind": "Pod", "metadata": metadata, "spec": SPEC}).pods
+    (manifest,) = given({"kind": "Pod", "metadata": metadata, "spec": SPEC}).pods
     assert manifest.owner.namespace == "default"

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from app.explain.answer import Answer
 from app.explain.explaining import explain
-from app.explain.manifests import sort_documents
 from app.explain.rehearsal import Rehearsal
-from app.explain.rendering import Explained, render
-from app.kube.documents import Document
+from app.explain.rendering import render
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from app.registry import settings_of
+from tests.support.explaining import given
 
-Explanation = tuple[list[Explained], list[str]]
 
-
-async def explained(*objects: dict[str, Any], **flags: Any) -> Explanation:
-    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
+async def explained(*objects: dict[str, Any], **flags: Any) -> Answer:
     settings = settings_of("webhook").load({"confine_tenants": True, **flags}, environment=False)
-    return await explain(sort_documents(documents), Rehearsal(settings, "kube-system"))
+    return await explain(given(*objects), Rehearsal(settings, "kube-system"))
 
 
 def pod(namespace: str = "default", **annotations: str) -> dict[str, Any]:
@@ -30,8 +27,8 @@ def namespace(name: str, labels: Any) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
 
-def text(explanation: Explanation) -> str:
-    return "\n".join(line.text for line in render(explanation[0], "text"))
+def text(explanation: Answer) -> str:
+    return "\n".join(line.text for line in render(explanation.pods, "text"))
 
 
 async def test_the_annotation_is_shown_with_its_affinity() -> None:
@@ -41,11 +38,11 @@ async def test_the_annotation_is_shown_with_its_affinity() -> None:
 
 
 async def test_a_namespace_among_the_manifests_confines_its_pods() -> None:
-    explanation = results, notes = await explained(
+    explanation = await explained(
         pod("ns"), pod("other"), namespace("ns", {TENANT_LABEL: "t1"}), namespace("odd", ["x"])
     )
-    assert notes == []
-    confined, free = results
+    assert explanation.notes == []
+    confined, free = explanation.pods
     assert confined.decision.reason == "Injected"
     assert "namespace ns belongs to tenant t1" in text(explanation)
     assert free.decision.operations == []
@@ -64,6 +61,6 @@ async def test_a_contradiction_would_be_denied() -> None:
     """A template counts like a Pod."""
     template = {"metadata": {"annotations": {DPU_OF_HOST: "host-a"}}, "spec": {"nodeName": "n", "containers": []}}
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {"template": template}}
-    ((result,), _) = await explained(owner)
+    (result,) = (await explained(owner)).pods
     assert result.denied
     assert "spec.nodeName: 'n' bypasses the scheduler" in result.verdict

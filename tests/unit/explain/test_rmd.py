@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from app.explain.explaining import explain
-from app.explain.manifests import sort_documents
 from app.explain.rehearsal import Rehearsal
 from app.explain.rendering import render
-from app.kube.documents import Document
 from app.registry import settings_of
 from app.rmd.model import L3_CACHE_WAYS
+from tests.support.explaining import given
 from tests.support.rmd_reviews import SYSTEM, config_map, container, node, pod
 
 FOUR = config_map("classes: [{name: four, cacheWays: 4}]")
 
 
 async def shown(*objects: dict[str, Any], **settings: Any) -> tuple[str, list[str]]:
-    documents = [Document("f", index, obj) for index, obj in enumerate(objects, 1)]
     chosen = settings_of("webhook").load(settings, environment=False)
-    results, notes = await explain(sort_documents(documents), Rehearsal(chosen, SYSTEM))
-    return "\n".join(line.text for line in render(results, "text")), notes
+    answer = await explain(given(*objects), Rehearsal(chosen, SYSTEM))
+    return "\n".join(line.text for line in render(answer.pods, "text")), answer.notes
 
 
 async def test_the_class_and_what_it_is_chosen_for() -> None:
@@ -57,3 +55,13 @@ async def test_what_a_daemon_would_never_serve_is_denied_with_its_warnings() -> 
     text, _ = await shown(pod(container(cpu="500m"), c1_polcy="x"), rmd_backend="daemon")
     assert "would be denied: spec.containers[0].resources.limits[cpu]: want whole CPUs" in text
     assert "  warning: metadata.annotations[c1_polcy]: unknown setting" in text
+
+
+async def test_an_object_that_no_cache_can_keep_is_a_finding() -> None:
+    spec = {"coreIds": ["1"], "rdt": 3, "nodes": ["n1"]}
+    workload = {"apiVersion": "intel.com/v1alpha1", "kind": "RmdWorkload", "metadata": {"name": "w"}, "spec": spec}
+    chosen = settings_of("webhook").load({"rmd_backend": "daemon"}, environment=False)
+    answer = await explain(given(workload), Rehearsal(chosen, SYSTEM))
+    assert [one.text for one in answer.findings if one.reason == "UnreadableObject"] == [
+        "error: RmdWorkload default/w: has not the form of its kind"
+    ]

@@ -55,7 +55,7 @@ def test_a_claim_of_a_network(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     said = answer(tmp_path, capsys, POD, BY_CLAIM, OFFER, flags=("--claims",))
     assert said.count("DRA by claim, DeviceClass vf.example.com with 1 device") == 2
     assert "spec.resourceClaims" in said
-    (found,) = json.loads(answer(tmp_path, capsys, POD, BY_CLAIM, OFFER, flags=("--claims", "-o", "json")))
+    (found,) = json.loads(answer(tmp_path, capsys, POD, BY_CLAIM, OFFER, flags=("--claims", "-o", "json")))["objects"]
     assert len(found["roads"]) == 2
 
 
@@ -71,5 +71,5 @@ def test_a_claim_of_a_definition(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 def test_nothing_is_said_where_no_offer_is_known(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "served: " not in answer(tmp_path, capsys, POD, NADS)
-    (found,) = json.loads(answer(tmp_path, capsys, POD, NADS, flags=("-o", "json")))
+    (found,) = json.loads(answer(tmp_path, capsys, POD, NADS, flags=("-o", "json")))["objects"]
     assert "roads" not in found

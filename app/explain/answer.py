@@ -1,0 +1,138 @@
+"""The whole answer of `berth explain`, and how it is printed in each form. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from app.explain import requested, rules, wrapped
+from app.explain.model import Finding
+from app.explain.rendering import Explained, Form, Line, asides, object_of, render
+from app.text import printable
+from app.wire import JSON
+
+_KINDS = 8
+"""Other kinds that are named."""
+
+
+@dataclass(slots=True)
+class Answer:
+    """`objects` counts all that was read, `unused` what says nothing here, by kind.
+
+    `refused` counts what would be refused beside Pods and AppWrappers. `notes` say what was not used, and why.
+    """
+
+    objects: int = 0
+    unused: Mapping[str, int] = field(default_factory=dict)
+    pods: list[Explained] = field(default_factory=list)
+    wrappers: list[wrapped.Wrapped] = field(default_factory=list)
+    rules: list[rules.RuleExplained] = field(default_factory=list)
+    requests: list[requested.Requested] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    refused: int = 0
+
+    @property
+    def summary(self) -> dict[str, int]:
+        return {
+            "objects": self.objects,
+            "pods": len(self.pods),
+            "injected": sum(not one.denied and bool(one.decision.operations) for one in self.pods),
+            "refused": self.refused
+            + sum(one.denied for one in self.pods)
+            + sum(bool(one.problems) for one in self.wrappers),
+            "errors": sum(one.severity == "error" for one in self.findings),
+            "warnings": sum(one.severity == "warning" for one in self.findings)
+            + sum(len(one.decision.warnings) for one in self.pods)
+            + sum(len(one.warnings) for one in self.wrappers),
+        }
+
+    @property
+    def failed(self) -> bool:
+        """Whether something would be refused, or dropped."""
+        return bool(self.summary["refused"] or self.summary["errors"])
+
+
+def lines(answer: Answer, form: Form) -> Iterator[Line]:
+    """For standard output, without control characters of the manifests."""
+    yield from (Line(printable(text), style) for text, style in _lines(answer, form))
+
+
+def lines_aside(answer: Answer, form: Form) -> Iterator[Line]:
+    """For standard error: notes, and what the form has no place for."""
+    said = [Line(f"note: {note}") for note in (*answer.notes, *_unused(answer))]
+    if form not in ("text", "json"):
+        said += [*asides(answer.pods, form), *_findings(answer), _summary(answer)]
+    yield from (Line(printable(text), style) for text, style in said)
+
+
+def _lines(answer: Answer, form: Form) -> Iterator[Line]:
+    if form == "json":
+        yield from map(Line, json.dumps(_document(answer), indent=2, ensure_ascii=False).split("\n"))
+        return
+    yield from render(answer.pods, form)
+    if form == "text":
+        for wrapper in answer.wrappers:
+            yield from wrapped.text_of(wrapper)
+        for rule in answer.rules:
+            yield from rules.text_of(rule)
+        for request in answer.requests:
+            yield from requested.text_of(request)
+        yield from _findings(answer)
+        yield _summary(answer)
+
+
+def _document(answer: Answer) -> JSON:
+    return {
+        "objects": [
+            *map(object_of, answer.pods),
+            *map(wrapped.object_of, answer.wrappers),
+            *map(rules.object_of, answer.rules),
+            *map(requested.object_of, answer.requests),
+        ],
+        "findings": [one.members for one in answer.findings],
+        "unused": dict(answer.unused),
+        "notes": list(answer.notes),
+        "summary": answer.summary,
+    }
+
+
+def _findings(answer: Answer) -> Iterator[Line]:
+    """Errors first."""
+    for one in sorted(answer.findings, key=lambda finding: finding.severity):
+        yield Line(one.text, "red" if one.severity == "error" else "yellow")
+
+
+def _unused(answer: Answer) -> Iterator[str]:
+    if answer.unused:
+        kinds = sorted(answer.unused.items(), key=lambda one: (-one[1], one[0]))
+        shown = ", ".join(_counted(count, kind) for kind, count in kinds[:_KINDS])
+        more = ", …" if len(kinds) > _KINDS else ""
+        count = sum(answer.unused.values())
+        verb = "makes no Pods" if count == 1 else "make no Pods"
+        yield f"{_counted(count, 'object')} of other kinds {verb}: {shown}{more}"
+
+
+def _summary(answer: Answer) -> Line:
+    said = answer.summary
+    errors, warnings = said["errors"], said["warnings"]
+    text = (
+        f"{_counted(said['objects'], 'object')}, {_counted(said['pods'], 'Pod')}: {said['injected']} injected, "
+        f"{said['refused']} refused; {_counted(errors, 'error')}, {_counted(warnings, 'warning')}"
+    )
+    return Line(text, "red" if answer.failed else "yellow" if warnings else "green")
+
+
+def _counted(count: int, noun: str) -> str:
+    name, dot, group = noun.partition(".")
+    plural = (
+        name
+        if count == 1
+        else f"{name[:-1]}ies"
+        if name.endswith("cy")
+        else f"{name}es"
+        if name.endswith("s")
+        else f"{name}s"
+    )
+    return f"{count} {plural}{dot}{group}"

@@ -1,0 +1,195 @@
+"""What a rule would do: which workloads match, what keeps the others out, and the companion of each. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from app.explain.model import Manifest
+from app.explain.rendering import Line
+from app.explain.workloads import Seen
+from app.placement.model import PlacementOptions
+from app.text import cut, quoted
+from app.wire import JSON
+from app.workloads.companions.plan import Outcome, Planned, Planner
+from app.workloads.model import (
+    SYSTEM_NAMESPACE,
+    TENANT_RULES,
+    WORKLOAD_RULES,
+    Expression,
+    Rule,
+    tenant_namespace,
+)
+from app.workloads.rules.key_reach import fixed
+from app.workloads.rules.keys import Facts, met
+from app.workloads.rules.problems import parse_rule
+from app.workloads.validation import RULES
+
+UNKNOWN_TENANT = "TENANT"
+"""In place of the name of the tenant, which its own cluster does not know."""
+_RUNNING = ("state.nodeName", "state.ready")
+_LISTED, _SHOWN = 200, 10
+"""Workloads of a rule in a JSON answer, and in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A workload that matches by the term of this number, counted from 0, and its companion."""
+
+    seen: Seen
+    term: int
+    outcome: Outcome
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A workload that does not match; for each term the expressions that do not hold, and why."""
+
+    seen: Seen
+    terms: tuple[tuple[tuple[Expression, str], ...], ...]
+
+
+@dataclass(slots=True)
+class RuleExplained:
+    """`refused` says why the rule would not be admitted; then it is compared with nothing.
+
+    Of more workloads than a JSON answer has, only the numbers are kept.
+    """
+
+    manifest: Manifest
+    refused: str = ""
+    matches: list[Match] = field(default_factory=list)
+    misses: list[Miss] = field(default_factory=list)
+    matched: int = 0
+    missed: int = 0
+
+    @property
+    def verdict(self) -> str:
+        if self.refused:
+            return f"would be refused: {self.refused}"
+        if not self.matched + self.missed:
+            return "was compared with no workload: give Pods with -f, or a cluster with --kubeconfig"
+        return f"matches {self.matched} of {_counted(self.matched + self.missed)}"
+
+
+class Comparison:
+    """A rule that workloads are shown to, one by one. Raises RuleError for one that would be refused."""
+
+    def __init__(self, manifest: Manifest, placement: PlacementOptions) -> None:
+        self.result = RuleExplained(manifest)
+        self.rule = _stored(manifest)
+        self._planner = Planner(placement)
+        tenants = sorted(self.rule.tenants or ())
+        self._tenant = tenant_namespace(tenants[0] if tenants else UNKNOWN_TENANT)
+
+    def look_at(self, seen: Seen) -> None:
+        workload = seen.by(self.rule, self._tenant)
+        if workload is None:
+            return
+        facts, result = Facts(workload.document), self.result
+        failed = [tuple(one for one in term if not met(one, facts)) for term in self.rule.terms]
+        if all(failed):
+            result.missed += 1
+            if len(result.misses) < _LISTED:
+                terms = (tuple((one, _why(one, facts, seen)) for one in term) for term in failed)
+                result.misses.append(Miss(seen, tuple(terms)))
+            return
+        result.matched += 1
+        if len(result.matches) < _LISTED:
+            ((_, outcome, _),) = self._planner.plans(workload, [self.rule])
+            absent = tuple(one.annotation for one in self.rule.injections if facts.text(one.key) is None)
+            result.matches.append(Match(seen, failed.index(()), outcome, absent))
+
+
+def _stored(manifest: Manifest) -> Rule:
+    """The rule as the infra cluster would have it."""
+    api_version, metadata = manifest.obj.get("apiVersion"), manifest.obj["metadata"]
+    kind = RULES[str(api_version).rpartition("/")[0], manifest.kind]
+    namespace = {
+        WORKLOAD_RULES.kind: tenant_namespace(UNKNOWN_TENANT),
+        TENANT_RULES.kind: manifest.namespace,
+    }.get(manifest.kind, SYSTEM_NAMESPACE)
+    name = metadata.get("name") or f"{metadata.get('generateName')}xxxxx"
+    return parse_rule({**manifest.obj, "metadata": {"name": name, "namespace": namespace}}, kind=kind)
+
+
+def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
+    """What the workload has under the key, and where no workload can have what is wanted, why."""
+    found = facts.find(expression.key)
+    said = "has no value" if found is None else "is a map or a list" if found is False else f"is {quoted(str(found))}"
+    if not seen.runs and expression.key in _RUNNING:
+        said = f"{said} before it runs"
+    never = fixed(expression)
+    return said if never is None or never.holds else f"{said}; {never.why}"
+
+
+def text_of(one: RuleExplained) -> Iterator[Line]:
+    """As `berth explain` prints it."""
+    style = "red" if one.refused else "green" if one.matched else "yellow"
+    yield Line(f"{one.manifest.subject}: {one.verdict}", style)
+    for match in one.matches[:_SHOWN]:
+        yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
+        yield from _companion(match)
+    yield from _more(one.matched, "match")
+    for miss in one.misses[:_SHOWN]:
+        yield Line(f"  {miss.seen.title}: does not match")
+        for number, term in enumerate(miss.terms):
+            for expression, why in term:
+                yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
+    yield from _more(one.missed, "do not match")
+
+
+def object_of(one: RuleExplained) -> JSON:
+    """As its JSON answer has it."""
+    return {
+        **one.manifest.reference,
+        "allowed": not one.refused,
+        "message": one.verdict,
+        "matched": one.matched,
+        "missed": one.missed,
+        "matches": [
+            {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in one.matches
+        ],
+        "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in one.misses],
+    }
+
+
+def _companion(match: Match) -> Iterator[Line]:
+    outcome = match.outcome
+    if not isinstance(outcome, Planned):
+        yield Line(f"    no companion ({outcome.reason}): {outcome.message}", "yellow")
+        return
+    anywhere = "any node that its template allows" if outcome.namespace == SYSTEM_NAMESPACE else "any DPU of the tenant"
+    where = f"a DPU of host {outcome.host}" if outcome.host else anywhere
+    yield Line(f"    companion {outcome.namespace}/{outcome.name} on {where}", "cyan")
+    for name, text in outcome.injected.items():
+        yield Line(f"      annotation {name}: {cut(text)}")
+    for name in match.absent:
+        yield Line(f"      annotation {name}: left out, its key has no value")
+
+
+def _more(count: int, what: str) -> Iterator[Line]:
+    if count > _SHOWN:
+        yield Line(f"  … and {count - _SHOWN} more that {what}")
+
+
+def _outcome(outcome: Outcome) -> JSON:
+    if isinstance(outcome, Planned):
+        return {"namespace": outcome.namespace, "name": outcome.name, "host": outcome.host, "pod": outcome.manifest}
+    return {"reason": outcome.reason, "message": outcome.message}
+
+
+def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
+    return [
+        {"key": one.key, "operator": one.operator, "values": sorted(one.values), "because": why} for one, why in term
+    ]
+
+
+def _shown(expression: Expression) -> str:
+    values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
+    return f"{cut(expression.key)} {expression.operator}{cut(values)}"
+
+
+def _counted(count: int) -> str:
+    return f"{count} workload" + ("" if count == 1 else "s")

@@ -1,0 +1,113 @@
+"""Fields that a kind does not have, and values of another type than they want. Pure.
+
+Judged are fields that are known: of built-in kinds and Pod templates by the tables of `app.kinds`, of Berth's own kinds
+by their definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from app.appwrappers.model import APP_WRAPPERS
+from app.definitions import ALL, read_definitions
+from app.explain.model import Finding, Manifest
+from app.explain.templates import components_of, pod_templates
+from app.kinds.shapes import read_fields
+from app.text import closest, cut
+from app.wire import JSON
+from app.workloads.templates.marks import at
+from app.workloads.validation import OBJECTS, RULES
+
+_VERSIONS: Mapping[str, frozenset[str]] = {
+    "v1": frozenset({"Pod", "ConfigMap", "Secret", "Service", "ServiceAccount", "Namespace", "Node"}),
+    "apps/v1": frozenset({"Deployment", "DaemonSet", "ReplicaSet", "StatefulSet"}),
+    "batch/v1": frozenset({"Job", "CronJob"}),
+    "resource.k8s.io/v1": frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"}),
+}
+"""The built-in kinds whose fields are judged."""
+_UNVERSIONED = frozenset[str]().union(*_VERSIONS.values())
+"""Those of which an object without apiVersion is taken to be one."""
+_OWN = {(one.api_version, one.kind): one for one in ALL}
+_MOST = 20
+"""Findings of one object."""
+_LONGEST = 200
+"""Characters of a path or a fault."""
+
+
+def field_findings(given: Manifest) -> Iterator[Finding]:
+    """Errors, all of them: API servers refuse such fields where validation is strict, and drop them otherwise."""
+    yield from islice(_of_object(given, given.obj, ""), _MOST)
+
+
+def _of_object(given: Manifest, obj: Any, path: str) -> Iterator[Finding]:
+    """Of an object that stands at a path in the one that was given."""
+    if not isinstance(obj, dict):
+        return
+    kind, version = str(obj.get("kind")), str(obj.get("apiVersion") or "")
+    built_in = _VERSIONS.get(version, frozenset()) if version else _UNVERSIONED
+    if kind in built_in:
+        yield from _of_type(given, kind, obj, path)
+    elif (version, kind) in _OWN:
+        yield from _of_own_kind(given, obj, path)
+        for where, inner in _inner(obj):
+            yield from _of_object(given, inner, f"{path}{where}.")
+    else:
+        try:
+            for where, template in pod_templates(obj):
+                yield from _of_type(given, "PodTemplateSpec", template, f"{path}{where}.")
+        except ValueError:  # said where the Pods are looked for
+            return
+
+
+def _inner(obj: JSON) -> Iterator[tuple[str, Any]]:
+    """Whole objects in an object of a kind of ours, with their paths."""
+    kind = (str(obj["apiVersion"]).rpartition("/")[0], obj["kind"])
+    if kind in RULES:
+        template = at(obj, "spec.template")
+        yield "spec.template", {"apiVersion": "v1", "kind": "Pod", **template} if isinstance(template, dict) else None
+    elif kind in OBJECTS:
+        yield "spec.object", at(obj, "spec.object")
+    elif kind == (APP_WRAPPERS.group, APP_WRAPPERS.kind):
+        for path, component in components_of(obj):
+            yield f"{path}.template", component.get("template")
+
+
+def _of_type(given: Manifest, kind: str, obj: JSON, path: str) -> Iterator[Finding]:
+    unknown, wrong = read_fields(kind, obj)
+    for field, known in unknown.items():
+        yield _unknown(given, path + field, known)
+    if wrong is not None:
+        yield Finding("error", "WrongType", cut(wrong.fault, _LONGEST), given, cut(path + wrong.field, _LONGEST))
+
+
+def _of_own_kind(given: Manifest, obj: JSON, path: str) -> Iterator[Finding]:
+    if isinstance(metadata := obj.get("metadata"), dict):
+        yield from _of_type(given, "ObjectMeta", metadata, f"{path}metadata.")
+    resource = _OWN[obj["apiVersion"], obj["kind"]]
+    (definition,) = read_definitions([resource])
+    versions = {one["name"]: one["schema"]["openAPIV3Schema"] for one in definition["spec"]["versions"]}
+    for field, known in _pruned(versions[resource.version], obj, ""):
+        yield _unknown(given, path + field, known)
+
+
+def _pruned(schema: JSON, value: Any, path: str) -> Iterator[tuple[str, Collection[str]]]:
+    """What a structural schema prunes, each with the fields that are known there."""
+    if isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _pruned(schema.get("items") or {}, item, f"{path}[{index}]")
+    elif isinstance(value, dict) and (fields := schema.get("properties")):
+        known = fields if path else {**fields, "apiVersion": {}, "kind": {}, "metadata": {}}
+        for name, item in value.items():
+            here = f"{path}.{name}" if path else name
+            if name in known:
+                yield from _pruned(known[name], item, here)
+            elif not schema.get("x-kubernetes-preserve-unknown-fields"):
+                yield here, known.keys()
+
+
+def _unknown(given: Manifest, field: str, known: Collection[str]) -> Finding:
+    meant = closest(field.rpartition(".")[2], known)
+    message = "unknown field: the API server refuses or drops it"
+    return Finding("error", "UnknownField", message, given, cut(field, _LONGEST), meant)

@@ -1,0 +1,53 @@
+"""The Pod templates in objects of kinds that keep them in places of their own. Pure, for any JSON.
+
+AppWrappers say where, or it follows from the kind of what they wrap; of other kinds it is known
+(`app.appwrappers.podsets`) or can be seen: what has a name that ends with `template`, and containers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from app.appwrappers.admission.templates import templates_in
+from app.appwrappers.model import APP_WRAPPERS
+from app.appwrappers.podsets.inference import inferred, pod_sets_of
+from app.appwrappers.podsets.paths import pod_template_at
+from app.wire import JSON
+
+_ROOT = "template."
+_BUILT_IN = frozenset({"", "apps", "batch", "extensions", "autoscaling", "policy"})
+"""Groups of Kubernetes without a dot; those with one end with .k8s.io."""
+
+
+def pod_templates(obj: JSON) -> Iterator[tuple[str, JSON]]:
+    """Each template with its path in the object. Raises ValueError where one cannot be found or counted."""
+    if obj.get("kind") == APP_WRAPPERS.kind:
+        for path, component in components_of(obj):
+            template = component.get("template")
+            if isinstance(template, dict) and all(isinstance(template.get(one), str) for one in ("apiVersion", "kind")):
+                paths = [one.path for one in pod_sets_of(component)] or _seen(template)
+                yield from ((f"{path}.{found}", pod_template_at(template, found)) for found in paths)
+    elif not _is_built_in(obj):
+        paths = [one.path for one in inferred(obj)] or _seen(obj)
+        yield from ((path.removeprefix(_ROOT), pod_template_at(obj, path)) for path in paths)
+
+
+def components_of(wrapper: JSON) -> Iterator[tuple[str, JSON]]:
+    """The components of an AppWrapper that are objects, with their paths."""
+    spec: Any = wrapper.get("spec")
+    components = spec.get("components") if isinstance(spec, dict) else None
+    for index, component in enumerate(components if isinstance(components, list) else ()):
+        if isinstance(component, dict):
+            yield f"spec.components[{index}]", component
+
+
+def _seen(obj: JSON) -> list[str]:
+    """Paths with the root that those of podSets have."""
+    found = templates_in(obj, "template")
+    return [path for path in found if path.rpartition(".")[2].lower().endswith("template") and path != "template"]
+
+
+def _is_built_in(obj: JSON) -> bool:
+    group = str(obj.get("apiVersion") or "").rpartition("/")[0]
+    return group in _BUILT_IN or group.endswith(".k8s.io")
