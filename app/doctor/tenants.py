@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from app.doctor import commands, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, Severity, all_well, depends_on, error, info, plain, several, warning
+from app.doctor.model import Check, Finding, Severity, depends_on, error, info, plain, several, sound, warning
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -117,8 +117,7 @@ async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
     if tenants := await cluster.listed(TENANTS):
-        text = f"{several(len(tenants), 'tenant')} and their nodes are well"
-        yield all_well("", text, unless=Severity.warning)
+        yield sound(len(tenants), "tenant", unless=Severity.warning)
 
 
 CHECK = Check("tenants", (_statuses, _nodes, _mislabeled, tenant_bounds.missing, _all_well))
