@@ -114,12 +114,8 @@ def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: froze
         waits = objects.age(one, now)
         if waits > _QUEUED and objects.status(one).get("phase") in (None, "", "Suspended"):
             text = f"waits in queue {plain(queue)} for {waits / 60:.0f} minutes and has no Workload"
-            follows = (
-                "it stays suspended: no controller makes the Workload, or the managedJobsNamespaceSelector of Kueue "
-                "does not select its namespace"
-            )
             yield error(
-                "BERTH4006", about, text, follows, commands.kubectl("get", "namespace", namespace, "--show-labels")
+                "BERTH4006", about, text, command=commands.kubectl("get", "namespace", namespace, "--show-labels")
             )
     unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
     if unknown and objects.status(one).get("phase") not in ("Succeeded", "Failed"):

@@ -128,5 +128,4 @@ async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publis
     else:
         values = () if publishers else await run_controllers(cluster, CONTROLLER)
         command = await commands.helm(cluster, _REPAIR, *values)
-    follows = "their addresses are not found in status.devices, and the driver does not try again"
-    return warning("BERTH5004", f"driver {driver}", text, follows, command)
+    return warning("BERTH5004", f"driver {driver}", text, command=command)

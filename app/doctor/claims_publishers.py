@@ -65,8 +65,7 @@ async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("delete", "daemonset", one.name, namespace=one.namespace)
         if one.by_chart:
             command = commands.helm_upgrade(cluster, "claims-node.enabled=false")
-        follows = "each claim is written twice, and their options may differ"
-        yield warning("BERTH5001", f"DaemonSet {one.namespace}/{one.name}", text, follows, command)
+        yield warning("BERTH5001", f"DaemonSet {one.namespace}/{one.name}", text, command=command)
     for one in found.controllers:
         status = one.object.get("status") or {}
         if not status.get("readyReplicas"):

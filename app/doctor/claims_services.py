@@ -54,9 +54,8 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     try:
         configured = parse_definitions(config_map or {})
     except ValueError as wrong:
-        follows = "what it said before stays in force, and after a restart none of its definitions"
         edit = commands.edit(CONFIG_MAPS, name, namespace=home)
-        yield error("BERTH5012", f"ConfigMap {home}/{name}", plain(wrong), follows, edit)
+        yield error("BERTH5012", f"ConfigMap {home}/{name}", plain(wrong), command=edit)
     classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
     if not runs:
@@ -82,9 +81,8 @@ async def _foreign(cluster: Cluster, known: Definitions) -> AsyncIterator[Findin
             return None
         metadata, kind = obj["metadata"], objects.plural(RESOURCE_CLAIM_TEMPLATES)
         text = f"was not made from the definition {metadata['name']}, and has its name"
-        follows = "Pods of this namespace that name it get what it says, and not what the definition says"
         command = commands.kubectl("delete", kind, metadata["name"], namespace=metadata["namespace"])
-        return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, follows, command)
+        return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, command=command)
 
     async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate"):
         yield finding

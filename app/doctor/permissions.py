@@ -110,7 +110,9 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
         fixes |= dict.fromkeys([command] if command and not account.by_chart else given)
     text = f"role {account.role} lacks permissions for {len(verbs)} resources"
     text += f": {'; '.join(reasons)}" if reasons else ""
-    worse = noted(worst(findings), "BERTH0801", account.subject, text, "", " &&\n".join(fixes), explains=topics)
+    worse = noted(
+        worst(findings), "BERTH0801", account.subject, text, account.without(""), " &&\n".join(fixes), explains=topics
+    )
     return [worse, *findings]
 
 
@@ -125,7 +127,10 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
         role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
         to = [f"--{roles.kind.lower()}={account.name}", f"--serviceaccount={account.namespace}:{account.name}"]
         bind = commands.kubectl("create", bindings.kind.lower(), account.name, *to, namespace=namespace)
-        return f"no {bindings.kind} {_where(namespace)} names it", bind if role is not None else ""
+        return (
+            f"no {bindings.kind}{f' in namespace {namespace}' if namespace else ''} names it",
+            bind if role is not None else "",
+        )
     for one in names:
         ref = one["roleRef"]
         of_cluster = ref.get("kind") == CLUSTER_ROLES.kind

@@ -28,9 +28,8 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if "rmd" in chosen and operator is not None:
         namespace, name = _OPERATOR
         text = "runs beside the controller rmd of Berth"
-        follows = "both write the same reservations and statuses, and the operator's PATCH can set wrong bandwidth"
         command = commands.kubectl("scale", "deployment", name, "--replicas=0", namespace=namespace)
-        yield error("BERTH6001", f"Deployment {namespace}/{name}", text, follows, command)
+        yield error("BERTH6001", f"Deployment {namespace}/{name}", text, command=command)
     for one in await cluster.running("controller"):
         if "rmd" in one.setting("controllers") and not objects.status(one.object).get("readyReplicas"):
             text, because = "has the controller rmd, and no ready replica", depends_on(one.role)
@@ -93,13 +92,12 @@ async def _not_its_own(cluster: Cluster, config: Config, name: str, message: str
         return
     about = f"DaemonSet {namespace}/{name}"
     text = f"belongs to {'another controller' if owner else 'no RmdConfig'}"
-    follows = "the RmdConfig decides neither about its image nor about its nodes"
     if f"DaemonSet {name} " in message:
         # Its Pods go on: the DaemonSet that the RmdConfig installs adopts them.
         command = commands.kubectl("delete", "daemonset", name, "--cascade=orphan", namespace=namespace)
-        yield error("BERTH6007", about, text, follows, command)
+        yield error("BERTH6007", about, text, command=command)
     elif name == DAEMON:
-        yield info("BERTH6007", about, text, follows)
+        yield info("BERTH6007", about, text)
 
 
 CHECK = Check("rmd", (_controllers, _configs, daemons, certificate, runtime_classes, workloads))

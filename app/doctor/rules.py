@@ -89,8 +89,7 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
         command = commands.kubectl(
             "get", objects.plural(workloads.WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED)
         )
-        follows = "these workloads are without their companions; the rule serves the others"
-        yield warning("BERTH3003", about, plain(said["message"]), follows, f"{command} | grep -v ': $'")
+        yield warning("BERTH3003", about, plain(said["message"]), command=f"{command} | grep -v ': $'")
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
         yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))

@@ -89,8 +89,7 @@ def nodes_and_hosts(tenants: Sequence[JSON], dpus: Dpus) -> Iterator[Finding]:
         if missing := sorted(set((tenant.get("spec") or {}).get("hosts") or ()) - hosts):
             some = f"{several(len(missing), 'host')} {plain(', '.join(missing))}"
             text = f"no node has label {dpus.host_label} for its {some}"
-            follows = "companions of the workloads of these hosts stay Pending"
-            yield warning("BERTH2005", objects.subject(TENANTS.kind, tenant), text, follows, dpus.label(missing[0]))
+            yield warning("BERTH2005", objects.subject(TENANTS.kind, tenant), text, command=dpus.label(missing[0]))
 
 
 async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:

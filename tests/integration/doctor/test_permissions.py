@@ -216,7 +216,7 @@ async def test_one_binding_that_is_missing_is_one_error(patient: Patient) -> Non
         "BERTH0801",
         f"ServiceAccount {HOME}/berth-controller",
     )
-    assert cause.message.endswith("resources: no ClusterRoleBinding in the whole cluster names it")
+    assert cause.message.endswith("resources: no ClusterRoleBinding names it")
     assert len(follow_from(cause, found)) > 5
     assert {one.code for one in follow_from(cause, found)} == {"BERTH0802"}
     await patient.run(cause.command)
