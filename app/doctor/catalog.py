@@ -199,7 +199,11 @@ FINDINGS = {
     ),
     "BERTH2001": Declared("error", "A Tenant is not ready"),
     "BERTH2002": Declared("info", "A Tenant is suspended"),
-    "BERTH2003": Declared("error", "A change of a Tenant was not processed"),
+    "BERTH2003": Declared(
+        "error",
+        "A change of a Tenant was not processed",
+        "its namespace, its nodes and its certificates are not kept as the Tenant says",
+    ),
     "BERTH2004": Declared(
         "warning", "A DPU has no host label", "companions of the workloads of that host stay Pending"
     ),
@@ -304,8 +308,16 @@ FINDINGS = {
         "Two controllers act on RmdWorkloads",
         "both write the same reservations and statuses, and the operator's PATCH can set wrong bandwidth",
     ),
-    "BERTH6002": Declared("error", "The controller rmd has no ready replica"),
-    "BERTH6003": Declared("error", "No controller acts on the objects of RMD"),
+    "BERTH6002": Declared(
+        "error",
+        "The controller rmd has no ready replica",
+        "nothing is reserved or released, and RmdWorkloads that are deleted stay",
+    ),
+    "BERTH6003": Declared(
+        "error",
+        "No controller acts on the objects of RMD",
+        "nothing is reserved or released, and RmdWorkloads that are deleted stay",
+    ),
     "BERTH6004": Declared("warning", "An RmdConfig is in another namespace than the daemons", "it has no effect"),
     "BERTH6005": Declared("warning", "An RmdConfig selects no node", "no daemon runs"),
     "BERTH6006": Declared("error", "An RmdConfig is not carried out", "daemons or node agents do not run"),
@@ -338,7 +350,11 @@ FINDINGS = {
     "BERTH6017": Declared("error", "An RmdWorkload waits for its daemons"),
     "BERTH6018": Declared("error", "An RmdWorkload is not deleted"),
     "BERTH6019": Declared("error", "A daemon refuses an RmdWorkload"),
-    "BERTH6020": Declared("error", "A change of an RmdWorkload was not processed"),
+    "BERTH6020": Declared(
+        "error",
+        "A change of an RmdWorkload was not processed",
+        "its cores run without the cache, the bandwidth or the P-state that it asks for",
+    ),
 }
 
 

@@ -9,8 +9,8 @@ from app.claims.services.model import NETWORK
 from app.claims.services.stored import stored_service
 from app.claims.settings import TemplateSettings
 from app.claims.templates.planning import stored_template
-from app.doctor import commands, objects
-from app.doctor.claims_publishers import is_installed, run_controllers
+from app.doctor import acting, commands, objects
+from app.doctor.claims_publishers import is_installed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, listed, of_each, plain, several, warning
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
@@ -28,7 +28,7 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
         if names and await is_installed(cluster):
             text = f"{several(len(names), 'Service')} ({listed(names)}) with annotation {NETWORK}, and controller "
             text += f"{_SERVICES} does not run"
-            command = await commands.helm(cluster, *await run_controllers(cluster, _SERVICES))
+            command = await acting.choose(cluster, _SERVICES)
             yield error("BERTH5010", "", text, command=command)
         return
 
@@ -62,7 +62,7 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
         if known and await is_installed(cluster):
             source = f"ConfigMap {home}/{name}" if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
             text = f"{several(len(known), 'definition')} of claims ({source}), and controller {_TEMPLATES} does not run"
-            command = await commands.helm(cluster, *await run_controllers(cluster, _TEMPLATES))
+            command = await acting.choose(cluster, _TEMPLATES)
             yield warning("BERTH5013", "", text, command=command)
         return
     if known:

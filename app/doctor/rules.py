@@ -10,9 +10,9 @@ import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, plain, several, sound, warning
+from app.doctor.model import Check, Finding, error, guarded, info, more_of, plain, several, sound, warning
 from app.kube.resources import Resource
 from app.text import moment
 from app.wire import JSON
@@ -62,20 +62,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
-        yield await _late(cluster, role, late)
-
-
-async def _late(cluster: Cluster, role: str, late: list[str]) -> Finding:
-    running = await cluster.running(role)
-    others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
-    return error(
-        "BERTH3002",
-        late[0] + others,
-        f"changed more than {PATIENCE / 60:.0f} minutes ago, and the {role} has not processed the change"
-        + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
-        command=await commands.restart_role(cluster, role),
-        because=depends_on(role),
-    )
+        yield await acting.late(cluster, role, "BERTH3002", late, PATIENCE)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from app.doctor import commands, objects, tenant_bounds
+from app.doctor import acting, commands, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, Severity, depends_on, error, info, plain, several, sound, warning
+from app.doctor.model import Check, Finding, Severity, error, info, plain, several, sound, warning
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -28,6 +28,7 @@ _CONSEQUENCES = {
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
+    late: list[str] = []
     for tenant in await cluster.listed(TENANTS):
         name, about = tenant["metadata"]["name"], objects.subject(TENANTS.kind, tenant)
         said, ready = objects.status(tenant), objects.condition(tenant, "Ready")
@@ -41,15 +42,9 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             command = commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
             yield info("BERTH2002", about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
         if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
-            running = await cluster.running("controller")
-            text = "changed, and no controller has looked at it"
-            text += "" if running else f": none was found in namespace {cluster.namespace}"
-            follows = "its namespace, its nodes and its certificates are not kept as the Tenant says"
-            fix, because = (
-                await commands.restart_role(cluster, "controller"),
-                depends_on("controller"),
-            )
-            yield error("BERTH2003", about, text, follows, fix, because=because)
+            late.append(about)
+    if late:
+        yield await acting.late(cluster, "controller", "BERTH2003", late, PATIENCE)
 
 
 def _command(name: str, reason: str) -> str:
