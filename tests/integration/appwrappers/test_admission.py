@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+import yaml
 
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
 from app.devtools.clusters.certificates import write_webhook_certificate
@@ -19,7 +20,6 @@ from app.devtools.clusters.webhooks import start_webhook
 from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.credentials import Impersonation
 from app.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -76,8 +76,11 @@ class Reviewed:
     @contextlib.asynccontextmanager
     async def user(self, name: str, *rules: JSON) -> AsyncIterator[KubeClient]:
         await self.grant(name, WRAP, *rules)
-        path = str(self.cluster.kubeconfig)
-        async with await connect(kubeconfig=path, impersonate=Impersonation(name)) as client:
+        config = yaml.safe_load(Path(self.cluster.kubeconfig).read_text())
+        config["users"][0]["user"]["as"] = name
+        path = Path(self.cluster.kubeconfig).with_name(f"{name}.kubeconfig")
+        path.write_text(yaml.safe_dump(config))
+        async with await connect(kubeconfig=str(path)) as client:
             yield client
 
     async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:
