@@ -73,14 +73,18 @@ class Reviewed:
         binding = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user}}
         await self.admin.apply(BINDINGS, user, binding | {"roleRef": ref, "subjects": subjects})
 
-    @contextlib.asynccontextmanager
-    async def user(self, name: str, *rules: JSON) -> AsyncIterator[KubeClient]:
-        await self.grant(name, WRAP, *rules)
+    def acting_as(self, name: str) -> str:
+        """The path of a kubeconfig by which an administrator impersonates this user."""
         config = yaml.safe_load(Path(self.cluster.kubeconfig).read_text())
         config["users"][0]["user"]["as"] = name
         path = Path(self.cluster.kubeconfig).with_name(f"{name}.kubeconfig")
         path.write_text(yaml.safe_dump(config))
-        async with await connect(kubeconfig=str(path)) as client:
+        return str(path)
+
+    @contextlib.asynccontextmanager
+    async def user(self, name: str, *rules: JSON) -> AsyncIterator[KubeClient]:
+        await self.grant(name, WRAP, *rules)
+        async with await connect(kubeconfig=self.acting_as(name)) as client:
             yield client
 
     async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:
