@@ -14,6 +14,8 @@ MESSAGE = 1024
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
+_CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
+"""How aiohttp says by which TLS context it tried to connect."""
 
 
 def cut(text: str, limit: int = SHOWN) -> str:
@@ -43,6 +45,13 @@ def closest(word: str, known: Iterable[str]) -> str:
 
 def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text.split()), limit)
+
+
+def fault(error: BaseException) -> str:
+    """Why a request had no answer, in words; without the objects of Python that libraries print."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return _CONTEXT.sub("", str(error)) or type(error).__name__
 
 
 def utc_now() -> datetime:

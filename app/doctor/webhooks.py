@@ -15,6 +15,7 @@ from app.kube.resources import MUTATING_WEBHOOKS, PODS, Resource
 from app.kube.selectors import label_selector_from_json
 from app.registry import reviews_of, webhooks_of
 from app.wire import JSON
+from app.wiring import Webhook
 
 _SERVING_PATHS = ("/mutate", "/validate")
 _MANAGED_BY = "app.kubernetes.io/managed-by"
@@ -77,10 +78,14 @@ class Registered:
         return self.webhook.get("matchConditions") or []
 
     @property
+    def known(self) -> Webhook | None:
+        """The webhook of the chart that has its name."""
+        return next((one for one in webhooks_of() if f"{one.name}.berth.dev" == self.webhook.get("name")), None)
+
+    @property
     def values(self) -> str:
         """The path of the chart's values for it, "" where it has none."""
-        kind = {f"{known.name}.berth.dev": known.values for known in webhooks_of()}.get(str(self.webhook.get("name")))
-        return f"webhook.webhooks.{kind}" if kind else ""
+        return f"webhook.webhooks.{self.known.values}" if self.known else ""
 
     @property
     def by_chart(self) -> bool:
