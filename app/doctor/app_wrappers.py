@@ -34,20 +34,20 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if "appwrappers" in ours and peers is not None:
         text = "the controllers of Berth and of AppWrapper both run"
         command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
-        yield error(f"Deployment {_PEER[0]}/{_PEER[1]}", text, "both create and delete the same objects", command)
+        yield error("BERTH4001", f"Deployment {_PEER[0]}/{_PEER[1]}", text, command=command)
     if "appwrappers" in ours and not await _is_checked(cluster):
         text = "AppWrappers run without a check that their users may create the objects in them"
         command = await commands.helm(cluster, "webhook.args.appwrappers=true")
-        yield error("", text, "who may create AppWrappers has the rights of the controller", command)
+        yield error("BERTH4002", "", text, command=command)
     kueues = await _kueue_acts(cluster)
     if "appwrapper-workloads" in ours and kueues:
         text = f"has the integration {_INTEGRATION}, and appwrapper-workloads of Berth runs as well"
         command = await commands.helm(cluster, "controller.args.controllers={appwrappers}")
-        yield error(f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, "both write the same Workloads", command)
+        yield error("BERTH4003", f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, command=command)
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and kueues is False:
         text = f"Kueue runs without the integration {_INTEGRATION}, and so does Berth without appwrapper-workloads"
         command = await commands.helm(cluster, "controller.args.controllers={appwrappers,appwrapper-workloads}")
-        yield warning("", text, "AppWrappers with a queue stay suspended", command)
+        yield warning("BERTH4004", "", text, command=command)
 
 
 async def _is_checked(cluster: Cluster) -> bool:
@@ -109,7 +109,7 @@ def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: froze
         text = f"deletes its objects for {took / 60:.0f} minutes" + (
             f"; left: {listed(left)}" if left else "; Pods are left"
         )
-        yield error(about, text, "its quota is held until they are gone", see)
+        yield error("BERTH4005", about, text, command=see)
     queue = objects.labels(one).get(QUEUE_NAME)
     if queue and spec.get("suspend") and owners is not None and metadata["uid"] not in owners:
         waits = objects.age(one, now)
@@ -119,11 +119,13 @@ def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: froze
                 "it stays suspended: no controller makes the Workload, or the managedJobsNamespaceSelector of Kueue "
                 "does not select its namespace"
             )
-            yield error(about, text, follows, commands.kubectl("get", "namespace", namespace, "--show-labels"))
+            yield error(
+                "BERTH4006", about, text, follows, commands.kubectl("get", "namespace", namespace, "--show-labels")
+            )
     unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
     if unknown and objects.status(one).get("phase") not in ("Succeeded", "Failed"):
         text = f"has a {listed(unknown)}, which is not among the wrapped kinds of the controller"
-        yield error(about, text, "the controller may not create it", see)
+        yield error("BERTH4007", about, text, command=see)
 
 
 def _kinds(spec: JSON) -> list[str]:

@@ -67,7 +67,7 @@ async def network_data(cluster: Cluster) -> AsyncIterator[Finding]:
         which = f"network data of {several(unpublished.count, 'Pod')} ({unpublished.names})"
         text = f"{which} are not in their ResourceClaims, and neither controller claims nor claims-node runs"
         command = await commands.helm(cluster, *await run_controllers(cluster, CONTROLLER))
-        yield warning("", text, "the addresses of their devices are not found in status.devices", command)
+        yield warning("BERTH5003", "", text, command=command)
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
     if claims:
@@ -129,4 +129,4 @@ async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publis
         values = () if publishers else await run_controllers(cluster, CONTROLLER)
         command = await commands.helm(cluster, _REPAIR, *values)
     follows = "their addresses are not found in status.devices, and the driver does not try again"
-    return warning(f"driver {driver}", text, follows, command)
+    return warning("BERTH5004", f"driver {driver}", text, follows, command)

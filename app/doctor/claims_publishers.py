@@ -9,7 +9,7 @@ from app.claims.settings import PublishingSettings
 from app.doctor import commands
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, roles_in
-from app.doctor.model import Finding, error, or_default, warning
+from app.doctor.model import Finding, depends_on, error, or_default, warning
 from app.errors import UsageError
 from app.kube.resources import DAEMON_SETS
 
@@ -66,11 +66,10 @@ async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
         if one.by_chart:
             command = commands.helm_upgrade(cluster, "claims-node.enabled=false")
         follows = "each claim is written twice, and their options may differ"
-        yield warning(f"DaemonSet {one.namespace}/{one.name}", text, follows, command)
+        yield warning("BERTH5001", f"DaemonSet {one.namespace}/{one.name}", text, follows, command)
     for one in found.controllers:
         status = one.object.get("status") or {}
         if not status.get("readyReplicas"):
-            stopped = (one.object.get("spec") or {}).get("replicas") == 0
-            command = commands.scale_up(one) if stopped else commands.describe_pods(one.namespace, one.pod_labels)
+            command = commands.look_at(one)
             text = "has the controller claims, and no ready replica"
-            yield error(one.subject, text, "network data of Pods are not published", command)
+            yield error("BERTH5002", one.subject, text, command=command, because=depends_on(one.role))

@@ -29,7 +29,7 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
             text = f"{several(len(names), 'Service')} ({listed(names)}) with annotation {NETWORK}, and controller "
             text += f"{_SERVICES} does not run"
             command = await commands.helm(cluster, *await run_controllers(cluster, _SERVICES))
-            yield error("", text, "their EndpointSlices are not written, or stay as they are", command)
+            yield error("BERTH5010", "", text, command=command)
         return
 
     def judge(obj: JSON) -> Finding | None:
@@ -38,7 +38,7 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
             return None
         follows = "it gets no EndpointSlices" if found.problem.refused else "its EndpointSlices stay as they are"
         edit = commands.edit(SERVICES, found.key[1], namespace=found.key[0])
-        return error(objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
+        return error("BERTH5011", objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
 
     well = "can be served"
     async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network", well=well):
@@ -57,7 +57,7 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     except ValueError as wrong:
         follows = "what it said before stays in force, and after a restart none of its definitions"
         edit = commands.edit(CONFIG_MAPS, name, namespace=home)
-        yield error(f"ConfigMap {home}/{name}", plain(wrong), follows, edit)
+        yield error("BERTH5012", f"ConfigMap {home}/{name}", plain(wrong), follows, edit)
     classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
     if not runs:
@@ -65,7 +65,7 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
             source = f"ConfigMap {home}/{name}" if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
             text = f"{several(len(known), 'definition')} of claims ({source}), and controller {_TEMPLATES} does not run"
             command = await commands.helm(cluster, *await run_controllers(cluster, _TEMPLATES))
-            yield warning("", text, "namespaces get no ResourceClaimTemplates of them", command)
+            yield warning("BERTH5013", "", text, command=command)
         return
     if known:
         async for finding in _foreign(cluster, known):
@@ -85,7 +85,7 @@ async def _foreign(cluster: Cluster, known: Definitions) -> AsyncIterator[Findin
         text = f"was not made from the definition {metadata['name']}, and has its name"
         follows = "Pods of this namespace that name it get what it says, and not what the definition says"
         command = commands.kubectl("delete", kind, metadata["name"], namespace=metadata["namespace"])
-        return warning(objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, follows, command)
+        return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, follows, command)
 
     well = "are made from their definitions"
     async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate", well=well):

@@ -30,13 +30,19 @@ async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
         if not calling:
             text = f"belongs to tenant {tenant}, and no webhook is called for its Pods"
             follows = "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else "")
-            yield error(namespace.subject, text, follows, namespaces.unhide(cluster, namespace.object, pods[0], hidden))
+            yield error(
+                "BERTH0506",
+                namespace.subject,
+                text,
+                follows,
+                namespaces.unhide(cluster, namespace.object, pods[0], hidden),
+            )
         elif confined and not _strict(pods, namespace.labels):
             text = f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them"
             command = namespace.label()
             if not _strict(pods, namespace.wanted_labels):
                 command = commands.fix(cluster, calling[0], "objectSelector", {}, values=(_CONFINE,))
-            yield warning(namespace.subject, text, "a Pod that opts out runs on any tenant's nodes", command)
+            yield warning("BERTH0507", namespace.subject, text, command=command)
 
 
 def _strict(pods: Sequence[Registered], own: dict[str, str]) -> bool:
@@ -60,13 +66,13 @@ async def tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
     )
     if unasked := _unasked(checking, ANY):
         text = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
-        yield error(checking[0].subject, text, follows, _register(cluster, checking))
+        yield error("BERTH0509", checking[0].subject, text, follows, _register(cluster, checking))
         return
     for namespace in await tenant_namespaces(cluster):
         if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
             text = f"belongs to tenant {namespace.tenant}, and Berth is not asked about its {', '.join(unasked)}"
             command = _register(cluster, checking) if namespace.is_labeled else namespace.label()
-            yield error(namespace.subject, text, follows, command)
+            yield error("BERTH0509", namespace.subject, text, follows, command)
 
 
 def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:

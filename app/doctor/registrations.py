@@ -43,7 +43,7 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
     ):
         if not any(one.resource == resource for one in found):
-            yield absent(resource.kind, "none calls Berth", follows, await _registering(cluster, found))
+            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, await _registering(cluster, found))
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
@@ -64,7 +64,8 @@ async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
         for wrong, text, follows, field, wanted in _wrong_terms(one, deadline):
             charted = one.values and field in ("failurePolicy", "timeoutSeconds")
             values = (f"{one.values}.{field}={wanted}",) if charted else ()
-            yield wrong(one.subject, text, follows, commands.fix(cluster, one, field, wanted, values=values))
+            fix = commands.fix(cluster, one, field, wanted, values=values)
+            yield wrong(_CODES.get(field, "BERTH0502"), one.subject, text, follows, fix)
 
 
 async def _deadline(cluster: Cluster) -> float:
@@ -76,6 +77,8 @@ async def _deadline(cluster: Cluster) -> float:
         return _DEADLINE  # the webhook does not start with such a flag
 
 
+_CODES = {"failurePolicy": "BERTH0503", "timeoutSeconds": "BERTH0504"}
+"""Of fields that people choose."""
 _Wrong = tuple[Callable[..., Finding], str, str, str, object]
 """The kind of finding, message, consequence, and the field with the value that it should have."""
 
@@ -146,7 +149,7 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
             text = f"Berth is not asked about the {' and '.join(unasked)} of {resource.plural}"
             follows = f"broken {resource.plural} are stored, and found out when they are used"
             fix = commands.fix(cluster, validating[0], "rules/-", rule)
-            yield warning(validating[0].subject, text, follows, fix)
+            yield warning("BERTH0512", validating[0].subject, text, follows, fix)
 
 
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -164,16 +167,18 @@ async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
             f"{cluster.namespace}` takes away this one"
         )
         command = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
-        yield warning(_RIVAL + one.name, text, follows, command)
+        yield warning("BERTH0513", _RIVAL + one.name, text, follows, command)
     for name in ours[1:]:
         text = f"has Berth called for the same Pods as {ours[0]}"
-        yield warning(_RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name))
+        yield warning(
+            "BERTH0514", _RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name)
+        )
     for configuration in await cluster.listed(MUTATING_WEBHOOKS):
         name = configuration["metadata"]["name"]
         if name not in (*ours, *others) and name.endswith(_FORERUNNER):
             command = commands.kubectl("delete", MUTATING_WEBHOOKS.plural, name)
             text = f"injects into the same Pods as {ours[0]}"
-            yield warning(_RIVAL + name, text, "resources are asked for twice, and Pods stay Pending", command)
+            yield warning("BERTH0515", _RIVAL + name, text, command=command)
 
 
 async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -196,7 +201,7 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
             if failed.get("status") == "True":
                 how = plain(f"failed ({failed.get('message') or failed.get('reason') or 'no reason is said'})")
             what = "it was to take away the registrations before an uninstallation, and they are still there"
-            yield error(objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
+            yield error("BERTH0516", objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
 
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -54,7 +54,7 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.describe_pods(namespace, {DAEMON_LABEL: DAEMON_VALUE})
         if nodes[0] not in pods:
             command = commands.kubectl("describe", "daemonset", "rmd", namespace=namespace)
-        yield error(_nodes(nodes), text, "RmdConfig rmdconfig selects it, and nothing is reserved there", command)
+        yield error("BERTH6008", _nodes(nodes), text, command=command)
     said = {one["spec"]["node"]: one for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
     known = one_line(await or_default(_unusable(cluster, settings), ""), MESSAGE) if await _asks_tls(cluster) else ""
     silent = {
@@ -71,7 +71,7 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         if pod is not None:
             command = commands.kubectl("logs", pod.key[1], namespace=namespace)
         follows = "nothing is reserved or released there; what the daemon holds stays in force"
-        yield error(_nodes(nodes), f"the daemon does not answer: {plain(text)}", follows, command)
+        yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", follows, command)
     if there:
         yield all_well("", f"{several(len(there), 'daemon')} of RMD: as they should be")
 
@@ -132,17 +132,17 @@ async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
     made = commands.kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
     command = f"{made} | {commands.kubectl('apply', '--filename=-', namespace=namespace)}"
     if text := await _unusable(cluster, settings):
-        yield error(about, plain(text.removeprefix(f"{about}: ")), follows, command)
+        yield error("BERTH6010", about, plain(text.removeprefix(f"{about}: ")), follows, command)
         return
     data = secret["data"]
     authorities, _ = read(data["ca.crt"], source="ca.crt")
     (leaf, *_), _ = read(data["tls.crt"], source="tls.crt")
     if authorities and all(has_ended(one, cluster.now()) for one in authorities):
-        yield error(about, f"its ca.crt expired on {end(authorities[-1])}", follows, command)
+        yield error("BERTH6010", about, f"its ca.crt expired on {end(authorities[-1])}", follows, command)
     if has_ended(leaf, cluster.now()):
-        yield error(about, f"its certificate {expiry(leaf, cluster.now())}", follows, command)
+        yield error("BERTH6010", about, f"its certificate {expiry(leaf, cluster.now())}", follows, command)
     elif text := expiry(leaf, cluster.now()):
-        yield warning(about, f"its certificate {text}", f"then {follows}", command)
+        yield warning("BERTH6011", about, f"its certificate {text}", f"then {follows}", command)
 
 
 async def _unusable(cluster: Cluster, settings: RmdSettings) -> str:
@@ -174,4 +174,4 @@ async def runtime_classes(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
         if by_webhook:
             command = await commands.helm(cluster, "webhook.args.rmdBackend=auto")
-        yield error(f"Node {node}", text, follows, command)
+        yield error("BERTH6012", f"Node {node}", text, follows, command)

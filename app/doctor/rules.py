@@ -12,7 +12,19 @@ from collections.abc import AsyncIterator, Iterator
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, guarded, info, plain, several, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    all_well,
+    depends_on,
+    error,
+    guarded,
+    info,
+    more_of,
+    plain,
+    several,
+    warning,
+)
 from app.kube.resources import Resource
 from app.text import moment
 from app.wire import JSON
@@ -44,9 +56,7 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
     ]
     if len(findings) > _MOST:
         findings.sort(key=lambda one: -one.severity)
-        more = len(findings) - _MOST
-        text = f"{more} more findings about rules are not shown: fix the above, then run the doctor again"
-        findings[_MOST:] = [Finding("", findings[_MOST].severity, "", text, "as above")]
+        findings[_MOST:] = [more_of(findings[_MOST].severity, several(len(findings) - _MOST, "more object"))]
     for finding in findings:
         yield finding
     if count:
@@ -71,11 +81,12 @@ async def _late(cluster: Cluster, role: str, late: list[str]) -> Finding:
     running = await cluster.running(role)
     others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
     return error(
+        "BERTH3002",
         late[0] + others,
         f"changed more than {PATIENCE / 60:.0f} minutes ago, and the {role} has not processed the change"
         + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
-        "it has no effect yet, or one that its author took back",
-        await commands.restart_role(cluster, role),
+        command=await commands.restart_role(cluster, role),
+        because=depends_on(role),
     )
 
 
@@ -84,17 +95,17 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
     reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
     if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
         text = f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"
-        yield error(about, plain(text), _consequence(resource, reason), _command(resource, obj, reason))
+        yield error("BERTH3001", about, plain(text), _consequence(resource, reason), _command(resource, obj, reason))
     elif resource == workloads.ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
         # Beside how many companions there are.
         command = commands.kubectl(
             "get", objects.plural(workloads.WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED)
         )
         follows = "these workloads are without their companions; the rule serves the others"
-        yield warning(about, plain(said["message"]), follows, f"{command} | grep -v ': $'")
+        yield warning("BERTH3003", about, plain(said["message"]), follows, f"{command} | grep -v ': $'")
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
-        yield info(about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+        yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
 
 
 def _consequence(resource: Resource, reason: str) -> str:

@@ -38,7 +38,8 @@ async def berth(place: Place, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "status", "word"), [(2, 0, "OK  deployments"), (1, 3, "WARNING"), (0, 4, "ERROR  deployments")]
+    ("replicas", "status", "word"),
+    [(2, 0, "OK  deployments"), (1, 3, "[BERTH0307] Deployment"), (0, 4, "[BERTH0305] Deployment")],
 )
 async def test_the_exit_status_is_that_of_the_worst(place: Place, replicas: int, status: int, word: str) -> None:
     """Text without colors where nobody looks at a terminal; the namespace is found by the chart's labels."""
@@ -63,7 +64,7 @@ async def test_json_is_for_programs(place: Place) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nonsense"], "--only: there is no check 'nonsense': want one of "),
+        (["--only", "nonsense"], "--only: there is no check or code 'nonsense': want a code (BERTH0305) or one of "),
         (["--role", "king"], "--role: there is no role 'king': want one of webhook, controller"),
         (["--context", "nowhere"], "kubeconfig "),
     ],

@@ -239,8 +239,6 @@ async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkey
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     assert len(found) == 201
-    assert found[-1].message == (
-        "1000 more Pods of other owners lack something: fix the above, then run the doctor again"
-    )
+    assert found[-1].message == ("1000 more Pods with similar findings: fix the above, then run the doctor again")
     # All of them at once take 15 MB; a page, at both ends of the connection, takes 2.
     assert peak < 5_000_000
