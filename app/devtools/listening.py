@@ -30,6 +30,12 @@ class Protocol(HttpToolsProtocol):
         certificate = tls.getpeercert(binary_form=True) if tls is not None else None
         self.app_state = {**self.app_state, "peer_certificate": certificate, "transport": transport}
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing: the application answers a request for another protocol as any other.
+
+        The base class would log how to install a library for WebSockets.
+        """
+
 
 class Listening:
     """A port on which the application is served, from `start` until `stop`."""

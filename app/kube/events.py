@@ -93,9 +93,9 @@ class _Occurrences:
 class EventRecorder:
     """`run` writes until cancelled what was recorded; `flush` waits until all of it is written.
 
-    `client()` may give None for as long as there is no connection. `role` and `instance` say who reports. A namespace
-    has a budget, as an object has: `namespace_burst` at once, then one a second, so that what goes on in one leaves
-    room for the others. At most `waiting` wait. Belongs to one event loop.
+    `client()` may give None for as long as there is no connection. `instance` and `component` say who reports; without
+    a component that is `berth-ROLE`. A namespace has a budget, as an object has: `namespace_burst` at once, then one a
+    second, so that what goes on in one leaves room for the others. At most `waiting` wait. Belongs to one event loop.
     """
 
     def __init__(
@@ -104,12 +104,13 @@ class EventRecorder:
         *,
         role: str,
         instance: str,
+        component: str = "",
         namespace_burst: int = 200,
         waiting: int = 1000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client, self._clock, self._limit = client, clock, waiting
-        self._component, self._instance = f"berth-{role}", instance[:_WORD_LIMIT]
+        self._component, self._instance = component or f"berth-{role}", instance[:_WORD_LIMIT]
         self._outcomes = {outcome: metrics.EVENTS.labels(role, outcome) for outcome in metrics.EVENT_OUTCOMES}
         self._objects: Rate[Regarding] = Rate(burst=_BURST, per_second=_PER_SECOND, names=_NAMES, clock=clock)
         self._namespaces: Rate[str] = Rate(burst=namespace_burst, per_second=1.0, names=_NAMES, clock=clock)

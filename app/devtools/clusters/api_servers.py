@@ -9,6 +9,7 @@ from pathlib import Path
 
 from app.devtools.clusters.kubeconfigs import standing_alone, write_private
 from app.devtools.clusters.plans import CLUSTERS, ClusterPlan
+from app.devtools.sandbox.processes import Processes
 from app.devtools.sandbox.server import Cluster
 from app.errors import UsageError
 from app.kube.client import KubeClient
@@ -19,12 +20,14 @@ from app.kube.transport import connect
 class Opened:
     """A cluster that answers; `services` is where it looks for Services, by namespace, name and port.
 
-    A real API server does not look there: it finds them by their cluster IPs.
+    A real API server does not look there: it finds them by their cluster IPs. `processes` is where it finds what Pods
+    print; a real one asks kubelets.
     """
 
     client: KubeClient
     kubeconfig: Path
     services: dict[tuple[str, str, int], tuple[str, int]]
+    processes: Processes
 
 
 class ApiServers:
@@ -44,11 +47,12 @@ class ApiServers:
         """The cluster, until the stack ends; its kubeconfig is `<cluster>.kubeconfig` in the directory."""
         target = self._directory / f"{plan.name}.kubeconfig"
         services: dict[tuple[str, str, int], tuple[str, int]] = {}
+        processes: Processes = {}
         if plan.name in self._given:
             write_private(target, standing_alone(self._given[plan.name]))
         else:
             cluster = await stack.enter_async_context(Cluster(plan.name))
             write_private(target, cluster.kubeconfig())
-            services = cluster.services
+            services, processes = cluster.services, cluster.state.processes
         client = await stack.enter_async_context(await connect(kubeconfig=str(target)))
-        return Opened(client, target, services)
+        return Opened(client, target, services, processes)

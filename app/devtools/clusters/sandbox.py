@@ -119,7 +119,13 @@ class Sandbox:
             await definitions.install(client, definitions.BARE)
             if self._stand_ins:
                 found = opened.services.__setitem__
-                node = BerthNode(client, kubeconfig=opened.kubeconfig, directory=folder, found=found)
+                node = BerthNode(
+                    client,
+                    kubeconfig=opened.kubeconfig,
+                    directory=folder,
+                    found=found,
+                    processes=opened.processes,
+                )
                 parts.run(StandIns(client, plan.nodes, elsewhere=node.runs))
                 parts.run(node)
             clusters.append(_running(plan, opened))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.access.auth import Authenticator
 from app.devtools.sandbox.kinds.builtin import Registry
+from app.devtools.sandbox.processes import Processes
 from app.devtools.sandbox.storage import Storage
 
 if TYPE_CHECKING:
@@ -24,4 +25,5 @@ class ClusterState:
     storage: Storage = field(default_factory=Storage)
     registry: Registry = field(default_factory=Registry)
     authenticator: Authenticator = field(default_factory=Authenticator)
+    processes: Processes = field(default_factory=dict)
     bookmark_interval: float = 60.0

@@ -31,6 +31,7 @@ from app.errors import ApiError
 from app.kube.client import KubeClient
 from app.kube.resources import DEPLOYMENTS, JOBS, PODS, SECRETS, SERVICES, Resource
 from app.kube.transport import connect
+from tests.support.command_line import kubectl, start_kubectl
 from tests.support.waiting import PATIENCE
 
 JSON = dict[str, Any]
@@ -43,6 +44,10 @@ class Stage:
 
     def __init__(self, cluster: Cluster, client: KubeClient, folder: Path) -> None:
         self.cluster, self.client, self.folder = cluster, client, folder
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / "kubeconfig"
 
     async def until(self, look: Callable[[], Awaitable[T]], true: Callable[[T], Any]) -> T:
         found: Any = None
@@ -77,7 +82,13 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
         path.write_text(cluster.kubeconfig())
         async with await connect(kubeconfig=str(path)) as client:
             await definitions.install(client, definitions.BARE)
-            node = BerthNode(client, kubeconfig=path, directory=tmp_path, found=cluster.services.__setitem__)
+            node = BerthNode(
+                client,
+                kubeconfig=path,
+                directory=tmp_path,
+                found=cluster.services.__setitem__,
+                processes=cluster.state.processes,
+            )
             parts = [StandIns(client, [NodeSpec("node")], elsewhere=is_berth), node]
             running = [asyncio.create_task(part.run()) for part in parts]
             yield Stage(cluster, client, tmp_path)
@@ -191,8 +202,12 @@ async def test_a_job_ends_with_the_exit_code_of_its_process(stage: Stage) -> Non
             lambda name=name: stage.client.get(JOBS, name, namespace=HERE),
             lambda job, end=end: end in [one["type"] for one in (job.get("status") or {}).get("conditions") or []],
         )
-    assert "CustomResourceDefinition" in stage.logs()
-    assert "nowhere" in stage.logs()
+    said = await kubectl(stage.kubeconfig, "logs", "job/good")
+    assert said.startswith("$ berth crds infra\n")
+    assert "CustomResourceDefinition" in said
+    assert await kubectl(stage.kubeconfig, "logs", "job/good", "--tail=1") == said.splitlines(keepends=True)[-1]
+    assert await kubectl(stage.kubeconfig, "logs", "job/good", "--follow", "-c", "c") == said
+    assert "nowhere" in await kubectl(stage.kubeconfig, "logs", "job/bad")
     codes = {
         pod["metadata"]["ownerReferences"][0]["name"]: pod["status"]["containerStatuses"][0]["state"]["terminated"]
         for pod in await stage.pods()
@@ -209,6 +224,26 @@ async def test_a_container_that_ends_is_started_again(stage: Stage) -> None:
         stage.pods, lambda pods: pods and (pods[0]["status"].get("containerStatuses") or [{}])[0].get("restartCount")
     )
     assert found[0]["status"]["phase"] == "Running"
+    assert "--no-such-flag" in await kubectl(stage.kubeconfig, "logs", "restless", "--previous")
+
+
+async def test_logs_are_followed_until_the_process_ends(stage: Stage) -> None:
+    """It says where it listens, for ports are not forwarded."""
+    await grant(stage.client)
+    await stage.secret(certificates())
+    await stage.client.create(DEPLOYMENTS, webhook(), namespace=HERE)
+    follower = await start_kubectl(stage.kubeconfig, "logs", "--follow", "deployment/berth", "--pod-running-timeout=1m")
+    assert follower.stdout is not None
+    assert (await follower.stdout.readline()).startswith(b"$ berth webhook ")
+    for arguments in (["port-forward", "deployment/berth", ":8443"], ["exec", "deployment/berth", "--", "ls"]):
+        refused = await start_kubectl(stage.kubeconfig, *arguments)
+        _, text = await refused.communicate()
+        assert b" is a process of this machine, at 127.66." in text
+    await stage.until(stage.pods, lambda pods: ready(pods, 1))
+    await stage.client.delete(DEPLOYMENTS, "berth", namespace=HERE)
+    rest, _ = await follower.communicate()
+    assert b'"drained"' in rest
+    assert follower.returncode == 0
 
 
 async def test_a_pod_that_is_deleted_takes_its_process_along(stage: Stage) -> None:

@@ -15,9 +15,10 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NODES, PODS, Resource
+from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, NODES, PODS, Resource
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
+from tests.support.command_line import kubectl
 from tests.support.waiting import PATIENCE, eventually
 
 JSON = dict[str, Any]
@@ -79,6 +80,17 @@ def unschedulable(obj: JSON | None) -> str:
     )
 
 
+async def events(client: KubeClient, name: str, count: int) -> list[JSON]:
+    """The Events of a Pod, from the first to the last, once there are so many."""
+
+    async def look() -> list[JSON]:
+        found = (await client.list_page(EVENTS, namespace="default")).items
+        return [one for one in found if one["involvedObject"]["name"] == name]
+
+    found = await eventually(look, lambda found: len(found) >= count)
+    return sorted(found, key=lambda one: int(one["metadata"]["resourceVersion"]))
+
+
 def configmap(name: str, *owners: JSON, **metadata: Any) -> JSON:
     references = [
         {"apiVersion": o["apiVersion"], "kind": o["kind"], "name": o["metadata"]["name"], "uid": o["metadata"]["uid"]}
@@ -121,7 +133,9 @@ async def test_a_pod_gets_a_node_and_runs_with_an_address(client: KubeClient) ->
     assert status["startTime"]
 
 
-async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overwritten(client: KubeClient) -> None:
+async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overwritten(
+    client: KubeClient, tmp_path: Path
+) -> None:
     device = {"example.com/foo": "2"}
     await create(client, pod(requests=device))
     waiting = await until(client, PODS, "p", unschedulable, "default")
@@ -129,9 +143,20 @@ async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overw
         "0/2 nodes are available: 1 Insufficient example.com/foo, 1 node(s) had untolerated taint(s). "
     )
     assert waiting["status"]["phase"] == "Pending"
+    failed, *_ = await events(client, "p", 1)
+    assert (failed["type"], failed["reason"]) == ("Warning", "FailedScheduling")
+    assert failed["message"] == unschedulable(waiting)
+    assert failed["source"] == {"component": "default-scheduler"}
+    # A look at it that finds the same is no new Event.
+    await client.patch(NODES, "host-b", {"metadata": {"labels": {"looked": "at"}}}, patch_type="merge")
     patch = [{"op": "add", "path": "/status/capacity/example.com~1foo", "value": "4"}]
     await client.patch(NODES, "host-a", patch, patch_type="json", subresource="status")
     await until(client, PODS, "p", running, "default")
+    assert [one["reason"] for one in await events(client, "p", 2)] == ["FailedScheduling", "Scheduled"]
+    printed = (await kubectl(tmp_path / "kubeconfig", "describe", "pod", "p")).partition("\nEvents:\n")[2].splitlines()
+    assert [line.split()[:2] for line in printed[2:]] == [["Warning", "FailedScheduling"], ["Normal", "Scheduled"]]
+    assert printed[-1].split(maxsplit=3)[-1] == "default-scheduler  Successfully assigned default/p to host-a"
+    assert "Pod/p" in await kubectl(tmp_path / "kubeconfig", "events", "--for=pod/p")
     node = await client.get(NODES, "host-a")
     assert node["status"]["capacity"]["example.com/foo"] == node["status"]["allocatable"]["example.com/foo"] == "4"
     removal = [{"op": "remove", "path": "/status/capacity/example.com~1foo"}]

@@ -18,6 +18,7 @@ from pathlib import Path
 import aiohttp
 
 from app.devtools.clusters.node.arguments import IMAGE_COMMAND, confined, is_allowed_variable, refusal
+from app.devtools.sandbox.processes import PodLog
 from app.wire import JSON
 
 _PROBE_SECONDS = 2.0
@@ -28,9 +29,9 @@ _KEPT = ("PATH", "HOME", "LANG", "TMPDIR", "VIRTUAL_ENV")
 
 
 class Container:
-    """The process of one Pod, listening on `address`; a file gets what it prints."""
+    """The process of one Pod, listening on `address`; a file gets what it prints, another one at each start."""
 
-    def __init__(self, pod: JSON, *, address: str, kubeconfig: Path, places: Mapping[str, Path], log: Path) -> None:
+    def __init__(self, pod: JSON, *, address: str, kubeconfig: Path, places: Mapping[str, Path], log: PodLog) -> None:
         self._pod = pod
         self._spec: JSON = pod["spec"]["containers"][0]
         self._address = address
@@ -54,7 +55,9 @@ class Container:
         command = [sys.executable, "-P", "-m", "app.devtools.clusters.node.lifeline", str(os.getpid()), *arguments]
         reason = refusal(given)
         self._refused = bool(reason)
-        with self._log.open("ab") as log:
+        if self._log.current.exists():
+            self._log.current.replace(self._log.previous)
+        with self._log.current.open("ab") as log:
             log.write(f"$ berth {shlex.join(arguments)}\n".encode())
             if reason:
                 log.write(f"not started: {reason}\n".encode())

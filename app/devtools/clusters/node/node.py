@@ -10,6 +10,7 @@ import structlog
 
 from app.devtools.clusters.node.pod_process import PodProcess, is_berth
 from app.devtools.clusters.node.services import Route, Services
+from app.devtools.sandbox.processes import Processes
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
 from app.kube.resources import PODS
@@ -25,15 +26,22 @@ _GRACE = 30.0
 class BerthNode:
     """`kubeconfig` is the administrator's; `found` is called with what listens where. `run` it once, until cancelled.
 
-    What the processes print is in `directory/logs`.
+    What the processes print is in `directory/logs`, and `processes` says in which file, for as long as the Pod exists.
     """
 
     def __init__(
-        self, client: KubeClient, *, kubeconfig: Path, directory: Path, found: Callable[[Route, tuple[str, int]], None]
+        self,
+        client: KubeClient,
+        *,
+        kubeconfig: Path,
+        directory: Path,
+        found: Callable[[Route, tuple[str, int]], None],
+        processes: Processes,
     ) -> None:
         self._client = client
         self._kubeconfig = kubeconfig
         self._directory = directory
+        self._processes = processes
         self._running: dict[Key, PodProcess] = {}
         self._watched = Watched(client)
         self._pods = self._watched.store(PODS)
@@ -77,6 +85,7 @@ class BerthNode:
         if process is None:
             process = PodProcess(self._client, pod, kubeconfig=self._kubeconfig, directory=self._directory)
             self._running[key] = process
+            self._processes[process.uid] = process.log
         await process.refresh()
         code = process.exit_code
         if not process.started:
@@ -87,9 +96,9 @@ class BerthNode:
                 await process.report(pod, ready=False, exit_code=code)
                 return None
             _log.warning("a container ended", pod=key[1], exit_code=code)
-            process.restarts += 1
             await process.report(pod, ready=False)
             await asyncio.sleep(_RESTART_SECONDS)
+            process.restarts += 1
             await process.start()
         ready = await process.ready()
         if ready:
@@ -113,5 +122,6 @@ class BerthNode:
 
     async def _clear(self, key: Key) -> None:
         process = self._running.pop(key)
+        self._processes.pop(process.uid, None)
         self._services.unready(process.uid)
         await process.clear()

@@ -11,6 +11,7 @@ from app.devtools.clusters.node.addresses import claim, shown
 from app.devtools.clusters.node.containers import Container
 from app.devtools.clusters.node.status import Seen, report
 from app.devtools.clusters.node.volumes import Volumes
+from app.devtools.sandbox.processes import PodLog
 from app.kube.client import KubeClient
 from app.kube.names import service_account_user
 from app.wire import JSON
@@ -42,6 +43,8 @@ class PodProcess:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._volumes = Volumes(client, pod, self._folder / "volumes")
         self._claim = claim()
+        name = f"{metadata['namespace']}_{metadata['name']}.log"
+        self.log = PodLog(self.address, directory / "logs" / name)
         own = self._folder / "kubeconfig"
         user = service_account_user(metadata["namespace"], spec.get("serviceAccountName") or "default")
         write_private(own, acting_as(kubeconfig, user))
@@ -50,7 +53,7 @@ class PodProcess:
             address=self.address,
             kubeconfig=own,
             places=self._volumes.places(spec["containers"][0]),
-            log=directory / "logs" / f"{metadata['namespace']}_{metadata['name']}.log",
+            log=self.log,
         )
 
     @property

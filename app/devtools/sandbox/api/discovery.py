@@ -25,12 +25,17 @@ VERSION: JSON = {
 _SUBRESOURCE_VERBS = {
     "binding": ("create",),
     "eviction": ("create",),
+    **dict.fromkeys(("exec", "attach", "portforward"), ("create", "get")),
     "finalize": ("update",),
+    "log": ("get",),
     "token": ("create",),
 }
 _SUBRESOURCE_KINDS = {
+    "attach": ("", "v1", "PodAttachOptions"),
     "binding": ("", "v1", "Binding"),
     "eviction": ("policy", "v1", "Eviction"),
+    "exec": ("", "v1", "PodExecOptions"),
+    "portforward": ("", "v1", "PodPortForwardOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

@@ -1,14 +1,14 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
 Owns the choice of the step; the steps are in `reading`, `watching`, `writes`, `patching`, `deletion`, `questions`,
-`scaling` and `tokens`.
+`scaling`, `tokens` and `containers`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api import deletion, patching, questions, reading, scaling, tokens, writes
+from app.devtools.sandbox.api import containers, deletion, patching, questions, reading, scaling, tokens, writes
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_object, decode_options, json_reply
 from app.devtools.sandbox.api.failures import (
     StatusError,
@@ -45,9 +45,10 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
             raise method_not_allowed()
         return json_reply(questions.answer(state, call, decode_object(call)), status=201)
     if call.subresource in _SUBRESOURCES:
-        if call.verb != "create" and call.subresource != "scale":
+        verbs, answer = _SUBRESOURCES[call.subresource]
+        if call.verb not in verbs:
             raise method_not_allowed()
-        return await _SUBRESOURCES[call.subresource](state, call)
+        return await answer(state, call)
     match call.verb:
         case "get":
             return reading.get_object(state, call)
@@ -181,7 +182,14 @@ async def _evict(state: ClusterState, call: Call) -> Reply:
     return json_reply(success({}), status=201)
 
 
-_SUBRESOURCES = {"binding": _bind, "eviction": _evict, "scale": scaling.scale, "token": tokens.token}
+_SUBRESOURCES = {
+    "binding": (("create",), _bind),
+    "eviction": (("create",), _evict),
+    "scale": (("get", "update", "patch"), scaling.scale),
+    "token": (("create",), tokens.token),
+    "log": (("get",), containers.log),
+    **dict.fromkeys(("exec", "attach", "portforward"), (("get", "create"), containers.connect)),
+}
 _WRITES = {
     "create": _create,
     "update": _update,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from app.devtools.sandbox.api import patching
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_bounded, decode_object, json_reply
-from app.devtools.sandbox.api.failures import bad_request, conflict, internal, invalid, method_not_allowed
+from app.devtools.sandbox.api.failures import bad_request, conflict, internal, invalid
 from app.devtools.sandbox.api.managers import tracked
 from app.devtools.sandbox.api.reading import stored
 from app.devtools.sandbox.kinds import admissible, checks
@@ -27,10 +27,8 @@ async def scale(state: ClusterState, call: Call) -> Reply:
         return json_reply(before)
     if call.verb == "update":
         sent = decode_object(call)
-    elif call.verb == "patch":
-        sent = patching.compute(call, patching.media_type(call), decode_bounded(call.body), before)
     else:
-        raise method_not_allowed()
+        sent = patching.compute(call, patching.media_type(call), decode_bounded(call.body), before)
     expected = (sent.get("metadata") or {}).get("resourceVersion")
     if expected and expected != old["metadata"]["resourceVersion"]:
         raise conflict(resource.group, resource.plural, call.name)

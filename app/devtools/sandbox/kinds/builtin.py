@@ -129,7 +129,7 @@ def _rows() -> list[ApiResource]:
             "pods",
             "Pod",
             "po",
-            sub=frozenset({"status", "binding", "eviction", "ephemeralcontainers"}),
+            sub=status | {"binding", "eviction", "ephemeralcontainers", "log", "exec", "attach", "portforward"},
             generation=True,
             categories=everything,
         ),

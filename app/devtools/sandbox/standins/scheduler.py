@@ -2,10 +2,12 @@
 
 Devices of ResourceClaims are allocated before (`devices`). Remembers what it bound until the cache shows it, so that
 two Pods never get the same free device. Whatever changes on a node or frees capacity makes it look at all waiting Pods
-again.
+again. What comes of it is an Event, as of kube-scheduler: one for each new reason, not one for each look.
 """
 
 from __future__ import annotations
+
+from typing import Literal
 
 from app.devtools.sandbox.standins.devices.claiming import Claiming
 from app.devtools.sandbox.standins.devices.fitting import ClassMissing, Fit
@@ -13,6 +15,7 @@ from app.devtools.sandbox.standins.devices.selecting import Refused
 from app.devtools.sandbox.standins.placement import Placement, no_node, place
 from app.devtools.sandbox.standins.reconciling import Watched, reconciling
 from app.kube.client import KubeClient
+from app.kube.events import EventRecorder, Regarding
 from app.kube.resources import NAMESPACES, NODES, PODS
 from app.kube.store import EventType, Key
 from app.text import stamp
@@ -24,7 +27,7 @@ _AGAIN = 1.0
 
 
 class Scheduler:
-    """What binds Pods is `controller`."""
+    """What binds Pods is `controller`, what writes Events is `events`."""
 
     def __init__(self, client: KubeClient, watched: Watched) -> None:
         self._client = client
@@ -32,6 +35,7 @@ class Scheduler:
         self._pods, self._nodes, self._namespaces = pods, nodes, namespaces
         self._bound: dict[Key, JSON] = {}
         self._claiming = Claiming(client, watched)
+        self.events = EventRecorder(lambda: client, role="sandbox", instance=NAME, component=NAME)
         # One worker: capacity is counted and taken without another Pod in between.
         self.controller = reconciling(
             "scheduler", self._reconcile, pods, nodes, namespaces, wakes=is_waiting, workers=1, resync=60.0
@@ -99,6 +103,7 @@ class Scheduler:
         except Exception:
             self._bound.pop(key, None)
             raise
+        self._record(pod, "Normal", "Scheduled", f"Successfully assigned {namespace}/{name} to {node}")
 
     async def _explain(self, pod: JSON, message: str, *, reason: str = "Unschedulable") -> None:
         conditions = (pod.get("status") or {}).get("conditions") or []
@@ -118,6 +123,12 @@ class Scheduler:
         await self._client.patch(
             PODS, metadata["name"], body, patch_type="strategic", namespace=metadata["namespace"], subresource="status"
         )
+        self._record(pod, "Warning", "FailedScheduling", message)
+
+    def _record(self, pod: JSON, event: Literal["Normal", "Warning"], reason: str, message: str) -> None:
+        metadata = pod["metadata"]
+        regarding = Regarding.of(PODS, (metadata["namespace"], metadata["name"]), metadata["uid"])
+        self.events.record(regarding, event, reason=reason, message=message)
 
 
 def is_waiting(pod: JSON | None) -> bool:

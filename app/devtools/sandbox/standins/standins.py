@@ -61,8 +61,10 @@ class StandIns:
 
 def _central(client: KubeClient, watched: Watched) -> tuple[_Part, ...]:
     """What a scheduler and a controller manager do."""
+    scheduler = Scheduler(client, watched)
     return (
-        Scheduler(client, watched).controller,
+        scheduler.controller,
+        scheduler.events,
         NamespaceCollector(client, watched).controller,
         DeploymentKeeper(client, watched).controller,
         ReplicaSetKeeper(client, watched).controller,
