@@ -33,6 +33,7 @@ CHECK_NUMBERS = {
     "11": "attachments",
     "12": "pods",
     "20": "tenants",
+    "21": "agent",
     "30": "rules",
     "31": "companions",
     "40": "appwrappers",
@@ -81,6 +82,7 @@ FINDINGS = {
     "BERTH0308": Declared("warning", "Roles run different images"),
     "BERTH0309": Declared("warning", "Roles allow tenants different things"),
     "BERTH0310": Declared("error", "The default PriorityClass of the cluster is not allowed for tenants"),
+    "BERTH0311": Declared("info", "Pods that are not ready were not asked what they wait for"),
     "BERTH0401": Declared("error", "No replica has taken the Lease"),
     "BERTH0402": Declared("error", "The Lease has a holder and no time"),
     "BERTH0403": Declared("error", "The Lease is not renewed"),
@@ -123,6 +125,7 @@ FINDINGS = {
     "BERTH0607": Declared("error", "A certificate is not valid yet"),
     "BERTH0608": Declared("warning", "A certificate was not renewed in time"),
     "BERTH0609": Declared("error", "A certificate is for another name"),
+    "BERTH0610": Declared("error", "The Secret of a role, or a file in it, is missing"),
     "BERTH0701": Declared("error", "A registration leads to no ready Pod"),
     "BERTH0702": Declared("info", "No namespace is left in which the doctor could try the webhook"),
     "BERTH0703": Declared("error", "The API server did not ask Berth"),
@@ -172,6 +175,9 @@ FINDINGS = {
         "it may run on a DPU of another tenant or of another host",
     ),
     "BERTH1206": Declared("error", "The Pods of a workload are denied"),
+    "BERTH1207": Declared(
+        "error", "Pods wait for a resource that nothing offers", "they stay Pending: no node can take them"
+    ),
     "BERTH2001": Declared("error", "A Tenant is not ready"),
     "BERTH2002": Declared("info", "A Tenant is suspended"),
     "BERTH2003": Declared("error", "A change of a Tenant was not processed"),
@@ -181,6 +187,18 @@ FINDINGS = {
     "BERTH2005": Declared("warning", "A host of a Tenant has no DPU"),
     "BERTH2006": Declared("error", "A namespace is named for one tenant and labeled for another"),
     "BERTH2007": Declared("error warning", "A bound of a tenant's namespace is missing"),
+    "BERTH2008": Declared("error info", "The agent of a Tenant is not connected"),
+    "BERTH2009": Declared(
+        "error",
+        "Tenants' Pods are not confined: no webhook is called for Pods",
+        "new Pods of tenants are placed on any node: on DPUs of other tenants, and on nodes of the infra cluster",
+    ),
+    "BERTH2101": Declared("error", "The gateway refuses the certificate of the agent"),
+    "BERTH2102": Declared("error", "The gateway refuses the cluster of the agent"),
+    "BERTH2103": Declared("error", "The agent does not trust the certificate of the gateway"),
+    "BERTH2104": Declared(
+        "error", "The agent does not reach the gateway", "this tenant's workloads and rules do not arrive"
+    ),
     "BERTH3001": Declared("error", "A rule or a UVS object is in error"),
     "BERTH3002": Declared(
         "error",
@@ -189,6 +207,10 @@ FINDINGS = {
     ),
     "BERTH3003": Declared("warning", "A rule of the admin does not serve all of its workloads"),
     "BERTH3004": Declared("info", "A rule or a UVS object waits"),
+    "BERTH3005": Declared("info warning", "A rule matches no workload", "it has no companions"),
+    "BERTH3006": Declared(
+        "warning", "Companions of a rule do not run", "their workloads are without what the companions do for them"
+    ),
     "BERTH3101": Declared(
         "warning",
         "A Pod has the label of companions, and is none",

@@ -47,7 +47,10 @@ def overdue(obj: JSON, now: datetime) -> float | None:
 
 
 def unchanged(obj: JSON, now: datetime) -> float:
-    """Seconds since the last change outside of the status, by the times in managedFields; without these, its age."""
+    """Seconds since the last change outside of the status, by the times in managedFields; without these, its age.
+
+    At most: an API server does not note the time of an update that only removes fields.
+    """
     entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]
     changes = [when for entry in entries if (when := moment(entry.get("time")))]
     return (now - max(changes)).total_seconds() if changes else age(obj, now)

@@ -11,7 +11,7 @@ from math import ceil
 from app.definitions import INFRA, TENANT, definition_name
 from app.doctor import commands, conditions, isolation, namespaces, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, all_well, error, info, or_default, plain, warning
+from app.doctor.model import REGISTERED, Check, Finding, Severity, all_well, error, info, or_default, plain, warning
 from app.doctor.webhooks import Registered
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -43,7 +43,9 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
     ):
         if not any(one.resource == resource for one in found):
-            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, await _registering(cluster, found))
+            topics = (REGISTERED,) if resource == MUTATING_WEBHOOKS else ()
+            fix = await _registering(cluster, found)
+            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, fix, explains=topics)
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
@@ -69,7 +70,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.labels(obj).get(workloads.MIRROR):
             continue  # its status is that of the Pod that it shows
         count[resource] += 1
-        for finding in _judged(resource, obj):
+        for finding in (*_judged(resource, obj), *_companions(resource, obj, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
@@ -83,7 +84,7 @@ async def _late(cluster: Cluster, role: str, late: list[str]) -> Finding:
     return error(
         "BERTH3002",
         late[0] + others,
-        f"changed more than {PATIENCE / 60:.0f} minutes ago, and the {role} has not processed the change"
+        f"has a change that the {role} has not processed"
         + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
         command=await commands.restart_role(cluster, role),
         because=depends_on(role),
@@ -106,6 +107,20 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
         yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+
+
+def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Finding]:
+    """What the conditions of a rule say that is no error of its own: it matches nothing, or companions do not run."""
+    about = objects.subject(resource.kind, obj)
+    matched, running = objects.condition(obj, "Matched"), objects.condition(obj, "Running")
+    if matched.get("status") == "False":
+        impossible = matched.get("reason") == "ImpossibleKey"
+        found, command = (warning, _command(resource, obj, "")) if impossible else (info, "")
+        yield found("BERTH3005", about, plain(matched.get("message")), command=command)
+    since = moment(running.get("lastTransitionTime"))
+    late = since is not None and (now - since).total_seconds() > PATIENCE
+    if running.get("status") == "False" and running.get("reason") != "NoCompanion" and late:
+        yield warning("BERTH3006", about, plain(running.get("message")))
 
 
 def _consequence(resource: Resource, reason: str) -> str:

@@ -7,10 +7,25 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from app.doctor import commands, objects, tenant_bounds
+from app.doctor import commands, contacts, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, Severity, all_well, depends_on, error, info, plain, several, warning
+from app.doctor.model import (
+    REGISTERED,
+    Check,
+    Finding,
+    Severity,
+    all_well,
+    depends_on,
+    error,
+    info,
+    listed,
+    plain,
+    several,
+    warning,
+)
+from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
+from app.kube.resources import MUTATING_WEBHOOKS, PODS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -64,6 +79,22 @@ def _command(name: str, reason: str) -> str:
         case "QuotaPending" | "ForeignResourceQuota":
             return commands.kubectl("describe", "resourcequota", namespace=namespace)
     return commands.edit(TENANTS, name)
+
+
+async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Tenants that are to be confined, where no webhook is called for any Pod.
+
+    Where one is called, the check `registrations` looks at each namespace.
+    """
+    registered, found = await cluster.registered(), await tenant_namespaces(cluster)
+    if not found or any(one.injects for one in registered):
+        return
+    # Pods of tenants are checked only where they are confined.
+    checked = any(one.covers("", PODS.plural, "CREATE") for one in registered)
+    if checked or await confines_tenants(cluster):
+        names = listed([one.name for one in found])
+        text = f"no webhook is called for Pods, and {several(len(found), 'namespace')} of tenants rely on it: {names}"
+        yield error("BERTH2009", MUTATING_WEBHOOKS.kind, text, because=(REGISTERED,))
 
 
 async def _nodes(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -121,4 +152,6 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
         yield all_well("", text, unless=Severity.warning)
 
 
-CHECK = Check("tenants", (_statuses, _nodes, _mislabeled, tenant_bounds.missing, _all_well))
+CHECK = Check(
+    "tenants", (_statuses, contacts.unconnected, _unconfined, _nodes, _mislabeled, tenant_bounds.missing, _all_well)
+)

@@ -11,7 +11,7 @@ import pytest_asyncio
 from app.doctor.model import Finding, Severity
 from app.doctor.planning import Nearest
 from app.doctor.pods import CHECK
-from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, REPLICA_SETS
+from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, NODES, PODS, REPLICA_SETS
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from tests.integration.doctor.patient import HOME, JSON, NETWORKS, Patient
 
@@ -20,7 +20,9 @@ WANTS = {NETWORKS: "foo"}
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
 async def attachment(patient: Patient) -> None:
+    """And a node that offers its resource."""
     await patient.attachment("foo")
+    await patient.create(NODES, "offering", status={"allocatable": {"example.com/nic": "8"}})
 
 
 def provided() -> JSON:
