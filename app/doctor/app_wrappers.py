@@ -80,7 +80,6 @@ async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
         lambda one: next(_judged(cluster, one, wrapped, owners), None),
         most=_MOST,
         noun="AppWrapper",
-        well="wait, run or end as they should",
     ):
         yield finding
 

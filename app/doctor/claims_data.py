@@ -12,7 +12,7 @@ from app.claims.stored.slices import stored_slice
 from app.doctor import commands, objects
 from app.doctor.claims_publishers import CONTROLLER, Publishers, is_installed, publishers_of, run_controllers
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, all_well, several, warning
+from app.doctor.model import Finding, several, sound, warning
 from app.doctor.pods import LIVING
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.text import moment
@@ -71,7 +71,7 @@ async def network_data(cluster: Cluster) -> AsyncIterator[Finding]:
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
     if claims:
-        yield all_well("", f"{several(claims, 'ResourceClaim')} of Pods: as they should be")
+        yield sound(claims, "ResourceClaim")
 
 
 async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:

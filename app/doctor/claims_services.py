@@ -40,8 +40,7 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
         edit = commands.edit(SERVICES, found.key[1], namespace=found.key[0])
         return error("BERTH5011", objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
 
-    well = "can be served"
-    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network", well=well):
+    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
         yield finding
 
 
@@ -87,6 +86,5 @@ async def _foreign(cluster: Cluster, known: Definitions) -> AsyncIterator[Findin
         command = commands.kubectl("delete", kind, metadata["name"], namespace=metadata["namespace"])
         return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, follows, command)
 
-    well = "are made from their definitions"
-    async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate", well=well):
+    async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate"):
         yield finding

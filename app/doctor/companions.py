@@ -25,7 +25,6 @@ async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
         lambda pod: _judged(cluster, pod, dpus),
         most=_MOST,
         noun="companion",
-        well="run or end as they should",
     ):
         yield finding
 

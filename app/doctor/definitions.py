@@ -8,7 +8,7 @@ from typing import Any
 from app.definitions import GROUPS, TENANT, definition_name, read_definitions
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, info, kinds_topic, listed, or_default, warning
+from app.doctor.model import Check, Finding, error, info, kinds_topic, listed, or_default, sound, warning
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.registry import CONTROLLERS, ROLES, kinds_of, needs_of
 from app.wire import JSON
@@ -42,12 +42,7 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
             fix = commands.helm_upgrade(cluster, "crds.install=true") if charted else _apply(resource, force=False)
             yield error("BERTH0201", subject, "is not there", follows, fix, explains=topics)
     if needed:
-        yield all_well(
-            "",
-            "the definition is there and current"
-            if len(needed) == 1
-            else f"all {len(needed)} definitions are there and current",
-        )
+        yield sound(len(needed), "definition")
 
 
 async def _needed(cluster: Cluster, present: dict[str, JSON]) -> dict[Resource, set[str]]:

@@ -8,7 +8,7 @@ from app.doctor import commands, namespaces
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, warning
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
-from app.doctor.webhooks import Registered, selecting
+from app.doctor.webhooks import Registered, selecting, uncovered
 from app.registration.objects import further_webhooks, rules_of
 from app.wire import JSON
 
@@ -82,15 +82,7 @@ def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list
         for one in selecting(checking, namespace.object)
         if not one.webhook.get("objectSelector") and one.may_admit({"namespace": namespace.name})
     ]
-    return [
-        plural
-        for rule in rules_of("tenants")
-        for plural in rule["resources"]
-        if not all(
-            any(one.covers(rule["apiGroups"][0], plural, operation) for one in calling)
-            for operation in rule["operations"]
-        )
-    ]
+    return list(uncovered(calling, rules_of("tenants")))
 
 
 def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:

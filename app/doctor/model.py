@@ -143,12 +143,17 @@ def worst(findings: Iterable[Finding]) -> Severity:
     return max((one.severity for one in findings), default=Severity.ok)
 
 
+def sound(count: int, noun: str, *, subject: str = "", unless: Severity = Severity.info) -> Finding:
+    """That so many objects were checked. It is said where there is nothing to complain about."""
+    return all_well(subject, f"{several(count, noun)} checked: no problem found", unless=unless)
+
+
 async def of_each(
-    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str, well: str
+    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str
 ) -> AsyncIterator[Finding]:
     """What `judge` finds: the first `most`, and for each severity one that says how many more there are.
 
-    Where it finds nothing: how many objects there are (`noun`), and that all are `well`.
+    Where it finds nothing: how many objects there are (`noun`).
     """
     count, shown, beyond = 0, 0, Counter[Severity]()
     async for obj in objects:
@@ -162,7 +167,7 @@ async def of_each(
     for severity, more in sorted(beyond.items()):
         yield more_of(severity, several(more, f"more {noun}"))
     if count:
-        yield all_well("", f"{several(count, noun)} {well}")
+        yield sound(count, noun)
 
 
 def more_of(severity: Severity, what: str) -> Finding:

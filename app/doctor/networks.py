@@ -124,7 +124,7 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
         )
 
     found = cluster.paged(NETWORK_ATTACHMENTS)
-    async for finding in of_each(found, judge, most=_MOST, noun="network attachment", well="can be used"):
+    async for finding in of_each(found, judge, most=_MOST, noun="network attachment"):
         yield finding
 
 

@@ -12,19 +12,7 @@ from datetime import datetime
 
 from app.doctor import commands, objects, offers
 from app.doctor.cluster import Cluster
-from app.doctor.model import (
-    Check,
-    Finding,
-    Severity,
-    all_well,
-    error,
-    guarded,
-    more_of,
-    noted,
-    or_default,
-    several,
-    worst,
-)
+from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, several, sound, worst
 from app.doctor.planning import Lack, Planner, Want
 from app.doctor.pod_owners import Group, Owner, owner_of, topmost
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, Resource
@@ -82,7 +70,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
     if beyond:
         yield more_of(worst(findings), several(beyond, "more Pod"))
     if seen:
-        yield all_well("", "1 Pod has all that it needs" if seen == 1 else f"{seen} Pods have all that they need")
+        yield sound(seen, "Pod")
 
 
 async def _finding(

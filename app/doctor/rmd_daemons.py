@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, all_well, error, listed, or_default, plain, several, warning
+from app.doctor.model import Finding, error, listed, or_default, plain, several, sound, warning
 from app.doctor.pods import LIVING
 from app.doctor.validity import end, expiry, has_ended, read
 from app.kube.resources import NODES, PODS, SECRETS
@@ -73,7 +73,7 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         follows = "nothing is reserved or released there; what the daemon holds stays in force"
         yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", follows, command)
     if there:
-        yield all_well("", f"{several(len(there), 'daemon')} of RMD: as they should be")
+        yield sound(len(there), "daemon")
 
 
 async def _selected(cluster: Cluster, namespace: str) -> dict[str, bool]:

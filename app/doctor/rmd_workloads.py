@@ -142,7 +142,7 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     namespace = (await settings_of(cluster)).rmd_namespace
     judge = _Judge(cluster, namespace, await _held(cluster, namespace))
     found = cluster.paged(RMD_WORKLOADS)
-    async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload", well="have what they ask for"):
+    async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     running = [one for one in await cluster.running("controller") if "rmd" in one.setting("controllers")]
     if judge.late and running:

@@ -13,19 +13,7 @@ from datetime import datetime
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import (
-    Check,
-    Finding,
-    all_well,
-    depends_on,
-    error,
-    guarded,
-    info,
-    more_of,
-    plain,
-    several,
-    warning,
-)
+from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, plain, several, sound, warning
 from app.kube.resources import Resource
 from app.text import moment
 from app.wire import JSON
@@ -61,7 +49,7 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
     for finding in findings:
         yield finding
     if count:
-        yield all_well("", f"{several(count.total(), 'rule')} and objects do what they say")
+        yield sound(count.total(), "object")
 
 
 async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Counter[Resource]) -> AsyncIterator[Finding]:

@@ -15,13 +15,13 @@ from app.doctor.model import (
     Check,
     Finding,
     Severity,
-    all_well,
     depends_on,
     error,
     info,
     listed,
     plain,
     several,
+    sound,
     warning,
 )
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
@@ -148,8 +148,7 @@ async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
     if tenants := await cluster.listed(TENANTS):
-        text = f"{several(len(tenants), 'tenant')} and their nodes are well"
-        yield all_well("", text, unless=Severity.warning)
+        yield sound(len(tenants), "tenant", unless=Severity.warning)
 
 
 CHECK = Check(

@@ -83,6 +83,7 @@ async def test_a_cluster_that_is_away_is_one_line(place: Place) -> None:
     assert (code, out) == (1, "")
     assert err.startswith("Error: the API server could not be asked: ")
     assert err.count("\n") == 1
+    assert " object at 0x" not in err
 
 
 async def test_a_namespace_that_cannot_be_is_a_mistake_of_the_user(place: Place) -> None:

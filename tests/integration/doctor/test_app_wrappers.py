@@ -71,7 +71,7 @@ async def test_one_that_waits_with_a_workload_is_well(patient: Patient) -> None:
     await patient.create(WORKLOADS, "w", namespace="default", spec=spec, metadata={"ownerReferences": [owner]})
     patient.later = timedelta(hours=1)
     (found,) = await patient.examine(CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "1 AppWrapper wait, run or end as they should")
+    assert (found.severity, found.message) == (Severity.ok, "1 AppWrapper checked: no problem found")
 
 
 async def test_one_without_a_workload_waits_for_ever(patient: Patient) -> None:

@@ -48,7 +48,7 @@ async def one(patient: Patient) -> Finding:
 async def test_one_pod_is_one(patient: Patient) -> None:
     await patient.pod("plain")
     (found,) = await patient.examine(CHECK)
-    assert found.message == "1 Pod has all that it needs"
+    assert found.message == "1 Pod checked: no problem found"
 
 
 async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> None:
@@ -61,7 +61,7 @@ async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> 
     await patient.pod("done", annotations=WANTS)
     await patient.report(PODS, "done", {"phase": "Succeeded"}, namespace="default")
     (found,) = await patient.examine(CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "4 Pods have all that they need")
+    assert (found.severity, found.message) == (Severity.ok, "4 Pods checked: no problem found")
 
 
 async def test_a_pod_without_its_devices_and_the_command_that_begins_anew(patient: Patient) -> None:

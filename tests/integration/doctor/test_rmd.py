@@ -50,8 +50,8 @@ async def test_what_is_reserved_is_well(patient: Patient, rmd: RmdCluster) -> No
     patient.later = timedelta(hours=1)
     found = await patient.examine(CHECK)
     assert [(one.severity, one.message) for one in found] == [
-        (Severity.ok, "1 daemon of RMD: as they should be"),
-        (Severity.ok, "2 RmdWorkloads have what they ask for"),
+        (Severity.ok, "1 daemon checked: no problem found"),
+        (Severity.ok, "2 RmdWorkloads checked: no problem found"),
     ]
 
 

@@ -64,7 +64,7 @@ async def test_rules_that_do_what_they_say_are_well(patient: Patient) -> None:
     for resource in (ADMIN_RULES, WORKLOAD_RULES):
         await rule(patient, resource, said("success", "AsDesired"))
     (found,) = await patient.examine(rules.CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "2 rules and objects do what they say")
+    assert (found.severity, found.message) == (Severity.ok, "2 objects checked: no problem found")
 
 
 @pytest.mark.parametrize(
