@@ -147,6 +147,7 @@ def _expression_message(entry: Mapping[str, Any]) -> rule_pb.MatchExpression:
 
 
 def status_message(status: Mapping[str, Any], *, observed_generation: int) -> rule_pb.RuleStatus:
+    running = {"running": _number(status["running"]) & 0x7FFFFFFF} if "running" in status else {}
     return rule_pb.RuleStatus(
         result=_text(status.get("result")),
         message=_text(status.get("message")),
@@ -157,6 +158,7 @@ def status_message(status: Mapping[str, Any], *, observed_generation: int) -> ru
             rule_pb.RuleCondition(**{field: _text(entry.get(name)) for name, field in _CONDITION.items()})
             for entry in _objects(status.get("conditions"))
         ],
+        **running,
     )
 
 
@@ -169,6 +171,7 @@ def status_json(status: rule_pb.RuleStatus) -> JSON:
         "observedGeneration": observed,
         "matched": status.matched,
         "created": status.created,
+        **({"running": status.running} if status.HasField("running") else {}),
         "conditions": [
             {name: getattr(entry, field) for name, field in _CONDITION.items()} | {"observedGeneration": observed}
             for entry in status.conditions

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from app.placement.policy import TenantPolicy
@@ -18,8 +19,10 @@ from app.workloads.model import (
     TENANT_RULES,
     UVS_RESOURCES,
     WORKLOAD_RULES,
+    Expression,
     RuleKind,
 )
+from app.workloads.rules.key_reach import fixed, unreachable
 from app.workloads.rules.problems import name_problems, rule_problems
 from app.workloads.templates.marks import at, each, member, shown
 from app.workloads.templates.problems import manifest_problems, template_problems, unknown_fields
@@ -39,6 +42,8 @@ _OF_AGENTS = {(WORKLOAD_RULES.group, WORKLOAD_RULES.kind), *OBJECTS}
 """What an agent reads, in one namespace of its cluster."""
 _WHOLE_NAME = 63 - 36 - 1
 """Characters of a rule's name that stay as they are in the name of a Pod, beside the uid of a workload."""
+_KEYS = 8
+"""Keys of a rule that warnings name."""
 _FROM_ANNOTATION = re.compile(r"metadata\.annotations\['([^']+)'\]")
 
 
@@ -77,6 +82,7 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
     if isinstance(name, str) and len(name) > _WHOLE_NAME:
         yield f"metadata.name: has more than {_WHOLE_NAME} characters and is shortened in the names of Pods"
     spec = obj.get("spec")
+    yield from islice(_key_warnings(spec), _KEYS)
     template = member(spec, "template")
     metadata = member(template, "metadata")
     for field in ("name", "generateName", "namespace", "ownerReferences", "finalizers"):
@@ -88,6 +94,19 @@ def _rule_warnings(obj: JSON) -> Iterator[str]:
         if annotation not in written:
             yield f"{path}: neither workloadInfoInject nor the template writes the annotation {shown(annotation)}"
     yield from unknown_fields(template, kind="Pod", path="spec.template")
+
+
+def _key_warnings(spec: Any) -> Iterator[str]:
+    """The expressions of a valid rule that no workload decides, and what is never injected."""
+    for term_path, term in each(spec, "workloadTerms", "spec"):
+        for path, one in each(term, "matchExpressions", term_path):
+            found = fixed(Expression(one["key"], one["operator"], frozenset(one.get("values") or ())))
+            if found is not None and (not found.holds or unreachable(one["key"])):
+                which = "every" if found.holds else "no"
+                yield f"{path}.key: {one['operator']} holds for {which} workload: {found.why}"
+    for path, injection in each(spec, "workloadInfoInject", "spec"):
+        if why := unreachable(injection["workloadKey"]):
+            yield f"{path}.workloadKey: no workload has a value there: {why}"
 
 
 def _object_warnings(obj: JSON, kind: str) -> Iterator[str]:

@@ -134,10 +134,12 @@ def a_rule_for_one_of_them(walk: Walk, pod1: str) -> Any:
     def shown() -> list[str]:
         return walk.tenant1.run("get", RULES, "-n", "universe").splitlines()
 
-    wait_until(lambda: shown()[0].split() == ["NAME", "RESULT", "MESSAGE"] and shown()[1].split()[1:] == ["success"])
-    walk.tenant1.run(
-        "wait", "-n", "universe", RULES, "tenant1-rule1", "--for=condition=Ready", f"--timeout={PATIENCE:.0f}s"
-    )
+    wait_until(lambda: shown()[1].split()[1:] == ["success", "1", "1"])
+    assert shown()[0].split() == ["NAME", "RESULT", "MATCHED", "RUNNING", "MESSAGE"]
+    for kind in ("Ready", "Matched", "Running"):
+        walk.tenant1.run(
+            "wait", "-n", "universe", RULES, "tenant1-rule1", f"--for=condition={kind}", f"--timeout={PATIENCE:.0f}s"
+        )
     return walk.companion(name)
 
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from app.kube.client import KubeClient
-from app.kube.conditions import ReadyEvents
 from app.kube.events import EventRecorder, Regarding
+from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
 from app.tenancy.agent.settings import AgentOptions

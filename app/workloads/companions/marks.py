@@ -19,6 +19,7 @@ from app.kube.owners import controller_of
 from app.placement.model import DPU_OF_HOST
 from app.placement.policy import DEFAULT_SCHEDULER
 from app.wire import JSON, encode_json
+from app.workloads.companions.standing import standing_of
 from app.workloads.model import (
     COMPANION,
     INJECTED,
@@ -49,9 +50,9 @@ class Companion:
     `digest` stands for the injected annotations as they really are, `injected` for their names. `ending`: it is being
     deleted. `lost`: it failed by an eviction or with its node, and was not deleted. `intact`: the marks that people
     search by say the same as the others. `host` is that whose DPU it is for, None for one that may be on any. `bound`:
-    it has a node. `queued`: the scheduler has not looked at it yet. `weight` is what it counts for while it has no
-    node. `size` is its bytes, about. `version` is the resource version that showed it so first, 0 where the server has
-    none to compare.
+    it has a node. `queued`: the scheduler has not looked at it yet. `standing` is what keeps it from running. `weight`
+    is what it counts for while it has no node. `size` is its bytes, about. `version` is the resource version that
+    showed it so first, 0 where the server has none to compare.
     """
 
     namespace: str
@@ -68,6 +69,7 @@ class Companion:
     host: str | None = None
     bound: bool = False
     queued: bool = False
+    standing: str = ""
     weight: int = field(default=1, compare=False)
     size: int = field(default=0, compare=False)
     version: int = field(default=0, compare=False)
@@ -166,6 +168,7 @@ def companion_of(pod: JSON) -> Companion:
         host=host_of(annotations),
         bound=is_bound(pod),
         queued=is_queued(pod),
+        standing=standing_of(pod),
         weight=weight_of(pod.get("spec")),
         size=size_of(pod),
         version=version_of(metadata),

@@ -49,6 +49,8 @@ class Listeners:
     workload: Callable[[ObjectKey], object] = _ignore
     workload_status: Callable[[ObjectKey], object] = _ignore
     rule_status: Callable[[ObjectKey], object] = _ignore
+    rule_running: Callable[[ObjectKey], object] = _ignore
+    """Only how many of its companions run has changed."""
 
 
 def own_writes(
@@ -73,7 +75,8 @@ class Caches:
         self.findings = Findings()
         self.matcher = Matcher()
         self.warming = Warming(self.matcher.prepare, self._warmed)
-        self.created: Counter[ObjectKey] = Counter()
+        self._standings: dict[ObjectKey, Counter[str]] = {}
+        """Of the companions of each rule that are not being deleted."""
         self._removing: dict[ObjectKey, set[ObjectKey]] = {}
         self.workloads: Store[StoredWorkload] = Store(self._stored_workload)
         self.tenant_rules: Store[StoredRule] = Store(lambda obj: stored_rule(obj, "tenant"))
@@ -106,8 +109,24 @@ class Caches:
         return self.tenant_rules.get(*key) or self.admin_rules.get(*key)
 
     def removing(self, rule: ObjectKey) -> int:
-        """How many of the `created` companions of a rule have to go, because it does not match their workloads."""
+        """How many companions of a rule have to go, because it does not match their workloads."""
         return len(self._removing.get(rule, ()))
+
+    def standings(self, rule: ObjectKey) -> Counter[str]:
+        """How many companions of a rule exist, without those that have to go, by what keeps them from running."""
+        found = Counter(self._standings.get(rule))
+        for key in self._removing.get(rule, ()):
+            if (companion := self.companions.get(*key)) is not None:
+                found[companion.standing] -= 1
+        return +found
+
+    def lacking(self, rule: ObjectKey) -> Counter[str]:
+        """Workloads of which it is known why they have no companion of this rule, by the reason."""
+        return Counter(
+            finding.reason
+            for workload, finding in self.findings.of_rule(rule).items()
+            if not any(one.rule == rule and not one.ending for one in self._by_workload.get(workload, ()))
+        )
 
     def reflectors(self, client: KubeClient) -> tuple[Reflector, ...]:
         """What fills the stores."""
@@ -197,13 +216,14 @@ class Caches:
         self.places.seen(key, old, new)
         self.storing.seen(key, old, new)
         met = self.written.shown(key, old, new)
-        if old is not None and new is not None and replace(old, bound=new.bound, queued=new.queued) == new:
-            return  # it was scheduled, or not, which changes nothing else
-        for one, count in ((old, -1), (new, 1)):
+        self._count(old, new)
+        if old is not None and new is not None and _same_but_for_its_course(old, new):
+            if old.standing != new.standing:
+                self.listeners.rule_running(new.rule)
+            return
+        for one in (old, new):
             if one is None:
                 continue
-            if not one.ending:
-                self._count(one.rule, count)
             self._judge(one, gone=one is not new)
             if not met:
                 self.listeners.workload(one.workload)
@@ -234,7 +254,17 @@ class Caches:
     def _wake(self, workload: ObjectKey) -> None:
         self.listeners.workload(workload)
 
-    def _count(self, rule: ObjectKey, by: int) -> None:
-        self.created[rule] += by
-        if not self.created[rule]:
-            del self.created[rule]
+    def _count(self, old: Companion | None, new: Companion | None) -> None:
+        for one, by in ((old, -1), (new, 1)):
+            if one is not None and not one.ending:
+                counted = self._standings.setdefault(one.rule, Counter())
+                counted[one.standing] += by
+                if not counted[one.standing]:
+                    del counted[one.standing]
+                if not counted:
+                    del self._standings[one.rule]
+
+
+def _same_but_for_its_course(old: Companion, new: Companion) -> bool:
+    """Whether it was only scheduled, started or the like: nothing has to be done then."""
+    return replace(old, bound=new.bound, queued=new.queued, standing=new.standing) == new

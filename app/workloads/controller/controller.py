@@ -58,7 +58,9 @@ class WorkloadsController:
         workloads = WorkloadStatuses(client, caches, quiet, workers=options.status_workers)
         rules = RuleStatuses(client, caches, quiet, interval=options.status_interval, events=events)
         self._controllers = (companions.controller, workloads.controller, rules.controller)
-        caches.listeners = Listeners(companions.controller.enqueue, workloads.controller.enqueue, rules.changed)
+        caches.listeners = Listeners(
+            companions.controller.enqueue, workloads.controller.enqueue, rules.changed, rules.running_changed
+        )
 
     async def run(self) -> None:
         """Until cancelled; what is under way then gets a few seconds to end."""

@@ -5,6 +5,7 @@ The words are those of the Workload API: result "success" or "error" with an emp
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.kube.conditions import since
@@ -12,12 +13,16 @@ from app.kube.resources import PODS
 from app.text import MESSAGE, cut
 from app.wire import JSON
 from app.workloads.companions.marks import Companion
+from app.workloads.companions.standing import RUNS
+from app.workloads.controller import rule_conditions
 from app.workloads.controller.findings import Finding
-from app.workloads.model import ObjectKey, Problem, RuleKind
+from app.workloads.model import ObjectKey, Problem, RuleKind, Term
 
 _MESSAGES = 4096
 """Characters of the messages of all rules in the status of a Workload, of which there may be very many."""
 _SHORTEST = 64
+_NOT_CREATED = "NotCreated"
+"""Reason of a companion that is to be made, where nothing is known to keep it from that."""
 
 
 def workload_rules(
@@ -51,17 +56,21 @@ def rule_status(
     kind: RuleKind,
     *,
     generation: int,
+    terms: Iterable[Term] = (),
     matched: int,
-    created: int,
+    standings: Mapping[str, int],
+    lacking: Mapping[str, int] | None = None,
     removing: int = 0,
     broken: Sequence[str],
     findings: Iterable[Finding],
 ) -> JSON:
-    """The status of a rule without the time of its condition. `broken` are the problems of the rule itself.
+    """The status of a rule without the times of its conditions. `broken` are the problems of the rule itself.
 
-    `created` are companions of workloads that match, `removing` those of workloads that no longer do.
+    `standings` are how many companions of workloads that match exist, by what keeps them from running, `lacking` those
+    that are known not to exist, by the reason, and `removing` those of workloads that no longer match.
     What a tenant says of its workloads does not decide the result of a rule that is for other tenants too.
     """
+    created = sum(standings.values())
     decisive, excluded = list[Problem](), list[Problem]()
     for finding in findings:
         if isinstance(finding, Problem):
@@ -86,26 +95,32 @@ def rule_status(
             explanation = f"{explanation}; {message}"
         if removing or created + len(excluded) < matched:
             ready, reason = "False", "Waiting"
-    condition = {
-        "type": "Ready",
-        "status": ready,
-        "reason": reason,
-        "message": explanation,
-        "observedGeneration": generation,
-    }
+    wanted = Counter(standings) + Counter(lacking or {})
+    wanted[_NOT_CREATED] += max(0, matched - wanted.total())
+    conditions = (
+        ("Ready", ready, reason, explanation),
+        rule_conditions.matched(matched, terms),
+        rule_conditions.running(wanted),
+    )
     return {
         "result": result,
         "message": message,
         "observedGeneration": generation,
         "matched": matched,
         "created": created,
-        "conditions": [condition],
+        "running": standings.get(RUNS, 0),
+        "conditions": [
+            dict(zip(("type", "status", "reason", "message"), one, strict=True)) | {"observedGeneration": generation}
+            for one in conditions
+        ],
     }
 
 
 def timed(status: JSON, before: JSON, *, now: str) -> JSON | None:
-    """The status with the time of its condition's last transition; None if `before` says the same already."""
-    (condition,) = status["conditions"]
-    transition = since(before, condition["type"], condition["status"], now=now)
-    complete = {**status, "conditions": [{**condition, "lastTransitionTime": transition}]}
+    """The status with the times of its conditions' last transitions; None if `before` says the same already."""
+    conditions = [
+        {**one, "lastTransitionTime": since(before, one["type"], one["status"], now=now)}
+        for one in status["conditions"]
+    ]
+    complete = {**status, "conditions": conditions}
     return None if complete == before else complete

@@ -14,16 +14,17 @@ from typing import Generic, TypeVar
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.conditions import ReadyEvents
 from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.events import EventRecorder, Regarding
 from app.kube.own_writes import OwnWrites
 from app.kube.queue import WorkQueue
+from app.kube.ready_events import ReadyEvents
 from app.kube.resources import Resource
 from app.text import stamp
 from app.wire import JSON
 from app.workloads.controller.caches import LAG, Caches
 from app.workloads.controller.findings import REPLACING, Finding
+from app.workloads.controller.pace import Pace
 from app.workloads.controller.statuses import rule_status, timed, workload_rules
 from app.workloads.controller.stored import StoredWorkload, status_digest
 from app.workloads.model import ADMIN_RULES, TENANT_RULES, WORKLOADS, ObjectKey, RuleKind, by_tenant
@@ -33,8 +34,6 @@ _BUSY_PAUSE = 1.0
 _LOOK = 0.05
 _REPLACEMENT_PAUSE = 3.0
 """Seconds that a companion may be replaced in before the status of its workload says so."""
-_GATHER = 0.1
-"""Seconds between the first change of a rule's state and its status: more will follow."""
 _DOUBT_PAUSE = 0.5
 """Seconds until the next look where a cache came into doubt meanwhile: a status says what is known, or stays."""
 _THROTTLED_PAUSE = 5.0
@@ -178,9 +177,7 @@ class RuleStatuses(_Statuses[JSON]):
         events: EventRecorder | None = None,
     ) -> None:
         super().__init__("rule-status", client, caches, quiet, workers=2, each=1)
-        self._interval = interval
-        self._due: dict[ObjectKey, float] = {}
-        self._written: dict[ObjectKey, float] = {}
+        self._pace = Pace(interval)
         self._events = ReadyEvents(events)
         self._caches.on_renewed(self._renewed)
 
@@ -190,9 +187,12 @@ class RuleStatuses(_Statuses[JSON]):
 
     def changed(self, rule: ObjectKey) -> None:
         """The state of a rule may have changed; cheap, however often it is called."""
-        if rule not in self._due:
-            now = time.monotonic()
-            self._due[rule] = max(now + _GATHER, self._written.get(rule, 0.0) + self._interval)
+        if self._pace.changed(rule):
+            self.controller.enqueue(rule)
+
+    def running_changed(self, rule: ObjectKey) -> None:
+        """A companion runs now, or no longer; as cheap."""
+        if self._pace.running_changed(rule):
             self.controller.enqueue(rule)
 
     def _renewed(self) -> None:
@@ -200,26 +200,26 @@ class RuleStatuses(_Statuses[JSON]):
             self.changed(rule)
 
     async def _reconcile(self, key: ObjectKey) -> Result:
-        wait = self._due.get(key, 0.0) - time.monotonic()
+        wait = self._pace.wait(key)
         return RequeueAfter(wait) if wait > 0 else await super()._reconcile(key)
 
     async def _look(self, key: ObjectKey) -> Result:
-        # From here on every change asks for another look.
-        self._due.pop(key, None)
+        self._pace.begin(key)
         stored = self._caches.stored_rule(key)
         if stored is None:
-            self._written.pop(key, None)
+            self._pace.forget(key)
             self._sent.forget(key)
             return Done()
         if key in self._caches.warming:
             return Done()  # `changed` is called once its matches are known
-        removing = self._caches.removing(key)
         status = rule_status(
             stored.kind,
             generation=stored.generation,
+            terms=stored.rule.terms if stored.rule is not None else (),
             matched=len(self._caches.matcher.workloads_of(key)),
-            created=self._caches.created[key] - removing,
-            removing=removing,
+            standings=self._caches.standings(key),
+            lacking=self._caches.lacking(key),
+            removing=self._caches.removing(key),
             broken=stored.problems,
             findings=self._caches.findings.of_rule(key).values(),
         )
@@ -229,7 +229,7 @@ class RuleStatuses(_Statuses[JSON]):
             return Done()
         if pause := self._pause(key[0], len(stored.rule.template) if stored.rule is not None else _UNKNOWN):
             return RequeueAfter(pause)
-        self._written[key] = time.monotonic()
+        self._pace.wrote(key)
         resource = TENANT_RULES if stored.kind == "tenant" else ADMIN_RULES
         written = await self._write(resource, key, complete, complete)
         if written is not None:

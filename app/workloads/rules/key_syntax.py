@@ -7,8 +7,10 @@ form of literals that the library deprecates. Nothing here evaluates anything.
 
 from __future__ import annotations
 
+import json
+import re
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from jmespath.exceptions import JMESPathError, ParseError
@@ -26,6 +28,9 @@ MAX_DEPTH = 32
 """Levels of the tree and of literals in it; it bounds the recursion of the interpreter."""
 
 _QUOTING = "names with anything but letters, digits and _ stand in double quotes"
+_UNQUOTED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_OF_LABEL = re.compile(r"""(?:\w+\.)*(labels|annotations)(?:\.|\[)(['"`]?)([-\w./]+)\2\]?""", re.ASCII)
+"""A label or an annotation as people write it whose name has to be quoted."""
 _MISPLACED = "& can only stand before an argument that a function evaluates by itself"
 _WALKING = ("subexpression", "current", "identity", "field")
 
@@ -66,8 +71,18 @@ def plain_path(tree: dict[str, Any]) -> tuple[str, ...] | None:
     return tuple(names)
 
 
+def path_text(names: Iterable[str]) -> str:
+    """The key that walks down these names, quoted where they have to be; "" for none."""
+    return ".".join(name if _UNQUOTED.fullmatch(name) else json.dumps(name, ensure_ascii=False) for name in names)
+
+
 def _reason(error: JMESPathError, text: str) -> str:
-    """What the library found, without its drawing, and the place, counted from 1."""
+    """What the library found, without its drawing, the place, counted from 1, and what was probably meant."""
+    found, meant = _found(error, text), _OF_LABEL.fullmatch(text.strip())
+    return f"{found}; write {path_text(('state', 'extra', meant[1], meant[3]))}" if meant else found
+
+
+def _found(error: JMESPathError, text: str) -> str:
     if not isinstance(error, ParseError):
         return str(error)
     position = error.lex_position

@@ -120,7 +120,7 @@ async def test_denial_is_reported_and_tried_again_with_growing_pauses(infra: Inf
         await eventually(lambda: infra.status(TENANT_RULES, "r").get("result") == "error")
         await eventually(lambda: entry(infra, at=1).get("reason") == "Denied")
         assert "PriorityClass" in infra.status(TENANT_RULES, "r")["message"]
-        (ready,) = infra.status(TENANT_RULES, "r")["conditions"]
+        ready = infra.status(TENANT_RULES, "r")["conditions"][0]
         assert (ready["status"], ready["reason"]) == ("False", "Denied")
         assert set(infra.pods()) == {"fine-u1"}
         assert client.counts["create pods"] <= 4

@@ -133,14 +133,16 @@ def test_result_and_message_are_printed(cluster: Served, namespace: str, plural:
     spec = rule(plural) if plural in RULES else {"object": manifest(plural)}
     assert create(cluster, namespace, plural, spec).status == 201
     path = resource.path(namespace=namespace, name="o", subresource="status")
-    patch = {"status": {"result": "error", "message": "no such field", "observedGeneration": 1}}
+    counts = {"matched": 3, "running": 2} if plural in RULES else {}
+    patch = {"status": {"result": "error", "message": "no such field", "observedGeneration": 1, **counts}}
     answer = cluster.request("PATCH", path, patch, content_type="application/merge-patch+json")
     assert answer.status == 200, answer.body
     accept = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}
     table = cluster.request("GET", resource.path(namespace=namespace), headers=accept).body
     shown = [index for index, column in enumerate(table["columnDefinitions"]) if not column["priority"]]
-    assert [table["columnDefinitions"][index]["name"].upper() for index in shown] == ["NAME", "RESULT", "MESSAGE"]
-    assert [table["rows"][0]["cells"][index] for index in shown] == ["o", "error", "no such field"]
+    names = [table["columnDefinitions"][index]["name"].upper() for index in shown]
+    assert names == ["NAME", "RESULT", *(name.upper() for name in counts), "MESSAGE"]
+    assert [table["rows"][0]["cells"][index] for index in shown] == ["o", "error", *counts.values(), "no such field"]
 
 
 def manifest(plural: str, **fields: Any) -> JSON:

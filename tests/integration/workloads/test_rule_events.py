@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.kube.conditions import ReadyEvents
 from app.kube.events import EventRecorder, Regarding
+from app.kube.ready_events import ReadyEvents
 from app.kube.resources import EVENTS, PODS
 from app.runtime.composing import recording
 from app.workloads.controller.controller import ControllerOptions, WorkloadsController

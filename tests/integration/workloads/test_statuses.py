@@ -47,7 +47,7 @@ def test_only_a_pod_that_stays_is_referred_to() -> None:
 )
 def test_rule_is_ready_when_exactly_its_companions_exist(matched: int, created: int, removing: int, ready: str) -> None:
     status = rule_status(
-        "tenant", generation=3, matched=matched, created=created, removing=removing, broken=(), findings=()
+        "tenant", generation=3, matched=matched, standings={"": created}, removing=removing, broken=(), findings=()
     )
     assert (status["result"], status["message"]) == ("success", "")
     assert (status["matched"], status["created"], status["observedGeneration"]) == (matched, created, 3)
@@ -56,7 +56,7 @@ def test_rule_is_ready_when_exactly_its_companions_exist(matched: int, created: 
 
 def test_rule_status_tells_the_first_problem_and_how_many_there_are() -> None:
     findings = [Waiting("NoNode", "w"), Problem("QuotaExceeded", "x" * 5000), Problem("Denied", "y")]
-    status = rule_status("tenant", generation=1, matched=3, created=0, broken=(), findings=findings)
+    status = rule_status("tenant", generation=1, matched=3, standings={"": 0}, broken=(), findings=findings)
     assert status["result"] == "error"
     assert status["message"].startswith("QuotaExceeded: xxx")
     assert status["message"].endswith("(1 of 2 workloads with problems)")
@@ -70,23 +70,26 @@ ITS_OWN = Problem("InvalidHost", "no label", of_workload=True)
 def test_workloads_do_not_decide_the_result_of_an_admin_rule() -> None:
     """What is wrong with some workloads is counted; what is wrong with the rule is its error."""
     findings: list[Finding] = [Waiting("NoNode", "w"), ITS_OWN, ITS_OWN]
-    status = rule_status("admin", generation=1, matched=40, created=37, broken=(), findings=findings)
+    status = rule_status("admin", generation=1, matched=40, standings={"": 37}, broken=(), findings=findings)
     text = "2 of 40 workloads cannot have a companion: InvalidHost: no label"
     assert (status["result"], status["message"]) == ("success", text)
     assert status["conditions"][0]["reason"] == "Waiting"
-    status = rule_status("admin", generation=1, matched=40, created=38, broken=(), findings=findings)
-    (ready,) = status["conditions"]
+    status = rule_status("admin", generation=1, matched=40, standings={"": 38}, broken=(), findings=findings)
+    ready = status["conditions"][0]
     assert (ready["status"], ready["reason"]) == ("True", "AsDesired")
     assert ready["message"] == f"38 of 40 companions exist; {text}"
     status = rule_status(
-        "admin", generation=1, matched=3, created=0, broken=(), findings=[ITS_OWN, Problem("Denied", "y")]
+        "admin", generation=1, matched=3, standings={"": 0}, broken=(), findings=[ITS_OWN, Problem("Denied", "y")]
     )
     assert (status["result"], status["conditions"][0]["reason"]) == ("error", "Denied")
     assert status["message"] == "Denied: y (1 of 2 workloads with problems)"
     long = Problem("AnnotationTooLarge", "x" * 5000, of_workload=True)
-    status = rule_status("admin", generation=1, matched=1, created=0, broken=(), findings=[long])
+    status = rule_status("admin", generation=1, matched=1, standings={"": 0}, broken=(), findings=[long])
     assert len(status["message"]) == MESSAGE
-    assert rule_status("tenant", generation=1, matched=1, created=0, broken=(), findings=[ITS_OWN])["result"] == "error"
+    assert (
+        rule_status("tenant", generation=1, matched=1, standings={"": 0}, broken=(), findings=[ITS_OWN])["result"]
+        == "error"
+    )
 
 
 async def test_a_node_name_that_a_tenant_made_up_is_its_workloads_alone(infra: Infra) -> None:
@@ -108,7 +111,7 @@ async def test_a_node_name_that_a_tenant_made_up_is_its_workloads_alone(infra: I
 
 
 def test_transition_time_changes_with_the_status_only() -> None:
-    good = rule_status("tenant", generation=1, matched=1, created=1, broken=(), findings=())
+    good = rule_status("tenant", generation=1, matched=1, standings={"": 1}, broken=(), findings=())
     first = timed(good, {}, now="t1")
     assert first is not None
     assert timed(good, first, now="t2") is None
@@ -116,7 +119,9 @@ def test_transition_time_changes_with_the_status_only() -> None:
     assert newer is not None
     assert newer["conditions"][0]["lastTransitionTime"] == "t1"
     bad = timed(
-        rule_status("tenant", generation=1, matched=1, created=0, broken=["spec: x"], findings=()), first, now="t3"
+        rule_status("tenant", generation=1, matched=1, standings={"": 0}, broken=["spec: x"], findings=()),
+        first,
+        now="t3",
     )
     assert bad is not None
     assert bad["conditions"][0]["lastTransitionTime"] == "t3"

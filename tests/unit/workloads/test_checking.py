@@ -262,6 +262,42 @@ async def test_what_is_no_object_is_refused(odd: Any, resource: Any) -> None:
     assert (decision.allowed, decision.reason) == (False, "InvalidObject" if resource is UVS_PODS else "InvalidRule")
 
 
+DOTTED = "state.extra.labels.app.kubernetes.io"
+QUOTED = 'quote labels with dots: state.extra.labels."app.kubernetes.io"'
+
+
+@pytest.mark.parametrize("resource", RULES, ids=lambda resource: resource.kind)
+@pytest.mark.parametrize(
+    ("fields", "warning"),
+    [
+        (
+            {"workloadTerms": terms(key=DOTTED)},
+            f"spec.workloadTerms[0].matchExpressions[0].key: Exists holds for no workload: {QUOTED}",
+        ),
+        (
+            {"workloadTerms": terms(key=DOTTED, operator="NotIn", values=["a"])},
+            f"spec.workloadTerms[0].matchExpressions[0].key: NotIn holds for every workload: {QUOTED}",
+        ),
+        (
+            {"workloadInfoInject": [{"workloadKey": DOTTED, "asAnnotation": {"name": "a"}}]},
+            f"spec.workloadInfoInject[0].workloadKey: no workload has a value there: {QUOTED}",
+        ),
+    ],
+)
+async def test_a_key_that_no_workload_can_have_is_a_warning(fields: JSON, warning: str, resource: Any) -> None:
+    decision = await review(rule(**spec_for(resource) | fields), resource)
+    assert (decision.allowed, list(decision.warnings)) == (True, [warning])
+
+
+async def test_no_warning_is_given_of_what_holds_for_every_workload_as_it_is_meant() -> None:
+    assert not (await review(rule(workloadTerms=terms(key="metadata.resourceName")))).warnings
+
+
+async def test_so_many_keys_are_named_and_no_more() -> None:
+    many = [{"matchExpressions": [{"key": f"a{n}.b", "operator": "Exists"} for n in range(32)]}] * 32
+    assert len((await review(rule(workloadTerms=many))).warnings) == 8
+
+
 @pytest.mark.parametrize(
     ("obj", "warned"),
     [

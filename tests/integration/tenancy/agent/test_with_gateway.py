@@ -112,27 +112,29 @@ async def test_a_rule_and_its_status(tenant: Tenant, infra: Infra, pair: Runner)
     await tenant.rule("r1")
     await pair.start(resync_seconds=0.3)
     await eventually(holds(infra, TENANT_RULES, "r1"))
-    condition = {
-        "type": "Ready",
+    said: dict[str, str] = {
         "status": "True",
-        "reason": "Matched",
-        "message": "",
+        "reason": "R",
+        "message": "m",
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
+    conditions = [{"type": kind, **said} for kind in ("Ready", "Matched", "Running")]
     stored = await infra.client.get(TENANT_RULES, "r1", namespace=NAMESPACE)
     generation = stored["metadata"]["generation"]
-    status = {"result": "success", "message": "", "observedGeneration": generation, "matched": 3, "created": 2}
+    counts = {"matched": 3, "created": 2, "running": 0}
+    status = {"result": "success", "message": "", "observedGeneration": generation, **counts}
     await infra.client.patch(
         TENANT_RULES,
         "r1",
-        {"status": {**status, "conditions": [condition]}},
+        {"status": {**status, "conditions": conditions}},
         patch_type="merge",
         namespace=NAMESPACE,
         subresource="status",
     )
     await eventually(shows(tenant, WORKLOAD_RULES, "r1", "success"))
     shown = await tenant.status(WORKLOAD_RULES, "r1")
-    assert (shown["matched"], shown["created"], shown["observedGeneration"]) == (3, 2, 1)
+    assert {**shown, **counts, "observedGeneration": 1} == shown
+    assert [{**one, "observedGeneration": 1} for one in conditions] == shown["conditions"]
     await asyncio.sleep(0.5)
     after = await infra.client.get(TENANT_RULES, "r1", namespace=NAMESPACE)
     assert after["metadata"]["generation"] == generation, "an unchanged rule was written again"

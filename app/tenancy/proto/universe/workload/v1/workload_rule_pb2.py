@@ -25,15 +25,15 @@ _sym_db = _symbol_database.Default()
 from app.tenancy.proto.universe.workload.v1 import workload_pb2 as universe_dot_workload_dot_v1_dot_workload__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(universe/workload/v1/workload_rule.proto\x12\x14universe.workload.v1\x1a#universe/workload/v1/workload.proto\"g\n\x0fMatchExpression\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x37\n\toperation\x18\x02 \x01(\x0e\x32$.universe.workload.v1.MatchOperation\x12\x0e\n\x06values\x18\x03 \x03(\t\"P\n\x0cWorkloadTerm\x12@\n\x11match_expressions\x18\x01 \x03(\x0b\x32%.universe.workload.v1.MatchExpression\"\x1c\n\x0c\x41sAnnotation\x12\x0c\n\x04name\x18\x01 \x01(\t\"\\\n\x12WorkloadInfoInject\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x39\n\ras_annotation\x18\x02 \x01(\x0b\x32\".universe.workload.v1.AsAnnotation\"\xa5\x02\n\x10WorkloadRuleData\x12\x41\n\x11orchestrator_type\x18\x01 \x01(\x0e\x32&.universe.workload.v1.OrchestratorType\x12\x15\n\rresource_type\x18\x02 \x01(\t\x12\x1c\n\x14\x64pu_selection_policy\x18\x03 \x01(\t\x12:\n\x0eworkload_terms\x18\x04 \x03(\x0b\x32\".universe.workload.v1.WorkloadTerm\x12\x46\n\x14workload_info_inject\x18\x05 \x03(\x0b\x32(.universe.workload.v1.WorkloadInfoInject\x12\x15\n\rrule_template\x18\x06 \x01(\x0c\"l\n\rRuleCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x1c\n\x14last_transition_time\x18\x05 \x01(\t\"\xa5\x01\n\nRuleStatus\x12\x0e\n\x06result\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x1b\n\x13observed_generation\x18\x03 \x01(\x03\x12\x0f\n\x07matched\x18\x04 \x01(\x05\x12\x0f\n\x07\x63reated\x18\x05 \x01(\x05\x12\x37\n\nconditions\x18\x06 \x03(\x0b\x32#.universe.workload.v1.RuleCondition\"\xa5\x01\n\x0cWorkloadRule\x12\n\n\x02id\x18\x01 \x01(\t\x12\x34\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32&.universe.workload.v1.WorkloadRuleData\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\x30\n\x06status\x18\x05 \x01(\x0b\x32 .universe.workload.v1.RuleStatus\"M\n\x19\x43reateWorkloadRuleRequest\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"N\n\x1a\x43reateWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"$\n\x16GetWorkloadRuleRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x17GetWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"\x1a\n\x18ListWorkloadRulesRequest\"N\n\x19ListWorkloadRulesResponse\x12\x31\n\x05rules\x18\x01 \x03(\x0b\x32\".universe.workload.v1.WorkloadRule\"M\n\x19UpdateWorkloadRuleRequest\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"N\n\x1aUpdateWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"\'\n\x19\x44\x65leteWorkloadRuleRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1c\n\x1a\x44\x65leteWorkloadRuleResponse\"\x1b\n\x19WatchWorkloadRulesRequest\"~\n\x1aWatchWorkloadRulesResponse\x12\x32\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRuleH\x00\x12\x11\n\x07\x64\x65leted\x18\x02 \x01(\tH\x00\x12\x10\n\x06synced\x18\x03 \x01(\x08H\x00\x42\x07\n\x05\x65vent*\xa5\x01\n\x0eMatchOperation\x12\x1f\n\x1bMATCH_OPERATION_UNSPECIFIED\x10\x00\x12\x16\n\x12MATCH_OPERATION_IN\x10\x01\x12\x1a\n\x16MATCH_OPERATION_NOT_IN\x10\x02\x12\x1a\n\x16MATCH_OPERATION_EXISTS\x10\x03\x12\"\n\x1eMATCH_OPERATION_DOES_NOT_EXIST\x10\x04\x32\x97\x05\n\x13WorkloadRuleService\x12k\n\x06\x43reate\x12/.universe.workload.v1.CreateWorkloadRuleRequest\x1a\x30.universe.workload.v1.CreateWorkloadRuleResponse\x12\x62\n\x03Get\x12,.universe.workload.v1.GetWorkloadRuleRequest\x1a-.universe.workload.v1.GetWorkloadRuleResponse\x12g\n\x04List\x12..universe.workload.v1.ListWorkloadRulesRequest\x1a/.universe.workload.v1.ListWorkloadRulesResponse\x12k\n\x06Update\x12/.universe.workload.v1.UpdateWorkloadRuleRequest\x1a\x30.universe.workload.v1.UpdateWorkloadRuleResponse\x12k\n\x06\x44\x65lete\x12/.universe.workload.v1.DeleteWorkloadRuleRequest\x1a\x30.universe.workload.v1.DeleteWorkloadRuleResponse\x12l\n\x05Watch\x12/.universe.workload.v1.WatchWorkloadRulesRequest\x1a\x30.universe.workload.v1.WatchWorkloadRulesResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n(universe/workload/v1/workload_rule.proto\x12\x14universe.workload.v1\x1a#universe/workload/v1/workload.proto\"g\n\x0fMatchExpression\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x37\n\toperation\x18\x02 \x01(\x0e\x32$.universe.workload.v1.MatchOperation\x12\x0e\n\x06values\x18\x03 \x03(\t\"P\n\x0cWorkloadTerm\x12@\n\x11match_expressions\x18\x01 \x03(\x0b\x32%.universe.workload.v1.MatchExpression\"\x1c\n\x0c\x41sAnnotation\x12\x0c\n\x04name\x18\x01 \x01(\t\"\\\n\x12WorkloadInfoInject\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\x39\n\ras_annotation\x18\x02 \x01(\x0b\x32\".universe.workload.v1.AsAnnotation\"\xa5\x02\n\x10WorkloadRuleData\x12\x41\n\x11orchestrator_type\x18\x01 \x01(\x0e\x32&.universe.workload.v1.OrchestratorType\x12\x15\n\rresource_type\x18\x02 \x01(\t\x12\x1c\n\x14\x64pu_selection_policy\x18\x03 \x01(\t\x12:\n\x0eworkload_terms\x18\x04 \x03(\x0b\x32\".universe.workload.v1.WorkloadTerm\x12\x46\n\x14workload_info_inject\x18\x05 \x03(\x0b\x32(.universe.workload.v1.WorkloadInfoInject\x12\x15\n\rrule_template\x18\x06 \x01(\x0c\"l\n\rRuleCondition\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x0e\n\x06status\x18\x02 \x01(\t\x12\x0e\n\x06reason\x18\x03 \x01(\t\x12\x0f\n\x07message\x18\x04 \x01(\t\x12\x1c\n\x14last_transition_time\x18\x05 \x01(\t\"\xc7\x01\n\nRuleStatus\x12\x0e\n\x06result\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x1b\n\x13observed_generation\x18\x03 \x01(\x03\x12\x0f\n\x07matched\x18\x04 \x01(\x05\x12\x0f\n\x07\x63reated\x18\x05 \x01(\x05\x12\x37\n\nconditions\x18\x06 \x03(\x0b\x32#.universe.workload.v1.RuleCondition\x12\x14\n\x07running\x18\x07 \x01(\x05H\x00\x88\x01\x01\x42\n\n\x08_running\"\xa5\x01\n\x0cWorkloadRule\x12\n\n\x02id\x18\x01 \x01(\t\x12\x34\n\x04\x64\x61ta\x18\x02 \x01(\x0b\x32&.universe.workload.v1.WorkloadRuleData\x12\r\n\x05owner\x18\x03 \x01(\t\x12\x12\n\ngeneration\x18\x04 \x01(\x03\x12\x30\n\x06status\x18\x05 \x01(\x0b\x32 .universe.workload.v1.RuleStatus\"M\n\x19\x43reateWorkloadRuleRequest\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"N\n\x1a\x43reateWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"$\n\x16GetWorkloadRuleRequest\x12\n\n\x02id\x18\x01 \x01(\t\"K\n\x17GetWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"\x1a\n\x18ListWorkloadRulesRequest\"N\n\x19ListWorkloadRulesResponse\x12\x31\n\x05rules\x18\x01 \x03(\x0b\x32\".universe.workload.v1.WorkloadRule\"M\n\x19UpdateWorkloadRuleRequest\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"N\n\x1aUpdateWorkloadRuleResponse\x12\x30\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRule\"\'\n\x19\x44\x65leteWorkloadRuleRequest\x12\n\n\x02id\x18\x01 \x01(\t\"\x1c\n\x1a\x44\x65leteWorkloadRuleResponse\"\x1b\n\x19WatchWorkloadRulesRequest\"~\n\x1aWatchWorkloadRulesResponse\x12\x32\n\x04rule\x18\x01 \x01(\x0b\x32\".universe.workload.v1.WorkloadRuleH\x00\x12\x11\n\x07\x64\x65leted\x18\x02 \x01(\tH\x00\x12\x10\n\x06synced\x18\x03 \x01(\x08H\x00\x42\x07\n\x05\x65vent*\xa5\x01\n\x0eMatchOperation\x12\x1f\n\x1bMATCH_OPERATION_UNSPECIFIED\x10\x00\x12\x16\n\x12MATCH_OPERATION_IN\x10\x01\x12\x1a\n\x16MATCH_OPERATION_NOT_IN\x10\x02\x12\x1a\n\x16MATCH_OPERATION_EXISTS\x10\x03\x12\"\n\x1eMATCH_OPERATION_DOES_NOT_EXIST\x10\x04\x32\x97\x05\n\x13WorkloadRuleService\x12k\n\x06\x43reate\x12/.universe.workload.v1.CreateWorkloadRuleRequest\x1a\x30.universe.workload.v1.CreateWorkloadRuleResponse\x12\x62\n\x03Get\x12,.universe.workload.v1.GetWorkloadRuleRequest\x1a-.universe.workload.v1.GetWorkloadRuleResponse\x12g\n\x04List\x12..universe.workload.v1.ListWorkloadRulesRequest\x1a/.universe.workload.v1.ListWorkloadRulesResponse\x12k\n\x06Update\x12/.universe.workload.v1.UpdateWorkloadRuleRequest\x1a\x30.universe.workload.v1.UpdateWorkloadRuleResponse\x12k\n\x06\x44\x65lete\x12/.universe.workload.v1.DeleteWorkloadRuleRequest\x1a\x30.universe.workload.v1.DeleteWorkloadRuleResponse\x12l\n\x05Watch\x12/.universe.workload.v1.WatchWorkloadRulesRequest\x1a\x30.universe.workload.v1.WatchWorkloadRulesResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'universe.workload.v1.workload_rule_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MATCHOPERATION']._serialized_start=1926
-  _globals['_MATCHOPERATION']._serialized_end=2091
+  _globals['_MATCHOPERATION']._serialized_start=1960
+  _globals['_MATCHOPERATION']._serialized_end=2125
   _globals['_MATCHEXPRESSION']._serialized_start=103
   _globals['_MATCHEXPRESSION']._serialized_end=206
   _globals['_WORKLOADTERM']._serialized_start=208
@@ -47,33 +47,33 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_RULECONDITION']._serialized_start=710
   _globals['_RULECONDITION']._serialized_end=818
   _globals['_RULESTATUS']._serialized_start=821
-  _globals['_RULESTATUS']._serialized_end=986
-  _globals['_WORKLOADRULE']._serialized_start=989
-  _globals['_WORKLOADRULE']._serialized_end=1154
-  _globals['_CREATEWORKLOADRULEREQUEST']._serialized_start=1156
-  _globals['_CREATEWORKLOADRULEREQUEST']._serialized_end=1233
-  _globals['_CREATEWORKLOADRULERESPONSE']._serialized_start=1235
-  _globals['_CREATEWORKLOADRULERESPONSE']._serialized_end=1313
-  _globals['_GETWORKLOADRULEREQUEST']._serialized_start=1315
-  _globals['_GETWORKLOADRULEREQUEST']._serialized_end=1351
-  _globals['_GETWORKLOADRULERESPONSE']._serialized_start=1353
-  _globals['_GETWORKLOADRULERESPONSE']._serialized_end=1428
-  _globals['_LISTWORKLOADRULESREQUEST']._serialized_start=1430
-  _globals['_LISTWORKLOADRULESREQUEST']._serialized_end=1456
-  _globals['_LISTWORKLOADRULESRESPONSE']._serialized_start=1458
-  _globals['_LISTWORKLOADRULESRESPONSE']._serialized_end=1536
-  _globals['_UPDATEWORKLOADRULEREQUEST']._serialized_start=1538
-  _globals['_UPDATEWORKLOADRULEREQUEST']._serialized_end=1615
-  _globals['_UPDATEWORKLOADRULERESPONSE']._serialized_start=1617
-  _globals['_UPDATEWORKLOADRULERESPONSE']._serialized_end=1695
-  _globals['_DELETEWORKLOADRULEREQUEST']._serialized_start=1697
-  _globals['_DELETEWORKLOADRULEREQUEST']._serialized_end=1736
-  _globals['_DELETEWORKLOADRULERESPONSE']._serialized_start=1738
-  _globals['_DELETEWORKLOADRULERESPONSE']._serialized_end=1766
-  _globals['_WATCHWORKLOADRULESREQUEST']._serialized_start=1768
-  _globals['_WATCHWORKLOADRULESREQUEST']._serialized_end=1795
-  _globals['_WATCHWORKLOADRULESRESPONSE']._serialized_start=1797
-  _globals['_WATCHWORKLOADRULESRESPONSE']._serialized_end=1923
-  _globals['_WORKLOADRULESERVICE']._serialized_start=2094
-  _globals['_WORKLOADRULESERVICE']._serialized_end=2757
+  _globals['_RULESTATUS']._serialized_end=1020
+  _globals['_WORKLOADRULE']._serialized_start=1023
+  _globals['_WORKLOADRULE']._serialized_end=1188
+  _globals['_CREATEWORKLOADRULEREQUEST']._serialized_start=1190
+  _globals['_CREATEWORKLOADRULEREQUEST']._serialized_end=1267
+  _globals['_CREATEWORKLOADRULERESPONSE']._serialized_start=1269
+  _globals['_CREATEWORKLOADRULERESPONSE']._serialized_end=1347
+  _globals['_GETWORKLOADRULEREQUEST']._serialized_start=1349
+  _globals['_GETWORKLOADRULEREQUEST']._serialized_end=1385
+  _globals['_GETWORKLOADRULERESPONSE']._serialized_start=1387
+  _globals['_GETWORKLOADRULERESPONSE']._serialized_end=1462
+  _globals['_LISTWORKLOADRULESREQUEST']._serialized_start=1464
+  _globals['_LISTWORKLOADRULESREQUEST']._serialized_end=1490
+  _globals['_LISTWORKLOADRULESRESPONSE']._serialized_start=1492
+  _globals['_LISTWORKLOADRULESRESPONSE']._serialized_end=1570
+  _globals['_UPDATEWORKLOADRULEREQUEST']._serialized_start=1572
+  _globals['_UPDATEWORKLOADRULEREQUEST']._serialized_end=1649
+  _globals['_UPDATEWORKLOADRULERESPONSE']._serialized_start=1651
+  _globals['_UPDATEWORKLOADRULERESPONSE']._serialized_end=1729
+  _globals['_DELETEWORKLOADRULEREQUEST']._serialized_start=1731
+  _globals['_DELETEWORKLOADRULEREQUEST']._serialized_end=1770
+  _globals['_DELETEWORKLOADRULERESPONSE']._serialized_start=1772
+  _globals['_DELETEWORKLOADRULERESPONSE']._serialized_end=1800
+  _globals['_WATCHWORKLOADRULESREQUEST']._serialized_start=1802
+  _globals['_WATCHWORKLOADRULESREQUEST']._serialized_end=1829
+  _globals['_WATCHWORKLOADRULESRESPONSE']._serialized_start=1831
+  _globals['_WATCHWORKLOADRULESRESPONSE']._serialized_end=1957
+  _globals['_WORKLOADRULESERVICE']._serialized_start=2128
+  _globals['_WORKLOADRULESERVICE']._serialized_end=2791
 # @@protoc_insertion_point(module_scope)

@@ -82,20 +82,22 @@ class RuleCondition(_message.Message):
     def __init__(self, type: _Optional[str] = ..., status: _Optional[str] = ..., reason: _Optional[str] = ..., message: _Optional[str] = ..., last_transition_time: _Optional[str] = ...) -> None: ...
 
 class RuleStatus(_message.Message):
-    __slots__ = ("result", "message", "observed_generation", "matched", "created", "conditions")
+    __slots__ = ("result", "message", "observed_generation", "matched", "created", "conditions", "running")
     RESULT_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     OBSERVED_GENERATION_FIELD_NUMBER: _ClassVar[int]
     MATCHED_FIELD_NUMBER: _ClassVar[int]
     CREATED_FIELD_NUMBER: _ClassVar[int]
     CONDITIONS_FIELD_NUMBER: _ClassVar[int]
+    RUNNING_FIELD_NUMBER: _ClassVar[int]
     result: str
     message: str
     observed_generation: int
     matched: int
     created: int
     conditions: _containers.RepeatedCompositeFieldContainer[RuleCondition]
-    def __init__(self, result: _Optional[str] = ..., message: _Optional[str] = ..., observed_generation: _Optional[int] = ..., matched: _Optional[int] = ..., created: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[RuleCondition, _Mapping]]] = ...) -> None: ...
+    running: int
+    def __init__(self, result: _Optional[str] = ..., message: _Optional[str] = ..., observed_generation: _Optional[int] = ..., matched: _Optional[int] = ..., created: _Optional[int] = ..., conditions: _Optional[_Iterable[_Union[RuleCondition, _Mapping]]] = ..., running: _Optional[int] = ...) -> None: ...
 
 class WorkloadRule(_message.Message):
     __slots__ = ("id", "data", "owner", "generation", "status")

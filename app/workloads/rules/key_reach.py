@@ -1,0 +1,158 @@
+"""Which keys can have a value in a workload, and which expressions hold for none or for all of them. Pure.
+
+The reason that is given contains the key that was probably meant. A key that computes is not judged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from app.text import quoted
+from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, Expression, Term
+from app.workloads.rules.key_syntax import path_text
+from app.workloads.rules.keys import compile_key
+
+_Path = tuple[str, ...]
+_TEXT = "text"
+_NAMES = "names"
+"""A map whose fields are what people name them."""
+_LABELS, _ANNOTATIONS = ("state", "extra", "labels"), ("state", "extra", "annotations")
+_DOCUMENT: Mapping[str, Any] = {
+    "metadata": dict.fromkeys(("id", "orchestrator", "resourceType", "resourceName", "resourceNamespace"), _TEXT),
+    "state": {"nodeName": _TEXT, "ready": _TEXT, "extra": {"labels": _NAMES, "annotations": _NAMES}},
+}
+"""What a workload that came through the gateway may have."""
+_OPTIONAL = ("state", "nodeName")
+"""The only field that a workload may lack."""
+_VALUES: Mapping[_Path, tuple[str, ...]] = {
+    ("state", "ready"): ("true", "false"),
+    ("metadata", "orchestrator"): (ORCHESTRATOR,),
+    ("metadata", "resourceType"): (RESOURCE_TYPE,),
+}
+"""All that there may be under these keys."""
+_MEANT: Mapping[_Path, _Path] = {
+    ("spec", "metadata"): ("metadata",),
+    ("spec", "state"): ("state",),
+    ("metadata", "labels"): _LABELS,
+    ("metadata", "annotations"): _ANNOTATIONS,
+    ("metadata", "name"): ("metadata", "resourceName"),
+    ("metadata", "namespace"): ("metadata", "resourceNamespace"),
+    ("metadata", "uid"): ("metadata", "id"),
+    ("state", "labels"): _LABELS,
+    ("state", "annotations"): _ANNOTATIONS,
+    ("spec", "nodeName"): ("state", "nodeName"),
+    ("name",): ("metadata", "resourceName"),
+    ("namespace",): ("metadata", "resourceNamespace"),
+}
+"""Where something is that a Pod or a Workload object has elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """What an expression is for every workload, and why."""
+
+    holds: bool
+    why: str
+
+
+def unreachable(key: str) -> str:
+    """Why no workload has a value under this key, and what was meant; "" where one may. ValueError for no key."""
+    path = compile_key(key).path
+    return "" if path is None else _unreachable(path)
+
+
+def fixed(expression: Expression) -> Fixed | None:
+    """None where it depends on the workload whether the expression holds. ValueError for a key that is none."""
+    path = compile_key(expression.key).path
+    if path is None:
+        return None
+    positive = expression.operator in ("In", "Exists")
+    if why := _unreachable(path):
+        return Fixed(not positive, why)
+    node = _node(path)
+    if expression.operator in ("Exists", "DoesNotExist"):
+        if path == _OPTIONAL or path[:-1] in (_LABELS, _ANNOTATIONS):
+            return None
+        return Fixed(positive, f"every workload has {_shown(path)}")
+    if node is not _TEXT:
+        return Fixed(not positive, f"{_shown(path)} is a map, which equals no text")
+    allowed = _VALUES.get(path, ())
+    if allowed and expression.values.isdisjoint(allowed):
+        return Fixed(not positive, f"{_shown(path)} is {' or '.join(map(quoted, allowed))}")
+    return None
+
+
+def without_match(terms: Iterable[Term]) -> Iterator[tuple[str, str]]:
+    """The terms that hold for no workload: where the first expression is that never holds, and why.
+
+    A rule of which every term is among them matches nothing.
+    """
+    for number, term in enumerate(terms):
+        for place, expression in enumerate(term):
+            found = fixed(expression)
+            if found is not None and not found.holds:
+                yield f"workloadTerms[{number}].matchExpressions[{place}].key", found.why
+                break
+
+
+def _unreachable(path: _Path) -> str:
+    node: Any = _DOCUMENT
+    for depth, name in enumerate(path):
+        here = path[:depth]
+        if node is _TEXT and here[:-1] in (_LABELS, _ANNOTATIONS):
+            return f"quote {here[-2]} with dots: {path_text((*here[:-1], '.'.join(path[depth - 1 :])))}"
+        if node is _TEXT:
+            return f"{_shown(here)} has no fields"
+        if isinstance(node, Mapping) and name not in node:
+            has = f"{f'{_shown(here)} of ' if here else ''}a workload has {_enumerated(node)}"
+            meant = _meant(path, depth)
+            return f"{has}, not {quoted(name)}" + (f": use {path_text(meant)}" if meant else "")
+        node = node[name] if isinstance(node, Mapping) else _TEXT
+    return ""
+
+
+def _meant(path: _Path, depth: int) -> _Path | None:
+    """The path that this one, which leaves the document at `depth`, was probably meant to be."""
+    for wrong, right in _MEANT.items():
+        if path[: len(wrong)] == wrong:
+            found = (*right, *path[len(wrong) :])
+            break
+    else:
+        wanted = _plain(path[depth])
+        places = (place for place in _places(_DOCUMENT) if _plain(place[-1]) == wanted)
+        if (place := next(places, None)) is None:
+            return None
+        found = (*place, *path[depth + 1 :])
+    if (named := found[: len(_LABELS)]) in (_LABELS, _ANNOTATIONS) and len(found) > len(_LABELS):
+        return (*named, ".".join(found[len(_LABELS) :]))
+    return None if _unreachable(found) else found
+
+
+def _places(node: Mapping[str, Any], above: _Path = ()) -> Iterator[_Path]:
+    for name, inner in node.items():
+        yield (*above, name)
+        if isinstance(inner, Mapping):
+            yield from _places(inner, (*above, name))
+
+
+def _node(path: _Path) -> Any:
+    node: Any = _DOCUMENT
+    for name in path:
+        node = node[name] if isinstance(node, Mapping) else _TEXT
+    return node
+
+
+def _plain(name: str) -> str:
+    """Without what differs between the spellings of one field in JSON and in protobuf."""
+    return name.replace("_", "").lower()
+
+
+def _shown(path: _Path) -> str:
+    return path_text(path) or "@"
+
+
+def _enumerated(names: Iterable[str]) -> str:
+    *others, last = names
+    return f"{', '.join(others)} and {last}"
