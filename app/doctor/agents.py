@@ -15,13 +15,14 @@ from app.doctor.installed import Installed
 from app.doctor.model import Check, Finding, error, files_topic, link_topic, ok, plain
 from app.doctor.readiness import said_by
 from app.doctor.role_secrets import renew, tenant_of
-from app.tenancy.link import CLUSTER
 
 _FROM = "gateway "
 """How the agent begins what it says of a stream to the gateway; the name of the stream follows."""
 _BEGINNING = "not connected yet"
 _REFUSALS = frozenset({"permission_denied", "unauthenticated"})
 _OF_CLUSTER = "failed_precondition"
+_TAKEN = "another tenant"
+"""What the gateway says of a cluster that is not free; else it is the tenant that has another cluster."""
 _WHICH = "TENANT"
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
@@ -49,10 +50,10 @@ async def _judged(cluster: Cluster, one: Installed, text: str) -> Finding:
     if word in _REFUSALS:
         return refused("BERTH2101", place, f"the gateway refuses its certificate: {plain(answer)}", follows, fix)
     if word == _OF_CLUSTER:
-        fix = f"{await renew(cluster, one, _WHICH)}  # {_WHICH}: the tenant of this cluster"
-        if CLUSTER in answer:
-            noted = move(await tenant_of(cluster, one))
-            fix = f"{noted} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
+        noted = move(await tenant_of(cluster, one))
+        fix = f"{noted} --kubeconfig INFRA  # where this cluster has replaced the other one for good"
+        if _TAKEN in answer:
+            fix = f"{await renew(cluster, one, _WHICH)}  # {_WHICH}: the tenant of this cluster"
         return refused("BERTH2102", place, f"the gateway refuses this cluster with it: {plain(answer)}", follows, fix)
     if _UNTRUSTED in text:
         text = f"its ca.crt does not verify the certificate of the gateway at {plain(gateway)}"

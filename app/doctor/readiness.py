@@ -17,6 +17,8 @@ from app.wire import JSON, decode_json
 
 _MOST = 5
 """Pods of one Deployment that are asked."""
+_LONGEST = 1000
+"""Characters of a reason, of which some come from a gateway with what to do."""
 _PATH = "/readyz"
 
 
@@ -58,7 +60,7 @@ async def _asked(cluster: Cluster, one: Installed, pod: JSON) -> Said:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Said()
     waiting = answer.get("waitingFor") if isinstance(answer, dict) else None
-    return Said(tuple(plain(reason) for reason in waiting if reason)) if isinstance(waiting, list) else Said()
+    return Said(tuple(plain(reason, _LONGEST) for reason in waiting if reason)) if isinstance(waiting, list) else Said()
 
 
 def _probe(one: Installed, pod: JSON) -> tuple[int, str]:
