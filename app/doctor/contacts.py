@@ -10,7 +10,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, depends_on, error, info, plain
 from app.tenancy import model
 from app.tenancy.link import CLUSTER, Link, holder_of, link_of
-from app.workloads.model import TENANTS
+from app.workloads.model import SYSTEM_NAMESPACE, TENANTS
 
 _CUT_OFF = "its workloads and rules do not arrive; what it has here stays as it was"
 _TENANT = "--kubeconfig TENANT"
@@ -26,25 +26,30 @@ async def unconnected(cluster: Cluster) -> AsyncIterator[Finding]:
         if reason == model.NO_CONTACT:
             yield info("BERTH2008", about, text, command=_apply(name))
         elif said.get("status") == "False" and reason != model.SUSPENDED:
-            fix, because = _command(name, str(reason), link, links), depends_on("gateway")
+            fix, because = _command(cluster, name, str(reason), link, links), depends_on("gateway")
             yield error("BERTH2008", about, text, _CUT_OFF, fix, because=because)
 
 
-def _command(name: str, reason: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
+def _command(cluster: Cluster, name: str, reason: str, link: Link, links: Sequence[tuple[str, Link]]) -> str:
     match reason:
         case model.CLUSTER_TAKEN:
             holder = holder_of(link.refused.cluster, links) if link.refused else ""
-            return _issue(holder or "OTHER")
+            return _issue(cluster, holder or "OTHER")
         case model.OTHER_CLUSTER:
             return f"{move(name)}  # where its agent has moved to another cluster for good"
         case model.AGENT_SILENT:
             return f"berth doctor --only agent {_TENANT}"
-    return _issue(name)
+    return _issue(cluster, name)
 
 
-def _issue(name: str) -> str:
-    """Gives the agent in a tenant's cluster a new certificate."""
-    return f"berth tenant rotate {shlex.quote(name)} && {_apply(name)}"
+def _issue(cluster: Cluster, name: str) -> str:
+    """Gives the agent in a tenant's cluster a new certificate; its namespace is taken to be that of Berth here."""
+    return f"{rotate(name, agent_namespace=cluster.namespace)} && {_apply(name)}"
+
+
+def rotate(name: str, *options: str, agent_namespace: str) -> str:
+    where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
+    return shlex.join(["berth", "tenant", "rotate", name, *options, *where])
 
 
 def move(name: str) -> str:

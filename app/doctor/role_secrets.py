@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator
 from datetime import datetime
 
 from app.certs.issuing import common_name_of
 from app.doctor import commands
 from app.doctor.cluster import Cluster
+from app.doctor.contacts import rotate
 from app.doctor.installed import Installed
 from app.doctor.model import Severity, or_default
 from app.doctor.validity import end, expiry, has_ended
@@ -17,7 +17,6 @@ from app.rmd.daemon.certificates import FILES, stored_files
 from app.serving.tls import Pair, read_certificates
 from app.tenancy.tenants.bundles import AGENT_SECRET
 from app.wire import JSON
-from app.workloads.model import SYSTEM_NAMESPACE
 
 
 def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
@@ -50,11 +49,10 @@ async def renew(cluster: Cluster, one: Installed, tenant: str = "") -> str:
         keepers = await cluster.running("certificates")
         return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {one.namespace}"
     name = tenant or await tenant_of(cluster, one)
-    where = "" if one.namespace == SYSTEM_NAMESPACE else f" --agent-namespace {one.namespace}"
-    rotate = f"berth tenant rotate {shlex.quote(name)} --kubeconfig INFRA{where}"
+    issued = rotate(name, "--kubeconfig", "INFRA", agent_namespace=one.namespace)
     if one.tls_secret == AGENT_SECRET:
-        return f"{rotate} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
-    return f"{rotate} && {commands.write_secret(one.tls_secret, namespace=one.namespace, folder=f'tenant-{name}/')}"
+        return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
+    return f"{issued} && {commands.write_secret(one.tls_secret, namespace=one.namespace, folder=f'tenant-{name}/')}"
 
 
 async def tenant_of(cluster: Cluster, one: Installed) -> str:
