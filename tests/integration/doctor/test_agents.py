@@ -11,19 +11,31 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from cryptography import x509
 
+from app.certs.certificate_set import fingerprint
 from app.certs.issuing import issue_authority
 from app.devtools.clusters.certificates import write_gateway_certificates
 from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import running_parts
 from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
-from app.doctor import agents, certificate, deployments
+from app.doctor import agents, certificate, deployments, tenants
 from app.doctor.model import Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SECRETS
 from app.serving.listener import free_port
 from app.tenancy.link import CLUSTER
-from app.tenancy.model import GATEWAY_NAME
+from app.tenancy.model import (
+    AGENT_CONNECTED,
+    AGENT_SILENT,
+    CERTIFICATE_REFUSED,
+    CLUSTER_TAKEN,
+    CONNECTED,
+    GATEWAY_NAME,
+    NO_CONTACT,
+    OTHER_CLUSTER,
+    SUSPENDED,
+)
 from app.tenancy.tenants.bundles import Issuing
 from app.tenancy.tenants.changes import Adding
 from app.tenancy.tenants.enrolling import add, rotate
@@ -35,6 +47,15 @@ from tests.support.waiting import eventually
 CHECKS = (deployments.CHECK, certificate.CHECK, agents.CHECK)
 SECRET = f"Secret {HOME}/berth-agent"
 TLS = "/etc/berth/tls"
+ISSUE = f"berth tenant rotate {{0}} --agent-namespace {HOME} && kubectl --kubeconfig TENANT apply -f tenant-{{0}}/secret.yaml"
+
+
+def unconnected(reason: str, message: str, *, status: str = "False") -> JSON:
+    """The status of a Tenant whose agent called last from the cluster of tenant red."""
+    condition = {"type": CONNECTED, "status": status, "reason": reason, "message": message}
+    condition["lastTransitionTime"] = "2026-01-01T00:00:00Z"
+    refused = {"time": "2026-01-01T00:00:00Z", "reason": reason, "message": message, "cluster": "uid-of-red"}
+    return {"conditions": [condition], "lastRefusal": refused}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,3 +223,46 @@ async def test_a_secret_that_is_missing(linked: Linked) -> None:
     command = finding.command.replace("INFRA", str(linked.infra.kubeconfig)).replace("TENANT", "blue")
     await linked.tenant.run(command, cwd=linked.folder)
     assert not await linked.tenant.complaints(certificate.CHECK)
+
+
+@pytest.mark.parametrize(
+    ("reason", "command"),
+    [
+        (CERTIFICATE_REFUSED, ISSUE.format("blue")),
+        (CLUSTER_TAKEN, ISSUE.format("red")),
+        (OTHER_CLUSTER, f"kubectl annotate tenants.{TENANTS.group} blue {CLUSTER}-"),
+        (AGENT_SILENT, "berth doctor --only agent --kubeconfig TENANT"),
+    ],
+)
+async def test_the_infra_cluster_says_which_agent_is_not_connected(linked: Linked, reason: str, command: str) -> None:
+    """Of a cluster with the bundles of two Tenants, the agent gets that of the Tenant which the cluster belongs to."""
+    if reason == CLUSTER_TAKEN:
+        noted = {"annotations": {CLUSTER: "uid-of-red"}}
+        await linked.infra.create(TENANTS, "red", metadata=noted, spec={"identity": {"names": ["red.tenant.local"]}})
+    await linked.infra.report(TENANTS, "blue", unconnected(reason, "not since noon"))
+    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    assert (finding.severity, finding.subject) == (Severity.error, "Tenant blue")
+    assert finding.message == "its agent is not connected: not since noon"
+    assert finding.command.partition("  # ")[0] == command
+
+
+async def test_the_command_of_the_infra_cluster_gives_the_agent_a_certificate_that_is_pinned(linked: Linked) -> None:
+    await linked.infra.report(TENANTS, "blue", unconnected(CERTIFICATE_REFUSED, "the pin has ended"))
+    (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
+    command = finding.command.replace("TENANT", str(linked.tenant.kubeconfig))
+    await linked.infra.run(command, cwd=linked.folder)
+    secret = await linked.tenant.client.get(SECRETS, "berth-agent", namespace=HOME)
+    leaf = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
+    pins = (await linked.infra.client.get(TENANTS, "blue"))["spec"]["identity"]["certificates"]
+    assert fingerprint(leaf) in [pin["sha256"] for pin in pins]
+
+
+async def test_a_tenant_that_never_called_is_information(linked: Linked) -> None:
+    """It may be new."""
+    await linked.infra.report(TENANTS, "blue", unconnected(NO_CONTACT, "no call yet", status="Unknown"))
+    (finding,) = [one for one in await linked.infra.examine(tenants.CHECK) if one.code == "BERTH2008"]
+    assert finding.severity is Severity.info
+    assert finding.command == "kubectl --kubeconfig TENANT apply -f tenant-blue/secret.yaml"
+    for reason, status in ((SUSPENDED, "False"), (AGENT_CONNECTED, "True")):
+        await linked.infra.report(TENANTS, "blue", unconnected(reason, "as it should be", status=status))
+        assert "BERTH2008" not in {one.code for one in await linked.infra.examine(tenants.CHECK)}
