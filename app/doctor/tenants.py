@@ -93,7 +93,7 @@ async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
     checked = any(one.covers("", PODS.plural, "CREATE") for one in registered)
     if checked or await confines_tenants(cluster):
         names = listed([one.name for one in found])
-        text = f"no webhook is called for Pods, and {several(len(found), 'namespace')} of tenants rely on it: {names}"
+        text = f"no webhook is called for Pods, by which tenants are confined: {names}"
         yield error("BERTH2009", MUTATING_WEBHOOKS.kind, text, because=(REGISTERED,))
 
 
