@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, get_origin
 
-from app.doctor.objects import COMPONENT, INSTANCE, PART_OF, labels
+from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
 from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type, settings_as
@@ -116,7 +116,7 @@ class Installed:
 
     @property
     def by_chart(self) -> bool:
-        return "helm.sh/chart" in labels(self.object)
+        return BY_CHART in labels(self.object)
 
     @property
     def deployed(self) -> dict[str, Any]:

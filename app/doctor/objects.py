@@ -14,6 +14,8 @@ from app.wire import JSON
 NAME_LABEL = "kubernetes.io/metadata.name"
 PART_OF = "app.kubernetes.io/part-of"
 COMPONENT = "app.kubernetes.io/component"
+BY_CHART = "helm.sh/chart"
+"""The label on each object of the chart."""
 INSTANCE = "app.kubernetes.io/instance"
 """The release that an object is of."""
 

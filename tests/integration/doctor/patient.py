@@ -143,10 +143,17 @@ class Patient:
             await self.create(CLUSTER_ROLES, tenants_role(role), rules=rules)
 
     async def bind(
-        self, account: str, rules: list[JSON], *, namespace: str | None = None, name: str = "", user: bool = False
+        self,
+        account: str,
+        rules: list[JSON],
+        *,
+        namespace: str | None = None,
+        name: str = "",
+        user: bool = False,
+        home: str = HOME,
     ) -> None:
-        """A role with these rules, bound to the account, or to the user of that name."""
-        subject: JSON = {"kind": "ServiceAccount", "name": account, "namespace": HOME}
+        """A role with these rules, bound to the account in `home`, or to the user of that name."""
+        subject: JSON = {"kind": "ServiceAccount", "name": account, "namespace": home}
         if user:
             subject = {"kind": "User", "apiGroup": RBAC, "name": account}
         name, kind = name or account, CLUSTER_ROLES if namespace is None else ROLES
