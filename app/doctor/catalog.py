@@ -81,12 +81,20 @@ FINDINGS = {
     "BERTH0307": Declared("info warning", "A role has one replica"),
     "BERTH0308": Declared("warning", "Roles run different images"),
     "BERTH0309": Declared("warning", "Roles allow tenants different things"),
-    "BERTH0310": Declared("error", "The default PriorityClass of the cluster is not allowed for tenants"),
+    "BERTH0310": Declared(
+        "error",
+        "The default PriorityClass of the cluster is not allowed for tenants",
+        "the API server gives it to every Pod without a class: all new Pods of tenants are refused",
+    ),
     "BERTH0311": Declared("info", "Pods that are not ready were not asked what they wait for"),
     "BERTH0401": Declared("error", "No replica has taken the Lease"),
     "BERTH0402": Declared("error", "The Lease has a holder and no time"),
     "BERTH0403": Declared("error", "The Lease is not renewed"),
-    "BERTH0404": Declared("warning", "The Lease is renewed with a time in the future"),
+    "BERTH0404": Declared(
+        "warning",
+        "The Lease is renewed with a time in the future",
+        "that node's clock is wrong; ages and certificates from there are off",
+    ),
     "BERTH0501": Declared("error warning", "No webhook configuration calls Berth"),
     "BERTH0502": Declared("error warning", "A webhook is not registered as Berth would register it"),
     "BERTH0503": Declared("info warning", "A webhook lets objects pass while Berth is away"),
@@ -97,8 +105,17 @@ FINDINGS = {
         "warning", "The Pods of a tenant can opt out of their webhook", "a Pod that opts out runs on any tenant's nodes"
     ),
     "BERTH0508": Declared("info", "A namespace has opted out"),
-    "BERTH0509": Declared("error", "Objects that tenants create are not checked"),
-    "BERTH0510": Declared("error", "The matchConditions leave out Pods that ask for something"),
+    "BERTH0509": Declared(
+        "error",
+        "Objects that tenants create are not checked",
+        "what others than the gateway write there is not checked: a Pod can keep Pods of all other "
+        "namespaces from being scheduled",
+    ),
+    "BERTH0510": Declared(
+        "error",
+        "The matchConditions leave out Pods that ask for something",
+        "Berth is not asked about these Pods, and nothing is injected into them",
+    ),
     "BERTH0511": Declared(
         "info",
         "The matchConditions cannot be evaluated",
@@ -122,16 +139,20 @@ FINDINGS = {
     ),
     "BERTH0605": Declared("error", "No Secret holds the certificate of the webhook", "Pods of the webhook wait for it"),
     "BERTH0606": Declared("error", "A certificate has expired"),
-    "BERTH0607": Declared("error", "A certificate is not valid yet"),
+    "BERTH0607": Declared(
+        "error", "A certificate is not valid yet", "a clock is wrong; until then every call to Berth fails"
+    ),
     "BERTH0608": Declared("warning", "A certificate was not renewed in time"),
     "BERTH0609": Declared("error", "A certificate is for another name"),
     "BERTH0610": Declared("error", "The Secret of a role, or a file in it, is missing"),
     "BERTH0701": Declared("error", "A registration leads to no ready Pod"),
     "BERTH0702": Declared("info", "No namespace is left in which the doctor could try the webhook"),
     "BERTH0703": Declared("error", "The API server did not ask Berth"),
-    "BERTH0704": Declared("error", "The API server cannot call Berth"),
+    "BERTH0704": Declared(
+        "error", "The API server cannot call Berth", "no object of its rules can be created while this lasts"
+    ),
     "BERTH0705": Declared("info", "Another component refused what the doctor tried"),
-    "BERTH0801": Declared("error", "A role lacks several permissions", "what it does with these resources fails"),
+    "BERTH0801": Declared("error", "A role lacks several permissions"),
     "BERTH0802": Declared("error warning", "A role lacks a permission"),
     "BERTH0803": Declared("error", "A role may not act in the namespace of a tenant"),
     "BERTH0804": Declared("warning", "A role may do more than it needs"),
@@ -174,17 +195,27 @@ FINDINGS = {
         "Pods run without the node affinity of their tenant or host",
         "it may run on a DPU of another tenant or of another host",
     ),
-    "BERTH1206": Declared("error", "The Pods of a workload are denied"),
+    "BERTH1206": Declared(
+        "error",
+        "The Pods of a workload are denied",
+        "it gets no new Pod: not at a roll-out, and not in place of one that ends",
+    ),
     "BERTH1207": Declared(
         "error", "Pods wait for a resource that nothing offers", "they stay Pending: no node can take them"
     ),
     "BERTH2001": Declared("error", "A Tenant is not ready"),
     "BERTH2002": Declared("info", "A Tenant is suspended"),
-    "BERTH2003": Declared("error", "A change of a Tenant was not processed"),
+    "BERTH2003": Declared(
+        "error",
+        "A change of a Tenant was not processed",
+        "its namespace, its nodes and its certificates are not kept as the Tenant says",
+    ),
     "BERTH2004": Declared(
         "warning", "A DPU has no host label", "companions of the workloads of that host stay Pending"
     ),
-    "BERTH2005": Declared("warning", "A host of a Tenant has no DPU"),
+    "BERTH2005": Declared(
+        "warning", "A host of a Tenant has no DPU", "companions of the workloads of these hosts stay Pending"
+    ),
     "BERTH2006": Declared("error", "A namespace is named for one tenant and labeled for another"),
     "BERTH2007": Declared("error warning", "A bound of a tenant's namespace is missing"),
     "BERTH2008": Declared("error info", "The agent of a Tenant is not connected"),
@@ -205,7 +236,11 @@ FINDINGS = {
         "A change of a rule or of a UVS object was not processed",
         "it has no effect yet, or one that its author took back",
     ),
-    "BERTH3003": Declared("warning", "A rule of the admin does not serve all of its workloads"),
+    "BERTH3003": Declared(
+        "warning",
+        "A rule of the admin does not serve all of its workloads",
+        "these workloads are without their companions; the rule serves the others",
+    ),
     "BERTH3004": Declared("info", "A rule or a UVS object waits"),
     "BERTH3005": Declared("info warning", "A rule matches no workload", "it has no companions"),
     "BERTH3006": Declared(
@@ -233,48 +268,101 @@ FINDINGS = {
     "BERTH4005": Declared(
         "error", "An AppWrapper does not finish the deletion of its objects", "its quota is held until they are gone"
     ),
-    "BERTH4006": Declared("error", "An AppWrapper in a queue has no Workload"),
+    "BERTH4006": Declared(
+        "error",
+        "An AppWrapper in a queue has no Workload",
+        "it stays suspended: no controller makes the Workload, or the managedJobsNamespaceSelector of Kueue "
+        "does not select its namespace",
+    ),
     "BERTH4007": Declared(
         "error", "An AppWrapper has a kind that the controller may not create", "the controller may not create it"
     ),
-    "BERTH5001": Declared("warning", "Two roles publish network data"),
+    "BERTH5001": Declared(
+        "warning", "Two roles publish network data", "each claim is written twice, and their options may differ"
+    ),
     "BERTH5002": Declared(
         "error", "The controller claims has no ready replica", "network data of Pods are not published"
     ),
     "BERTH5003": Declared(
         "warning", "No role publishes network data", "the addresses of their devices are not found in status.devices"
     ),
-    "BERTH5004": Declared("warning", "A driver does not publish its network data"),
-    "BERTH5005": Declared("error", "Network data of a driver may not be written"),
+    "BERTH5004": Declared(
+        "warning",
+        "A driver does not publish its network data",
+        "their addresses are not found in status.devices, and the driver does not try again",
+    ),
+    "BERTH5005": Declared(
+        "error", "Network data of a driver may not be written", "since Kubernetes 1.36 the API server refuses them"
+    ),
     "BERTH5006": Declared("error", "Multus may not read claims", "Pods with such a device stay in ContainerCreating"),
     "BERTH5007": Declared("info", "How the devices of attachments are served"),
-    "BERTH5008": Declared("info warning", "Nothing serves a resource of an attachment"),
-    "BERTH5009": Declared("warning", "Multus does not find the devices of a DeviceClass"),
+    "BERTH5008": Declared(
+        "info warning",
+        "Nothing serves a resource of an attachment",
+        "Pods that select it stay Pending: run a device plugin or a DRA driver for it, or map it by a DeviceClass",
+    ),
+    "BERTH5009": Declared(
+        "warning",
+        "Multus does not find the devices of a DeviceClass",
+        "Pods that select it get a device, and stay in ContainerCreating",
+    ),
     "BERTH5010": Declared(
         "error",
         "The controller network-services does not run",
         "their EndpointSlices are not written, or stay as they are",
     ),
     "BERTH5011": Declared("error", "A Service on a secondary network cannot be served"),
-    "BERTH5012": Declared("error", "The definitions of claims cannot be read"),
+    "BERTH5012": Declared(
+        "error",
+        "The definitions of claims cannot be read",
+        "what it said before stays in force, and after a restart none of its definitions",
+    ),
     "BERTH5013": Declared(
         "warning", "The controller claim-templates does not run", "namespaces get no ResourceClaimTemplates of them"
     ),
-    "BERTH5014": Declared("warning", "A ResourceClaimTemplate has the name of a definition, and is not made from it"),
-    "BERTH6001": Declared("error", "Two controllers act on RmdWorkloads"),
-    "BERTH6002": Declared("error", "The controller rmd has no ready replica"),
-    "BERTH6003": Declared("error", "No controller acts on the objects of RMD"),
+    "BERTH5014": Declared(
+        "warning",
+        "A ResourceClaimTemplate has the name of a definition, and is not made from it",
+        "Pods of this namespace that name it get what it says, and not what the definition says",
+    ),
+    "BERTH6001": Declared(
+        "error",
+        "Two controllers act on RmdWorkloads",
+        "both write the same reservations and statuses, and the operator's PATCH can set wrong bandwidth",
+    ),
+    "BERTH6002": Declared(
+        "error",
+        "The controller rmd has no ready replica",
+        "nothing is reserved or released, and RmdWorkloads that are deleted stay",
+    ),
+    "BERTH6003": Declared(
+        "error",
+        "No controller acts on the objects of RMD",
+        "nothing is reserved or released, and RmdWorkloads that are deleted stay",
+    ),
     "BERTH6004": Declared("warning", "An RmdConfig is in another namespace than the daemons", "it has no effect"),
     "BERTH6005": Declared("warning", "An RmdConfig selects no node", "no daemon runs"),
     "BERTH6006": Declared("error", "An RmdConfig is not carried out", "daemons or node agents do not run"),
-    "BERTH6007": Declared("error info", "A DaemonSet of RMD is not that of the RmdConfig"),
+    "BERTH6007": Declared(
+        "error info",
+        "A DaemonSet of RMD is not that of the RmdConfig",
+        "the RmdConfig decides neither about its image nor about its nodes",
+    ),
     "BERTH6008": Declared(
         "error", "A node has no daemon of RMD", "RmdConfig rmdconfig selects it, and nothing is reserved there"
     ),
-    "BERTH6009": Declared("error", "A daemon of RMD does not answer"),
+    "BERTH6009": Declared(
+        "error",
+        "A daemon of RMD does not answer",
+        "nothing is reserved or released there; what the daemon holds stays in force",
+    ),
     "BERTH6010": Declared("error", "The client certificate for the daemons cannot be used"),
     "BERTH6011": Declared("warning", "The client certificate for the daemons was not renewed in time"),
-    "BERTH6012": Declared("error", "The container runtime and RMD set the same classes"),
+    "BERTH6012": Declared(
+        "error",
+        "The container runtime and RMD set the same classes",
+        "both set resctrl: each can take away the cores and ways that the other has given",
+    ),
     "BERTH6013": Declared("warning", "A daemon has reservations of no RmdWorkload"),
     "BERTH6014": Declared("error", "A daemon has lost reservations"),
     "BERTH6015": Declared(
@@ -284,7 +372,11 @@ FINDINGS = {
     "BERTH6017": Declared("error", "An RmdWorkload waits for its daemons"),
     "BERTH6018": Declared("error", "An RmdWorkload is not deleted"),
     "BERTH6019": Declared("error", "A daemon refuses an RmdWorkload"),
-    "BERTH6020": Declared("error", "A change of an RmdWorkload was not processed"),
+    "BERTH6020": Declared(
+        "error",
+        "A change of an RmdWorkload was not processed",
+        "its cores run without the cache, the bandwidth or the P-state that it asks for",
+    ),
 }
 
 

@@ -39,8 +39,7 @@ async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:
         for question in await Asking(cluster.client, account).refused(questions):
             rule = missing_rule(question.name, verb)
             text = f"may not publish network data of driver {question.name}: it needs the rule {rule}"
-            follows = "since Kubernetes 1.36 the API server refuses them"
-            yield error("BERTH5005", account.subject, text, follows, grant(cluster, account, question))
+            yield error("BERTH5005", account.subject, text, command=grant(cluster, account, question))
 
 
 async def _network_drivers(cluster: Cluster) -> set[str]:

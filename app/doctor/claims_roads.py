@@ -88,13 +88,12 @@ async def offer_of(cluster: Cluster) -> Offer:
 
 
 def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
-    follows = "Pods that select it stay Pending: run a device plugin or a DRA driver for it, or map it by a DeviceClass"
     kinds = [objects.plural(DEVICE_CLASSES), _SLICES]
     if not one.by_class and not any(serves(known, one.name) for known in offer.classes):
         # An attachment may be there before the device plugin that announces its resource.
-        return info("BERTH5008", one.subject, f"{one.what}: {road.text}", follows)
+        return info("BERTH5008", one.subject, f"{one.what}: {road.text}")
     return warning(
-        "BERTH5008", one.subject, f"{one.what}: {road.text}", follows, commands.kubectl("get", ",".join(kinds))
+        "BERTH5008", one.subject, f"{one.what}: {road.text}", command=commands.kubectl("get", ",".join(kinds))
     )
 
 
@@ -102,7 +101,6 @@ def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
     """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
     if one.by_class:
         return
-    follows = "Pods that select it get a device, and stay in ContainerCreating"
     bound = [part for part in offer.slices if part["spec"].get("nodeName")]
     for device_class in offer.classes:
         devices = devices_of(device_class, offer.slices) if serves(device_class, one.name) else []
@@ -114,9 +112,9 @@ def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
         command = commands.kubectl("get", _SLICES, f"--field-selector=spec.driver={names[0]}", "--output=yaml")
         if found:
             text = f"maps {one.name}, and the ResourceSlices of its devices have no nodeName: Multus lists them by node"
-            yield warning("BERTH5009", about, text, follows, command)
+            yield warning("BERTH5009", about, text, command=command)
             continue
         text = f"maps {one.name}, and no device of it has the attributes {DEVICE_ID} and {RESOURCE_NAME} ({one.name})"
         if _SRIOV in names:
             text += f"; want a DeviceAttributes with {RESOURCE_NAME}, selected by a SriovResourcePolicy"
-        yield warning("BERTH5009", about, text, follows, command)
+        yield warning("BERTH5009", about, text, command=command)

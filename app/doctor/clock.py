@@ -21,6 +21,7 @@ from app.doctor.model import (
     ok,
     or_default,
     plain,
+    several,
     warning,
 )
 from app.kube.resources import LEASES, PODS
@@ -106,10 +107,9 @@ async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
         )
     if age < -_NOTICED:
         text = f"is renewed by {holder} with a time {-age.total_seconds():.0f} s ahead of the API server's"
-        follows = "that node's clock is wrong; ages and certificates from there are off"
-        return warning("BERTH0404", subject, text, follows, await _clock_fix(cluster, one, holder))
-    transitions = spec.get("leaseTransitions") or 0
-    text = f"is held by {holder}, renewed {max(0.0, age.total_seconds()):.0f} s ago, {transitions} changes so far"
+        return warning("BERTH0404", subject, text, command=await _clock_fix(cluster, one, holder))
+    changes, seconds = several(spec.get("leaseTransitions") or 0, "change"), max(0.0, age.total_seconds())
+    text = f"is held by {holder}, renewed {seconds:.0f} s ago, {changes} so far"
     return ok(subject, text)
 
 

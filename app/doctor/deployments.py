@@ -175,8 +175,7 @@ async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
         allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
         command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
     text = f"is the default of the cluster (globalDefault), and --tenant-allow does not have priorityClass={name}"
-    follows = "the API server gives it to every Pod without a class: all new Pods of tenants are refused"
-    yield error("BERTH0310", f"PriorityClass {name}", text, follows, command)
+    yield error("BERTH0310", f"PriorityClass {name}", text, command=command)
 
 
 CHECK = Check("deployments", (_absent, _replicas, _unlike, _unlisted_default))

@@ -8,7 +8,8 @@ from app.doctor import commands, namespaces
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, warning
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
-from app.doctor.webhooks import Registered, selecting, uncovered
+from app.doctor.wanted import uncovered
+from app.doctor.webhooks import Registered, selecting
 from app.registration.objects import further_webhooks, rules_of
 from app.wire import JSON
 
@@ -60,19 +61,15 @@ async def tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
     checking = [one for one in await cluster.registered() if not one.mutating]
     if not checking or not await confines_tenants(cluster):
         return
-    follows = (
-        "what others than the gateway write there is not checked: a Pod can keep Pods of all other namespaces from "
-        "being scheduled"
-    )
     if unasked := _unasked(checking, ANY):
         text = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
-        yield error("BERTH0509", checking[0].subject, text, follows, _register(cluster, checking))
+        yield error("BERTH0509", checking[0].subject, text, command=_register(cluster, checking))
         return
     for namespace in await tenant_namespaces(cluster):
         if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
             text = f"belongs to tenant {namespace.tenant}, and Berth is not asked about its {', '.join(unasked)}"
             command = _register(cluster, checking) if namespace.is_labeled else namespace.label()
-            yield error("BERTH0509", namespace.subject, text, follows, command)
+            yield error("BERTH0509", namespace.subject, text, command=command)
 
 
 def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:

@@ -108,8 +108,7 @@ class _Denied:
                     self.shown += 1
                     named = "they select a network whose attachment does not exist: "
                     text = f"its Pods are denied: {named if lack.want == 'attachment' else ''}{lack.text}"
-                    follows = "it gets no new Pod: not at a roll-out, and not in place of one that ends"
-                    yield error("BERTH1206", owner.subject, text, follows, owner.edit())
+                    yield error("BERTH1206", owner.subject, text, command=owner.edit())
 
 
 def _pod(obj: JSON) -> JSON:

@@ -130,7 +130,7 @@ async def _probe(
 ) -> Finding | None:
     """What the API server's answer says; None where it does not know the kind."""
     kind, one = f"a {resource.kind} that Berth refuses", called[0]
-    # Refused by us, or by whom it may be; a dry run stores nothing whatever is answered.
+    # Berth or another component refuses it. A dry run stores nothing in any case.
     refusal = await cluster.refusal(resource, body, namespace=namespace)
     if refusal is None:
         return error(
@@ -148,13 +148,11 @@ async def _probe(
     if named is not None and _CALL_FAILED in text:
         _, _, reason = text.partition(f'{_CALL_FAILED} "{named.webhook.get("name")}": ')
         reason = _unquoted(reason.removeprefix("failed to call webhook: "))
-        follows = "no object of its rules can be created while this lasts"
         return error(
             "BERTH0704",
             named.subject,
             f"the API server cannot call Berth: {reason}",
-            follows,
-            await _answering(cluster, named),
+            command=await _answering(cluster, named),
             because=(CALLS, *depends_on("webhook")),
         )
     if refusal.status == 404:

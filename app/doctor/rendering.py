@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
 from xml.etree import ElementTree as ET
@@ -52,7 +53,7 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
         for finding in group:
             yield from _lines(finding)
             for depth, below in _below(finding, findings):
-                yield Line(f"    {'  ' * depth}follows: {_headline(below)}")
+                yield Line(f"    {'  ' * depth}{below}")
     counts = [
         several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
         for severity in reversed(Severity)
@@ -63,9 +64,11 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
         yield Line(f"did not apply here: {', '.join(skipped)}")
 
 
-def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Iterator[tuple[int, Finding]]:
+def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Iterator[tuple[int, str]]:
+    """A line for each finding that follows, and how deep it is; what it is about is said where that changes."""
     for below in follow_from(finding, findings):
-        yield depth, below
+        named = below if below.subject != finding.subject else replace(below, subject="")
+        yield depth, f"follows: {_headline(named)}"
         yield from _below(below, findings, depth + 1)
 
 
@@ -97,7 +100,7 @@ def _junit(findings: Sequence[Finding]) -> str:
                 ET.SubElement(case, "skipped", message=one.message)
             elif one.severity > Severity.info:
                 failure = ET.SubElement(case, "failure", type=one.severity.name, message=printable(one.message))
-                below = [f"    follows: {_headline(other)}" for _, other in _below(one, findings)]
+                below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
                 failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
     for suite in [whole, *whole]:
         for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):

@@ -70,8 +70,7 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("get", "pods", f"--selector={SELECTOR}", "--output=wide", namespace=namespace)
         if pod is not None:
             command = commands.kubectl("logs", pod.key[1], namespace=namespace)
-        follows = "nothing is reserved or released there; what the daemon holds stays in force"
-        yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", follows, command)
+        yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", command=command)
     if there:
         yield sound(len(there), "daemon")
 
@@ -167,8 +166,7 @@ async def runtime_classes(cluster: Cluster) -> AsyncIterator[Finding]:
     by_webhook = (await cluster.settings(AdmissionSettings)).rmd_backend == "runtime"
     for node, pods in sorted(users.items())[:_MOST]:
         text = f"has a daemon of RMD, and {several(len(pods), 'Pod')} with an RDT class of the runtime: {listed(pods)}"
-        follows = "both set resctrl: each can take away the cores and ways that the other has given"
         command = commands.kubectl("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
         if by_webhook:
             command = await commands.helm(cluster, "webhook.args.rmdBackend=auto")
-        yield error("BERTH6012", f"Node {node}", text, follows, command)
+        yield error("BERTH6012", f"Node {node}", text, command=command)

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, depends_on, error, listed, of_each, plain, several, warning
+from app.doctor.model import Finding, error, listed, of_each, plain, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.doctor.rmd_records import Held, Row, read_held
 from app.doctor.rmd_reservations import differing
@@ -29,7 +29,7 @@ _OF_DAEMON: Final = 3
 """Classes of service that a daemon takes for itself: default, infrastructure, shared pool."""
 _WITHOUT = "its cores run without the cache, the bandwidth or the P-state that it asks for"
 _ASK_LESS = frozenset({"NoPool", "UnknownPolicy", "NoPlugin", "BandwidthUnit", "NotOnThisMachine"})
-"""Refusals of what the RmdWorkload asks for: the daemon has no such thing, and will not get it by itself."""
+"""Refusals of what the RmdWorkload asks for: the daemon has no such thing."""
 
 
 @dataclass(slots=True)
@@ -145,12 +145,8 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     found = cluster.paged(RMD_WORKLOADS)
     async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
-    running = [one for one in await cluster.running("controller") if "rmd" in one.setting("controllers")]
-    if judge.late and running:
-        text = f"changed more than {PATIENCE / 60:.0f} minutes ago, and the controller rmd has not processed the change"
-        others = f" and {several(len(judge.late) - 1, 'more')}" if len(judge.late) > 1 else ""
-        because = depends_on("controller")
-        yield error("BERTH6020", judge.late[0] + others, text, _WITHOUT, commands.restart(running[0]), because=because)
+    if judge.late and "rmd" in await cluster.controllers():
+        yield await acting.late(cluster, "controller", "BERTH6020", judge.late)
     there = await daemons_of(cluster, namespace)
     for held in judge.held.values():
         if held.connected:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from datetime import datetime
 
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, depends_on, error, guarded, info, more_of, plain, several, sound, warning
+from app.doctor.model import Check, Finding, error, guarded, info, more_of, plain, several, sound, warning
 from app.kube.resources import Resource
 from app.text import moment
 from app.wire import JSON
@@ -63,20 +63,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
-        yield await _late(cluster, role, late)
-
-
-async def _late(cluster: Cluster, role: str, late: list[str]) -> Finding:
-    running = await cluster.running(role)
-    others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
-    return error(
-        "BERTH3002",
-        late[0] + others,
-        f"has a change that the {role} has not processed"
-        + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
-        command=await commands.restart_role(cluster, role),
-        because=depends_on(role),
-    )
+        yield await acting.late(cluster, role, "BERTH3002", late)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
@@ -90,8 +77,7 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
         command = commands.kubectl(
             "get", objects.plural(workloads.WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED)
         )
-        follows = "these workloads are without their companions; the rule serves the others"
-        yield warning("BERTH3003", about, plain(said["message"]), follows, f"{command} | grep -v ': $'")
+        yield warning("BERTH3003", about, plain(said["message"]), command=f"{command} | grep -v ': $'")
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
         yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))

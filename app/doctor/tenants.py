@@ -7,23 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from app.doctor import commands, contacts, objects, tenant_bounds
+from app.doctor import acting, commands, contacts, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import (
-    REGISTERED,
-    Check,
-    Finding,
-    Severity,
-    depends_on,
-    error,
-    info,
-    listed,
-    plain,
-    several,
-    sound,
-    warning,
-)
+from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, listed, plain, several, sound, warning
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
 from app.kube.resources import MUTATING_WEBHOOKS, PODS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
@@ -43,6 +30,7 @@ _CONSEQUENCES = {
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
+    late: list[str] = []
     for tenant in await cluster.listed(TENANTS):
         name, about = tenant["metadata"]["name"], objects.subject(TENANTS.kind, tenant)
         said, ready = objects.status(tenant), objects.condition(tenant, "Ready")
@@ -56,15 +44,9 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             command = commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
             yield info("BERTH2002", about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
         if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
-            running = await cluster.running("controller")
-            text = "changed, and no controller has looked at it"
-            text += "" if running else f": none was found in namespace {cluster.namespace}"
-            follows = "its namespace, its nodes and its certificates are not kept as the Tenant says"
-            fix, because = (
-                await commands.restart_role(cluster, "controller"),
-                depends_on("controller"),
-            )
-            yield error("BERTH2003", about, text, follows, fix, because=because)
+            late.append(about)
+    if late:
+        yield await acting.late(cluster, "controller", "BERTH2003", late)
 
 
 def _command(name: str, reason: str) -> str:
@@ -120,8 +102,7 @@ def nodes_and_hosts(tenants: Sequence[JSON], dpus: Dpus) -> Iterator[Finding]:
         if missing := sorted(set((tenant.get("spec") or {}).get("hosts") or ()) - hosts):
             some = f"{several(len(missing), 'host')} {plain(', '.join(missing))}"
             text = f"no node has label {dpus.host_label} for its {some}"
-            follows = "companions of the workloads of these hosts stay Pending"
-            yield warning("BERTH2005", objects.subject(TENANTS.kind, tenant), text, follows, dpus.label(missing[0]))
+            yield warning("BERTH2005", objects.subject(TENANTS.kind, tenant), text, command=dpus.label(missing[0]))
 
 
 async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:

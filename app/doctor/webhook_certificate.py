@@ -94,8 +94,7 @@ async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping
     if has_ended(leaf, now):
         yield error("BERTH0606", subject, f"{expiry(leaf, now)}{words}", _REFUSED, fix, explains=(CALLS,))
     elif now < leaf.not_valid_before_utc:
-        follows = "a clock is wrong; until then every call to Berth fails"
-        yield error("BERTH0607", subject, f"is not valid before {begin(leaf)}{words}", follows, fix, explains=(CALLS,))
+        yield error("BERTH0607", subject, f"is not valid before {begin(leaf)}{words}", command=fix, explains=(CALLS,))
     elif text := expiry(leaf, now):
         yield warning(
             "BERTH0608", subject, text + words, "it is not renewed, and every call fails after it has expired", fix

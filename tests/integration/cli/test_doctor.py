@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 import pytest_asyncio
@@ -59,6 +60,13 @@ async def test_json_is_for_programs(place: Place) -> None:
     (finding,) = json.loads(out)["findings"]
     assert finding["subject"] == f"Deployment {HOME}/berth-webhook"
     assert finding["command"] == f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas=2"
+    assert finding["documentation"] == "docs/troubleshooting.md#berth0305"
+    code, out, _ = await berth(place, "--only", "deployments", "--ignore", "BERTH0305", "-o", "junit")
+    assert code == 0
+    assert [suite.get("name") for suite in ET.fromstring(out)] == []
+    code, out, _ = await berth(place, "--only", "BERTH0305", "-o", "junit")
+    assert code == 4
+    assert "scale deployment/berth-webhook" in str(ET.fromstring(out).findtext(".//failure"))
 
 
 @pytest.mark.parametrize(

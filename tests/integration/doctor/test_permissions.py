@@ -10,9 +10,10 @@ import pytest
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.access import needed_by
 from app.doctor.causes import follow_from, roots, with_causes
+from app.doctor.excess import Grant, grant_of
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
-from app.doctor.permissions import CHECK, Grant, grant_of
+from app.doctor.permissions import CHECK
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.registry import BY_NAME
@@ -236,7 +237,7 @@ async def test_one_binding_that_is_missing_is_one_error(patient: Patient) -> Non
         "BERTH0801",
         f"ServiceAccount {HOME}/berth-controller",
     )
-    assert cause.message.endswith("resources: no ClusterRoleBinding in the whole cluster names it")
+    assert cause.message.endswith("resources: no ClusterRoleBinding names it")
     assert len(follow_from(cause, found)) > 5
     assert {one.code for one in follow_from(cause, found)} == {"BERTH0802"}
     await patient.run(cause.command)

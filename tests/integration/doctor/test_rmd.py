@@ -216,7 +216,7 @@ async def test_changes_that_the_controller_has_not_seen(patient: Patient, rmd: R
     assert await patient.complaints(CHECK) == []
     patient.later = timedelta(minutes=10)
     found = await one_complaint(patient)
-    assert (found.severity, found.subject) == (Severity.error, "RmdWorkload default/one and 1 more")
+    assert (found.severity, found.subject) == (Severity.error, "RmdWorkload default/one, and 1 other")
     assert found.command == f"kubectl --namespace {HOME} rollout restart deployment/berth-controller"
 
 
