@@ -10,7 +10,7 @@ from functools import partial
 
 from app.doctor import objects
 from app.doctor.cluster import Cluster
-from app.doctor.contacts import move
+from app.doctor.contacts import move, resume
 from app.doctor.installed import Installed
 from app.doctor.model import Check, Finding, error, files_topic, link_topic, ok, plain
 from app.doctor.readiness import said_by
@@ -21,8 +21,8 @@ _FROM = "gateway "
 _BEGINNING = "not connected yet"
 _REFUSALS = frozenset({"permission_denied", "unauthenticated"})
 _OF_CLUSTER = "failed_precondition"
-_TAKEN = "another tenant"
-"""What the gateway says of a cluster that is not free; else it is the tenant that has another cluster."""
+_NO_TENANT, _SUSPENDED, _TAKEN = "bound to no tenant", "is suspended", "another tenant"
+"""What the gateway says where another certificate would not help: of the Tenant, and of a cluster that is not free."""
 _WHICH = "TENANT"
 _UNTRUSTED = "CERTIFICATE_VERIFY_FAILED"
 
@@ -45,9 +45,12 @@ def said_of_gateway(reasons: Iterable[str]) -> list[str]:
 async def _judged(cluster: Cluster, one: Installed, text: str) -> Finding:
     word, _, answer = text.partition(": ")
     place, gateway = f"Secret {one.namespace}/{one.tls_secret}", one.deployed.get("gateway", "")
-    follows, fix = one.descriptor.when_expired, await renew(cluster, one)
+    verb = "add" if _NO_TENANT in answer else "rotate"
+    follows, fix = one.descriptor.when_expired, await renew(cluster, one, verb=verb)
     refused = partial(error, explains=(link_topic(one.role),), because=(files_topic(one.role),))
     if word in _REFUSALS:
+        if _SUSPENDED in answer:
+            fix = f"{resume(await tenant_of(cluster, one))} --kubeconfig INFRA"
         return refused("BERTH2101", place, f"the gateway refuses its certificate: {plain(answer)}", follows, fix)
     if word == _OF_CLUSTER:
         noted = move(await tenant_of(cluster, one))

@@ -47,9 +47,16 @@ def _issue(cluster: Cluster, name: str) -> str:
     return f"{rotate(name, agent_namespace=cluster.namespace)} && {_apply(name)}"
 
 
-def rotate(name: str, *options: str, agent_namespace: str) -> str:
+def rotate(name: str, *options: str, agent_namespace: str, verb: str = "rotate") -> str:
+    """Writes a bundle with a new certificate; with the verb `add` for a Tenant that is not there."""
     where = [] if agent_namespace == SYSTEM_NAMESPACE else ["--agent-namespace", agent_namespace]
-    return shlex.join(["berth", "tenant", "rotate", name, *options, *where])
+    return shlex.join(["berth", "tenant", verb, name, *options, *where])
+
+
+def resume(name: str) -> str:
+    """Has the gateway accept the agent of a tenant that is suspended."""
+    patch = '{"spec":{"suspended":false}}'
+    return commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
 
 
 def move(name: str) -> str:

@@ -40,16 +40,16 @@ def faults(secret: JSON, now: datetime) -> Iterator[tuple[Severity, str, str]]:
         yield Severity.warning, "BERTH0608", f"its certificate {text}"
 
 
-async def renew(cluster: Cluster, one: Installed, tenant: str = "") -> str:
+async def renew(cluster: Cluster, one: Installed, tenant: str = "", *, verb: str = "rotate") -> str:
     """The command that writes the Secret of a role again, with a new certificate.
 
-    For an agent it is that of a tenant: by default the one that it is of now.
+    For an agent it is that of a tenant: by default the one that it is of now. `verb` is that of `berth tenant`.
     """
     if one.role == "gateway":
         keepers = await cluster.running("certificates")
         return commands.restart(keepers[0]) if keepers else f"berth tenant authority --namespace {one.namespace}"
     name = tenant or await tenant_of(cluster, one)
-    issued = rotate(name, "--kubeconfig", "INFRA", agent_namespace=one.namespace)
+    issued = rotate(name, "--kubeconfig", "INFRA", agent_namespace=one.namespace, verb=verb)
     if one.tls_secret == AGENT_SECRET:
         return f"{issued} && {commands.kubectl('apply', '-f', f'tenant-{name}/secret.yaml')}"
     return f"{issued} && {commands.write_secret(one.tls_secret, namespace=one.namespace, folder=f'tenant-{name}/')}"

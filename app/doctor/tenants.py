@@ -40,9 +40,8 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             follows = _CONSEQUENCES.get(reason, "its rules and workloads are refused, or have no companions")
             yield error("BERTH2001", about, text, follows, _command(name, reason))
         if (tenant.get("spec") or {}).get("suspended"):
-            patch = '{"spec":{"suspended":false}}'
-            command = commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
-            yield info("BERTH2002", about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
+            follows = f"{_TURNED_AWAY}; its companions stay as they are"
+            yield info("BERTH2002", about, "is suspended", follows, contacts.resume(name))
         if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
             late.append(about)
     if late:

@@ -81,9 +81,14 @@ class Linked:
 
     async def mends(self, finding: Finding) -> None:
         """Its command, and Pods that begin again, leave nothing to complain of."""
-        await self.tenant.run(finding.command.replace("INFRA", str(self.infra.kubeconfig)), cwd=self.folder)
+        await self.type(finding)
         await self.restart()
         await self.seen(lambda them: max(one.severity for one in them) <= Severity.info)
+
+    async def type(self, finding: Finding) -> None:
+        """Its command, with the kubeconfig of the infra cluster, and the name of the tenant where that is asked for."""
+        command = finding.command.replace("INFRA", str(self.infra.kubeconfig)).replace("TENANT", "blue")
+        await self.tenant.run(command, cwd=self.folder)
 
     async def restart(self) -> None:
         """So that no pause of the agent has to pass."""
@@ -205,7 +210,13 @@ async def test_a_certificate_that_is_refused_and_a_gateway_that_is_not_trusted(l
     await linked.mends(trusted)
 
 
-async def test_a_bundle_whose_tenant_has_another_cluster(linked: Linked) -> None:
+async def test_a_bundle_whose_tenant_is_suspended_and_has_another_cluster(linked: Linked) -> None:
+    """Another certificate would not help."""
+    await linked.infra.client.patch(TENANTS, "blue", {"spec": {"suspended": True}}, patch_type="merge")
+    await linked.restart()
+    suspended = await linked.says("BERTH2101")
+    assert suspended.message == "the gateway refuses its certificate: tenant blue is suspended"
+    await linked.type(suspended)
     uid = (await linked.tenant.client.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
     noted = {"metadata": {"annotations": {CLUSTER: f"not-{uid}"}}}
     await linked.infra.client.patch(TENANTS, "blue", noted, patch_type="merge")
@@ -220,9 +231,19 @@ async def test_a_secret_that_is_missing(linked: Linked) -> None:
     finding = await linked.says("BERTH0610")
     assert (finding.subject, finding.message) == (SECRET, "is missing")
     # No flag and no certificate says whose agent it is.
-    command = finding.command.replace("INFRA", str(linked.infra.kubeconfig)).replace("TENANT", "blue")
-    await linked.tenant.run(command, cwd=linked.folder)
+    assert finding.command.startswith("berth tenant rotate TENANT ")
+    await linked.type(finding)
     assert not await linked.tenant.complaints(certificate.CHECK)
+
+
+async def test_a_tenant_that_was_removed(linked: Linked) -> None:
+    """Its agent has a certificate, and there is nothing to rotate."""
+    await linked.infra.client.delete(TENANTS, "blue")
+    await linked.restart()
+    finding = await linked.says("BERTH2101")
+    assert finding.message.endswith("the client certificate is bound to no tenant")
+    await linked.type(finding)
+    assert await pinned(linked)
 
 
 @pytest.mark.parametrize(
@@ -251,10 +272,15 @@ async def test_the_command_of_the_infra_cluster_gives_the_agent_a_certificate_th
     (finding,) = [one for one in await linked.infra.complaints(tenants.CHECK) if one.code == "BERTH2008"]
     command = finding.command.replace("TENANT", str(linked.tenant.kubeconfig))
     await linked.infra.run(command, cwd=linked.folder)
+    assert await pinned(linked)
+
+
+async def pinned(linked: Linked) -> bool:
+    """Whether the Tenant has pinned the certificate in the Secret of its agent."""
     secret = await linked.tenant.client.get(SECRETS, "berth-agent", namespace=HOME)
     leaf = x509.load_pem_x509_certificate(base64.b64decode(secret["data"]["tls.crt"]))
     pins = (await linked.infra.client.get(TENANTS, "blue"))["spec"]["identity"]["certificates"]
-    assert fingerprint(leaf) in [pin["sha256"] for pin in pins]
+    return fingerprint(leaf) in [pin["sha256"] for pin in pins]
 
 
 async def test_a_tenant_that_never_called_is_information(linked: Linked) -> None:

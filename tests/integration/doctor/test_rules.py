@@ -372,7 +372,7 @@ async def test_a_tenant_that_nobody_looks_at(patient: Patient) -> None:
     await tenant(patient, None)
     assert await patient.complaints(tenants.CHECK) == []
     patient.later = timedelta(minutes=3)
-    assert "the controller has not processed the change" in (await one(patient, tenants.CHECK)).message
+    assert "has a change that the controller has not processed" in (await one(patient, tenants.CHECK)).message
 
 
 async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:
