@@ -10,7 +10,7 @@ from app.doctor.causes import follow_from, roots
 from app.doctor.model import Severity
 from app.kube.resources import DEPLOYMENTS, LEASES
 from app.workloads.model import ADMIN_RULES
-from tests.integration.doctor.installation import Place
+from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place
 from tests.integration.doctor.patient import HOME, Patient
 from tests.integration.doctor.test_rules import rule
 
@@ -179,3 +179,15 @@ async def test_what_a_stopped_role_leaves_undone_is_below_it(place: Place) -> No
     assert {one.code for one in follow_from(cause, found)} == {"BERTH0403", "BERTH3002"}
     assert {one.command for one in found} == {cause.command}
     assert cause.command == f"kubectl --namespace {HOME} scale deployment/berth-controller --replicas=2"
+
+
+async def test_calls_that_fail_because_the_webhook_is_stopped_are_below_it(place: Place) -> None:
+    await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": "/spec/replicas", "value": 0})
+    await place.change(ENDPOINTS, SERVICE, {"op": "remove", "path": "/subsets"})
+    place.patient.cluster.services.clear()
+    found = [one for one in await place.examine() if one.severity is Severity.error]
+    (cause,) = roots(found)
+    assert (cause.code, cause.subject) == ("BERTH0305", DEPLOYMENT)
+    (service,) = follow_from(cause, found)
+    assert service.code == "BERTH0701"
+    assert [one.code for one in follow_from(service, found)] == ["BERTH0704", "BERTH0704"]
