@@ -7,17 +7,20 @@ that would make a stolen token of it the cluster's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from app.doctor.cluster import Cluster
-from app.doctor.objects import COMPONENT, PART_OF, labels
+from app.doctor.model import or_default
+from app.doctor.objects import BY_CHART, COMPONENT, PART_OF, labels
 from app.kube.names import service_account_groups, service_account_user
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.permissions import places as scope_places
 from app.registry import BY_NAME
+from app.rmd.settings import RmdSettings
+from app.rmd.wing import NODE
 from app.tenancy.permissions import tenants_role
 from app.wire import JSON
 from app.wiring import Permission, Scope
@@ -149,20 +152,31 @@ async def accounts_of(cluster: Cluster) -> list[Account]:
     """One for each role that is installed: of its Deployment, else by the chart's labels, else by name."""
     running = {one.role: one for one in await cluster.installed()}
     places = {role: (one.namespace, one.service_account) for role, one in running.items()}
-    for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace):
-        name, own = account["metadata"]["name"], labels(account)
-        for role in BY_NAME:
+    charted = {role for role, one in running.items() if one.by_chart}
+    async for account, roles in _found(cluster):
+        name, own, home = account["metadata"]["name"], labels(account), account["metadata"]["namespace"]
+        for role in (known for known in roles if known not in places):
             labeled = own.get(PART_OF) == "berth" and own.get(COMPONENT) == role
             if labeled or name in (f"berth-{role}", f"{cluster.release}-{role}"):
-                places.setdefault(role, (cluster.namespace, name))
+                places[role] = (home, name)
+                charted |= {role} if BY_CHART in own else set()
     accounts = []
     for role in (known for known in BY_NAME if known in places):
-        deployment = running.get(role)
-        by_chart, deployed = (deployment.by_chart, deployment.deployed) if deployment else (False, {})
+        by_chart, deployed = role in charted, running[role].deployed if role in running else {}
         permissions = needed_by(role, deployed, release=cluster.release, gateway_here="gateway" in places)
         scopes = scope_places(release=places[role][0], settings=deployed)
         accounts.append(Account(role, *places[role], by_chart, permissions, scopes))
     return accounts
+
+
+async def _found(cluster: Cluster) -> AsyncIterator[tuple[JSON, Iterable[str]]]:
+    """ServiceAccounts with the roles that they may be of. Those of node agents for RMD are beside its daemons."""
+    for account in await cluster.listed(SERVICE_ACCOUNTS, namespace=cluster.namespace):
+        yield account, BY_NAME
+    if "rmd" in await cluster.controllers():
+        home = (await cluster.settings(RmdSettings, role="controller")).rmd_namespace
+        for account in await or_default(cluster.listed(SERVICE_ACCOUNTS, namespace=home), []):
+            yield account, (NODE.name,)
 
 
 def needed_by(role: str, deployed: dict[str, Any], *, release: str, gateway_here: bool) -> tuple[Permission, ...]:

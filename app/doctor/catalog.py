@@ -33,6 +33,7 @@ CHECK_NUMBERS = {
     "11": "attachments",
     "12": "pods",
     "20": "tenants",
+    "21": "agent",
     "30": "rules",
     "31": "companions",
     "40": "appwrappers",
@@ -85,6 +86,7 @@ FINDINGS = {
         "The default PriorityClass of the cluster is not allowed for tenants",
         "the API server gives it to every Pod without a class: all new Pods of tenants are refused",
     ),
+    "BERTH0311": Declared("info", "Pods that are not ready were not asked what they wait for"),
     "BERTH0401": Declared("error", "No replica has taken the Lease"),
     "BERTH0402": Declared("error", "The Lease has a holder and no time"),
     "BERTH0403": Declared("error", "The Lease is not renewed"),
@@ -142,6 +144,7 @@ FINDINGS = {
     ),
     "BERTH0608": Declared("warning", "A certificate was not renewed in time"),
     "BERTH0609": Declared("error", "A certificate is for another name"),
+    "BERTH0610": Declared("error", "The Secret of a role, or a file in it, is missing"),
     "BERTH0701": Declared("error", "A registration leads to no ready Pod"),
     "BERTH0702": Declared("info", "No namespace is left in which the doctor could try the webhook"),
     "BERTH0703": Declared("error", "The API server did not ask Berth"),
@@ -197,6 +200,9 @@ FINDINGS = {
         "The Pods of a workload are denied",
         "it gets no new Pod: not at a roll-out, and not in place of one that ends",
     ),
+    "BERTH1207": Declared(
+        "error", "Pods wait for a resource that nothing offers", "they stay Pending: no node can take them"
+    ),
     "BERTH2001": Declared("error", "A Tenant is not ready"),
     "BERTH2002": Declared("info", "A Tenant is suspended"),
     "BERTH2003": Declared(
@@ -212,6 +218,18 @@ FINDINGS = {
     ),
     "BERTH2006": Declared("error", "A namespace is named for one tenant and labeled for another"),
     "BERTH2007": Declared("error warning", "A bound of a tenant's namespace is missing"),
+    "BERTH2008": Declared("error info", "The agent of a Tenant is not connected"),
+    "BERTH2009": Declared(
+        "error",
+        "Tenants' Pods are not confined: no webhook is called for Pods",
+        "new Pods of tenants are placed on any node: on DPUs of other tenants, and on nodes of the infra cluster",
+    ),
+    "BERTH2101": Declared("error", "The gateway refuses the certificate of the agent"),
+    "BERTH2102": Declared("error", "The gateway refuses the cluster of the agent"),
+    "BERTH2103": Declared("error", "The agent does not trust the certificate of the gateway"),
+    "BERTH2104": Declared(
+        "error", "The agent does not reach the gateway", "this tenant's workloads and rules do not arrive"
+    ),
     "BERTH3001": Declared("error", "A rule or a UVS object is in error"),
     "BERTH3002": Declared(
         "error",
@@ -224,6 +242,10 @@ FINDINGS = {
         "these workloads are without their companions; the rule serves the others",
     ),
     "BERTH3004": Declared("info", "A rule or a UVS object waits"),
+    "BERTH3005": Declared("info warning", "A rule matches no workload", "it has no companions"),
+    "BERTH3006": Declared(
+        "warning", "Companions of a rule do not run", "their workloads are without what the companions do for them"
+    ),
     "BERTH3101": Declared(
         "warning",
         "A Pod has the label of companions, and is none",

@@ -44,7 +44,7 @@ class Asked:
 
 
 async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
-    asked, offer = await _asked(cluster), await _offer(cluster)
+    asked, offer = await _asked(cluster), await offer_of(cluster)
     served, count = [], 0
     for one in asked:
         road = one.road(offer)
@@ -64,7 +64,7 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
 
 async def served_by_claims(cluster: Cluster) -> list[str]:
     """The resources of attachments whose devices come by claims, that of the scheduler or one of the Pod."""
-    offer = await _offer(cluster)
+    offer = await offer_of(cluster)
     return [one.name for one in await _asked(cluster) if any(way.startswith("DRA") for way in one.road(offer).ways)]
 
 
@@ -82,7 +82,7 @@ async def _asked(cluster: Cluster) -> list[Asked]:
     return [Asked(*wanted, min(names), len(names)) for wanted, names in sorted(found.items()) if wanted[0]]
 
 
-async def _offer(cluster: Cluster) -> Offer:
+async def offer_of(cluster: Cluster) -> Offer:
     nodes, classes, slices = [await cluster.listed(one) for one in (NODES, DEVICE_CLASSES, RESOURCE_SLICES)]
     return Offer(allocatable_of(nodes), classes, slices)
 

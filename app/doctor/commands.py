@@ -16,6 +16,7 @@ from app.doctor.objects import COMPONENT, labels, plural
 from app.doctor.webhooks import Registered
 from app.kube.resources import MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Resource
 from app.kube.secrets import MANAGED_BY, MANAGER
+from app.rmd.daemon.certificates import FILES
 from app.wire import JSON, encode_json
 
 _CHART = "charts/berth"
@@ -56,6 +57,13 @@ def describe_pods(namespace: str, selector: dict[str, str]) -> str:
     """What keeps Pods from being ready is in their events."""
     labels = ",".join(f"{key}={value}" for key, value in selector.items())
     return kubectl("describe", "pods", "--selector", labels, namespace=namespace)
+
+
+def write_secret(name: str, *, namespace: str, folder: str = "", kind: str = "Opaque") -> str:
+    """Writes the files of a certificate in `folder` into a Secret. The type of one that is there cannot be changed."""
+    words = [*(f"--from-file={folder}{one}" for one in FILES), f"--type={kind}"]
+    made = kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
+    return f"{made} | {kubectl('apply', '--filename=-', namespace=namespace)}"
 
 
 def set_clock(node: str) -> str:

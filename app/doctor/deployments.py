@@ -15,20 +15,25 @@ from app.doctor.model import (
     Finding,
     all_well,
     error,
+    files_topic,
     info,
     kinds_topic,
+    link_topic,
     or_default,
     plain,
     rights_topic,
     role_topic,
     warning,
 )
-from app.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
+from app.doctor.readiness import Said, pods_of, said_by
+from app.kube.resources import PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
 from app.registry import BY_NAME, ROLES, settings_of
 
 _ALLOWING = tuple(role.name for role in ROLES if "tenant_allow" in settings_of(role.name).model_fields)
 """The roles with `--tenant-allow`."""
+_REASONS = 3
+"""Reasons that are shown of why replicas are not ready."""
 
 
 async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -67,19 +72,23 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     for one in found:
         spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
         wanted, down, topic = spec.get("replicas", 1), one.descriptor.when_down, (role_topic(one.role),)
-        because = (rights_topic(one.role), kinds_topic(one.role))
+        because = tuple(topic(one.role) for topic in (link_topic, files_topic, rights_topic, kinds_topic))
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
             yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
         elif ready < wanted or updated < wanted:
-            reasons = await or_default(_reasons(cluster, one), [])
+            said = await or_default(said_by(cluster, one), Said())
+            reasons = [*await or_default(_reasons(cluster, one), []), *said.reasons][:_REASONS]
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)
             if ready:
-                yield warning("BERTH0306", one.subject, text, "the next fault or drained node leaves fewer", command)
+                follows = "the next fault or drained node leaves fewer"
+                yield warning("BERTH0306", one.subject, text, follows, command, because=because)
             else:
                 yield error("BERTH0306", one.subject, text, down, command, explains=topic, because=because)
+            if said.refused:
+                yield _not_asked(one)
         elif wanted == 1:
             alone = warning if one.role == "webhook" else info
             follows = f"while it restarts or its node is drained, {down}"
@@ -88,8 +97,14 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
         yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
 
 
+def _not_asked(one: Installed) -> Finding:
+    text = f"what its Pods wait for was not read: you have no right to get pods/proxy in namespace {one.namespace}"
+    command = commands.kubectl("auth", "can-i", "get", "pods/proxy", namespace=one.namespace)
+    return info("BERTH0311", one.subject, text, command=command)
+
+
 async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
-    pods = await cluster.listed(PODS, namespace=one.namespace, label_selector=one.selector)
+    pods = await pods_of(cluster, one)
     if not pods:
         return [str(objects.condition(one.object, "ReplicaFailure").get("message", "it has no Pods"))]
     reasons = []
@@ -99,7 +114,7 @@ async def _reasons(cluster: Cluster, one: Installed) -> list[str]:
         scheduled = objects.condition(pod, "PodScheduled")
         if scheduled.get("status") == "False":
             reasons.append(f"not scheduled: {scheduled.get('message') or scheduled.get('reason')}")
-    return list(dict.fromkeys(reasons))[:3]
+    return list(dict.fromkeys(reasons))
 
 
 async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import Any, get_origin
 
-from app.doctor.objects import COMPONENT, INSTANCE, PART_OF, labels
+from app.doctor.objects import BY_CHART, COMPONENT, INSTANCE, PART_OF, labels
 from app.errors import UsageError
 from app.registry import BY_NAME, ROLES, settings_of
 from app.settings.source import S, comma_list, flag_names, flags_of, parsed_type, settings_as
@@ -103,8 +104,19 @@ class Installed:
         return [name for volume in volumes if (name := (volume.get("secret") or {}).get("secretName"))]
 
     @property
+    def tls_secret(self) -> str:
+        """The Secret with the certificate of the role, by where its flag says that it is mounted; "" without one."""
+        path = PurePosixPath(str(self.deployed.get("tls_cert_file") or ""))
+        mounted = [
+            one["name"] for one in self.container.get("volumeMounts") or () if path.is_relative_to(one["mountPath"])
+        ]
+        volumes = {one["name"]: one for one in _pod_spec(self.object).get("volumes") or ()}
+        names = [(volumes[name].get("secret") or {}).get("secretName") for name in mounted if name in volumes]
+        return next((name for name in (*names, *self.secrets) if name), "")
+
+    @property
     def by_chart(self) -> bool:
-        return "helm.sh/chart" in labels(self.object)
+        return BY_CHART in labels(self.object)
 
     @property
     def deployed(self) -> dict[str, Any]:

@@ -86,6 +86,18 @@ def kinds_topic(role: str) -> str:
     return f"kinds of {role}"
 
 
+def files_topic(role: str) -> str:
+    """What follows where the Secret of a role cannot be used."""
+    return f"files of {role}"
+
+
+def link_topic(role: str) -> str:
+    """What follows where a role is refused by the one that it calls, or does not reach it."""
+    return f"link of {role}"
+
+
+REGISTERED = "registrations for Pods"
+"""What follows where no webhook of Berth is registered for Pods."""
 CALLS = "calls to the webhook"
 """What follows where an API server cannot call Berth."""
 

@@ -14,6 +14,8 @@ from app.wire import JSON
 NAME_LABEL = "kubernetes.io/metadata.name"
 PART_OF = "app.kubernetes.io/part-of"
 COMPONENT = "app.kubernetes.io/component"
+BY_CHART = "helm.sh/chart"
+"""The label on each object of the chart."""
 INSTANCE = "app.kubernetes.io/instance"
 """The release that an object is of."""
 
@@ -47,7 +49,10 @@ def overdue(obj: JSON, now: datetime) -> float | None:
 
 
 def unchanged(obj: JSON, now: datetime) -> float:
-    """Seconds since the last change outside of the status, by the times in managedFields; without these, its age."""
+    """Seconds since the last change outside of the status, by the times in managedFields; without these, its age.
+
+    At most: an API server does not note the time of an update that only removes fields.
+    """
     entries = [entry for entry in obj["metadata"].get("managedFields") or () if not entry.get("subresource")]
     changes = [when for entry in entries if (when := moment(entry.get("time")))]
     return (now - max(changes)).total_seconds() if changes else age(obj, now)

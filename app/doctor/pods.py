@@ -7,26 +7,22 @@ owner that lack the same thing are one finding. Pods that are denied do not exis
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 
-from app.doctor import commands, objects
+from app.doctor import commands, objects, offers
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, several, sound, worst
 from app.doctor.planning import Lack, Planner, Want
-from app.kube.owners import controller_of
-from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
+from app.doctor.pod_owners import Group, Owner, owner_of, topmost
+from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, STATEFUL_SETS, Resource
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
 
 LIVING = "status.phase!=Succeeded,status.phase!=Failed"
 _OWNERS = (DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, JOBS)
-_RESTARTED = ("Deployment", "StatefulSet", "DaemonSet")
 _MOST = 200
 """Owners with a finding of their own."""
-_SHOWN = 5
-_NAMES = 50
-"""Names kept of the Pods of one owner: for a command that deletes them, where the owner cannot be restarted."""
 _LACKING: dict[Want, tuple[Severity, str, str]] = {
     "resources": (Severity.error, "BERTH1201", "lack{s} {text}"),
     "information": (Severity.warning, "BERTH1202", "lack{s} {text}"),
@@ -35,61 +31,6 @@ _LACKING: dict[Want, tuple[Severity, str, str]] = {
     "placement": (Severity.error, "BERTH1205", "lack{s} the node affinity {text}"),
 }
 """Severity and code; what Pods do, with {s} for the ending of the verb."""
-
-
-@dataclass(frozen=True, slots=True)
-class Owner:
-    """The controller that created a Pod; for a Pod without a controller, the Pod itself."""
-
-    kind: str
-    namespace: str
-    name: str
-
-    @property
-    def subject(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}"
-
-    def renew(self, pods: list[str]) -> str:
-        """Recreates the Pods, one after the other where the owner can do that: only new Pods are injected into."""
-        if self.kind in _RESTARTED:
-            return commands.kubectl("rollout", "restart", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
-        return commands.kubectl("delete", "pod", *pods, namespace=self.namespace)
-
-    def edit(self) -> str:
-        """Opens what says how the Pods are made; a Pod or a Job cannot be changed, and is shown."""
-        if self.kind in ("Pod", "Job"):
-            return commands.kubectl("get", self.kind.lower(), self.name, "--output", "yaml", namespace=self.namespace)
-        return commands.kubectl("edit", f"{self.kind.lower()}/{self.name}", namespace=self.namespace)
-
-
-@dataclass(slots=True)
-class Group:
-    """Pods of one owner that lack the same; some names, and how many of them are older than Berth."""
-
-    pods: int = 0
-    older: int = 0
-    names: list[str] = field(default_factory=list)
-
-    def add(self, pod: JSON, since: datetime | None) -> None:
-        """Count it in; `since` is when Berth was registered."""
-        self.pods += 1
-        when = objects.created(pod)
-        self.older += since is not None and when is not None and when < since
-        if len(self.names) < _NAMES:
-            self.names.append(pod["metadata"]["name"])
-
-    def history(self, since: datetime | None) -> str:
-        """Why, as far as dates show."""
-        if since is None:
-            return ""
-        if self.older == self.pods:
-            return f": created before Berth was registered ({since:%Y-%m-%d %H:%M} UTC)"
-        if not self.older:
-            return (
-                ": created after Berth was registered, so it was not asked (it was away, or its registration left the "
-                "Pod out), or what the Pod needs was changed later"
-            )
-        return f": {self.older} of {self.pods} were created before Berth was registered"
 
 
 async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -115,7 +56,7 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
             continue
         seen += 1
         for lack in [*await planner.placement(pod), *(await planner.networks(pod) if asked(pod) else ())]:
-            key = (_owner(pod), lack)
+            key = (owner_of(pod), lack)
             if key in groups or len(groups) < _MOST:
                 groups.setdefault(key, Group()).add(pod, since)
             else:
@@ -132,27 +73,13 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
         yield sound(seen, "Pod")
 
 
-def _owner(pod: JSON) -> Owner:
-    metadata = pod["metadata"]
-    found = controller_of(metadata)
-    kind, name = (found["kind"], found["name"]) if found else ("Pod", metadata["name"])
-    return Owner(kind, metadata["namespace"], name)
-
-
 async def _finding(
     cluster: Cluster, owner: Owner, lack: Lack, group: Group, since: datetime | None, settings: ConfinementSettings
 ) -> Finding:
-    if owner.kind == "ReplicaSet":
-        # One that may not be read stands for itself.
-        found = await or_default(cluster.get(REPLICA_SETS, owner.name, namespace=owner.namespace), None)
-        above = controller_of((found or {}).get("metadata") or {})
-        if above.get("kind") == "Deployment":
-            owner = Owner("Deployment", owner.namespace, above["name"])
+    owner = await topmost(cluster, owner)
     severity, code, lacks = _LACKING[lack.want]
     text = lacks.format(s="" if group.pods > 1 else "s", text=lack.text)
-    if owner.kind != "Pod":
-        names = ("" if group.pods <= _SHOWN else "such as ") + ", ".join(group.names[:_SHOWN])
-        text = f"{several(group.pods, 'Pod')} of it ({names}) {text}"
+    text = f"{group.of(owner)}{text}"
     if lack.want in ("attachment", "refused"):
         return noted(severity, code, owner.subject, text, command=owner.edit())
     command = owner.renew(group.names)
@@ -197,4 +124,4 @@ def _wants_pods(obj: JSON) -> bool:
     return not (done or spec.get("suspend") or spec.get("replicas") == 0 or obj["metadata"].get("deletionTimestamp"))
 
 
-CHECK = Check("pods", (_pods,))
+CHECK = Check("pods", (_pods, offers.unoffered))

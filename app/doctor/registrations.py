@@ -10,7 +10,7 @@ from math import ceil
 
 from app.doctor import commands, conditions, isolation, namespaces, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, error, info, noted, or_default, plain, sound, warning
+from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, noted, or_default, plain, sound, warning
 from app.doctor.wanted import SHARED, differences, uncovered
 from app.doctor.webhooks import Registered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
@@ -20,6 +20,8 @@ from app.registry import webhooks_of
 _DEADLINE = 8.0
 _OF_TIMEOUT = 0.9
 """API servers say how long they wait, and the webhook answers within this part of it."""
+_OF_DRIVERS = "webhook.webhooks.claims"
+"""Checks what drivers publish. By default it fails open and has less time, so that no driver waits for Berth."""
 _FORERUNNER = "network-resources-injector-mutating-config"
 _TWICE = "each Pod waits for two answers, and the failurePolicy of either keeps it out"
 _HOOK = "helm.sh/hook"
@@ -35,7 +37,9 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
     ):
         if not any(one.resource == resource for one in found):
-            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, await _registering(cluster, found))
+            topics = (REGISTERED,) if resource == MUTATING_WEBHOOKS else ()
+            fix = await _registering(cluster, found)
+            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, fix, explains=topics)
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
@@ -59,6 +63,8 @@ async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
             text = f"{field.replace('/', '.')} is {plain(has)}, and Berth registers {plain(wanted)}"
             fix = commands.fix(cluster, one, field, wanted)
             yield noted(severity, "BERTH0502", one.subject, text, follows, fix)
+        if one.values == _OF_DRIVERS:
+            continue
         if not one.fails_closed:
             severity, follows = _fails_open(one)
             fix = _choose(cluster, one, "failurePolicy", "Fail")

@@ -11,7 +11,7 @@ from app.doctor.pods import LIVING
 from app.doctor.validity import end, expiry, has_ended, read
 from app.kube.resources import NODES, PODS, SECRETS
 from app.rmd.classes import KEYS
-from app.rmd.daemon.certificates import FILES, Certificates, NoCertificate, stored_files
+from app.rmd.daemon.certificates import Certificates, NoCertificate, stored_files
 from app.rmd.model import CONFIG_NAME, CONNECTED, DAEMON_LABEL, DAEMON_VALUE, RMD_CONFIGS, RMD_NODE_STATES
 from app.rmd.settings import AdmissionSettings, RmdSettings
 from app.rmd.stored import DaemonPod, stored_config, stored_daemon
@@ -126,10 +126,7 @@ async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
     namespace, name = settings.rmd_namespace, settings.rmd_client_certificate
     about, follows = f"Secret {namespace}/{name}", f"daemons with TLS are not asked: {_nodes(nodes)}"
     secret = await cluster.get(SECRETS, name, namespace=namespace) or {}
-    # The type of a Secret cannot be changed.
-    words = [*(f"--from-file={one}" for one in FILES), f"--type={secret.get('type') or 'Opaque'}"]
-    made = commands.kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
-    command = f"{made} | {commands.kubectl('apply', '--filename=-', namespace=namespace)}"
+    command = commands.write_secret(name, namespace=namespace, kind=secret.get("type") or "Opaque")
     if text := await _unusable(cluster, settings):
         yield error("BERTH6010", about, plain(text.removeprefix(f"{about}: ")), follows, command)
         return

@@ -14,6 +14,7 @@ from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.doctor.rmd_records import Held, Row, read_held
 from app.doctor.rmd_reservations import differing
 from app.kube.store import Key
+from app.rmd.controller.daemons import NO_NODE
 from app.rmd.controller.states import readiness, succeeded
 from app.rmd.daemon.reasons import CLASSES_USED_UP, CORES_TAKEN, OTHER, reason_of
 from app.rmd.model import READY, RMD_NODE_STATES, RMD_WORKLOADS, node_state_name
@@ -96,7 +97,7 @@ class _Judge:
             return None
         reason, held = reason_of(said[node]), self.held.get(node)
         others = f"; and on {len(said) - 1} more nodes" if len(said) > 1 else ""
-        text = f"{reason} on node {node}: {plain(said[node])}{others}"
+        text = f"{'not reserved' if reason == OTHER else reason} on node {node}: {plain(said[node])}{others}"
         command = commands.kubectl(
             "get", objects.plural(RMD_NODE_STATES), node_state_name(node), "--output=yaml", namespace=self.namespace
         )
@@ -104,7 +105,7 @@ class _Judge:
             return self._taken(about, one, held, text, command)
         if reason == CLASSES_USED_UP:
             return self._used_up(about, node, text, command)
-        if reason in _ASK_LESS:
+        if reason in _ASK_LESS or NO_NODE in said[node]:
             return error("BERTH6019", about, text, _WITHOUT, _edit(one))
         return error("BERTH6019", about, text, _WITHOUT, _see(one.key) if reason == OTHER else command)
 
@@ -145,7 +146,7 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
     if judge.late and "rmd" in await cluster.controllers():
-        yield await acting.late(cluster, "controller", "BERTH6020", judge.late, PATIENCE)
+        yield await acting.late(cluster, "controller", "BERTH6020", judge.late)
     there = await daemons_of(cluster, namespace)
     for held in judge.held.values():
         if held.connected:

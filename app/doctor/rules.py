@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from datetime import datetime
 
 from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
@@ -57,12 +58,12 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.labels(obj).get(workloads.MIRROR):
             continue  # its status is that of the Pod that it shows
         count[resource] += 1
-        for finding in _judged(resource, obj):
+        for finding in (*_judged(resource, obj), *_companions(resource, obj, cluster.now())):
             yield finding
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
-        yield await acting.late(cluster, role, "BERTH3002", late, PATIENCE)
+        yield await acting.late(cluster, role, "BERTH3002", late)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
@@ -80,6 +81,20 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
         yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+
+
+def _companions(resource: Resource, obj: JSON, now: datetime) -> Iterator[Finding]:
+    """What the conditions of a rule say that is no error of its own: it matches nothing, or companions do not run."""
+    about = objects.subject(resource.kind, obj)
+    matched, running = objects.condition(obj, "Matched"), objects.condition(obj, "Running")
+    if matched.get("status") == "False":
+        impossible = matched.get("reason") == "ImpossibleKey"
+        found, command = (warning, _command(resource, obj, "")) if impossible else (info, "")
+        yield found("BERTH3005", about, plain(matched.get("message")), command=command)
+    since = moment(running.get("lastTransitionTime"))
+    late = since is not None and (now - since).total_seconds() > PATIENCE
+    if running.get("status") == "False" and running.get("reason") != "NoCompanion" and late:
+        yield warning("BERTH3006", about, plain(running.get("message")))
 
 
 def _consequence(resource: Resource, reason: str) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from app.doctor import acting, commands, objects, tenant_bounds
+from app.doctor import acting, commands, contacts, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, Severity, error, info, plain, several, sound, warning
+from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, listed, plain, several, sound, warning
+from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
+from app.kube.resources import MUTATING_WEBHOOKS, PODS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -38,13 +40,12 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             follows = _CONSEQUENCES.get(reason, "its rules and workloads are refused, or have no companions")
             yield error("BERTH2001", about, text, follows, _command(name, reason))
         if (tenant.get("spec") or {}).get("suspended"):
-            patch = '{"spec":{"suspended":false}}'
-            command = commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
-            yield info("BERTH2002", about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
+            follows = f"{_TURNED_AWAY}; its companions stay as they are"
+            yield info("BERTH2002", about, "is suspended", follows, contacts.resume(name))
         if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
             late.append(about)
     if late:
-        yield await acting.late(cluster, "controller", "BERTH2003", late, PATIENCE)
+        yield await acting.late(cluster, "controller", "BERTH2003", late)
 
 
 def _command(name: str, reason: str) -> str:
@@ -59,6 +60,22 @@ def _command(name: str, reason: str) -> str:
         case "QuotaPending" | "ForeignResourceQuota":
             return commands.kubectl("describe", "resourcequota", namespace=namespace)
     return commands.edit(TENANTS, name)
+
+
+async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Tenants that are to be confined, where no webhook is called for any Pod.
+
+    Where one is called, the check `registrations` looks at each namespace.
+    """
+    registered, found = await cluster.registered(), await tenant_namespaces(cluster)
+    if not found or any(one.injects for one in registered):
+        return
+    # Pods of tenants are checked only where they are confined.
+    checked = any(one.covers("", PODS.plural, "CREATE") for one in registered)
+    if checked or await confines_tenants(cluster):
+        names = listed([one.name for one in found])
+        text = f"no webhook is called for Pods, by which tenants are confined: {names}"
+        yield error("BERTH2009", MUTATING_WEBHOOKS.kind, text, because=(REGISTERED,))
 
 
 async def _nodes(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -114,4 +131,6 @@ async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
         yield sound(len(tenants), "tenant", unless=Severity.warning)
 
 
-CHECK = Check("tenants", (_statuses, _nodes, _mislabeled, tenant_bounds.missing, _all_well))
+CHECK = Check(
+    "tenants", (_statuses, contacts.unconnected, _unconfined, _nodes, _mislabeled, tenant_bounds.missing, _all_well)
+)

@@ -220,6 +220,14 @@ class KubeClient:
         """GET of any API path that answers JSON (`/version`, discovery); `path` comes from our own code."""
         return await self._session.json(Request("GET", path))
 
+    async def relayed(self, path: str) -> bytes:
+        """GET of a path that the API server relays (`…/pods/NAME:PORT/proxy/…`): the beginning of the answer's body.
+
+        The server behind it may answer with any HTTP status. An answer of the API server itself is an ApiError, and so
+        are 401 and 403.
+        """
+        return await self._session.relayed(Request("GET", path))
+
     async def _write(self, request: Request) -> JSON:
         async with self.passing():
             return await self._session.json(request)

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Container, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,11 @@ log = structlog.get_logger(__name__)
 
 DEADLINE = 10.0
 _FAULTS = (aiohttp.ClientError, OSError, TimeoutError, ValueError, ConfigException)
-_ERROR_BODY_LIMIT = 64 * 1024
+_BEGINNING = 64 * 1024
+"""Bytes that are read of a body that is not known to be an object of the API."""
+_SUCCESSES = range(200, 300)
+_RELAYED = frozenset(range(200, 600)) - {401, 403}
+"""The HTTP statuses that a server behind a proxy of the API server may have meant."""
 _RELOAD_SECONDS = 1.0
 """Between two reloads that refused credentials force, so that an exec plugin does not run for every request."""
 _RETIRED_CLIENTS = 2
@@ -137,6 +141,21 @@ class Session:
             raise ApiError(f"{request.what}: the answer is not a JSON object", status=0)
         return decoded
 
+    async def relayed(self, request: Request) -> bytes:
+        """The beginning of what another server answers, whatever its HTTP status.
+
+        Raises ApiError where the API server itself answers: with 401 or 403, or a Status.
+        """
+        try:
+            async with asyncio.timeout(self.deadline):
+                with _closing(await self._send(request, accepted=_RELAYED)) as answer:
+                    body = await _beginning(answer)
+        except _FAULTS as error:
+            raise error_of_transport(request.what, error) from error
+        if found := status_in(body):
+            raise error_of_status(request.what, found, status=answer.status)
+        return body
+
     async def lines(self, request: Request) -> AsyncGenerator[bytes]:
         """The lines of a stream; an empty one when it is open."""
         with _closing(await self.open(request)) as response:
@@ -152,8 +171,8 @@ class Session:
                 # aiohttp raises a bare RuntimeError for a stream whose connection was lost before it was read on.
                 raise error_of_transport(request.what, error) from error
 
-    async def _send(self, request: Request) -> aiohttp.ClientResponse:
-        """The response of a success, its body unread; a 401 or an untrusted certificate is tried twice."""
+    async def _send(self, request: Request, *, accepted: Container[int] = _SUCCESSES) -> aiohttp.ClientResponse:
+        """The response, its body unread, with an accepted status; a 401 or an untrusted certificate is tried twice."""
         for last_try in (False, True):
             if self._closed:
                 raise ApiError(f"{request.what}: the client is closed", status=0, reason="Closed")
@@ -167,12 +186,12 @@ class Session:
                 if last_try or not await self._reload(generation, new_tls=True):
                     raise
                 continue
-            if 200 <= response.status < 300:
+            if response.status in accepted:
                 return response
             with _closing(response):
                 if response.status == 401 and not last_try and await self._reload(generation):
                     continue
-                found, delay = status_in(await _error_body(response)), delay_of(response.headers.get("Retry-After"))
+                found, delay = status_in(await _beginning(response)), delay_of(response.headers.get("Retry-After"))
                 raise error_of_status(request.what, found, status=response.status, delay=delay)
         raise AssertionError("unreachable")  # pragma: no cover
 
@@ -280,12 +299,12 @@ def completed_lines(unfinished: list[bytes], chunk: bytes) -> list[bytes]:
     return [line for line in lines if line.strip()]
 
 
-async def _error_body(response: aiohttp.ClientResponse) -> bytes:
+async def _beginning(response: aiohttp.ClientResponse) -> bytes:
     """The beginning of the body, as far as it comes."""
     body = b""
     with contextlib.suppress(aiohttp.ClientError, OSError):
         # One read gives what has come in so far, which may be half of a Status.
-        while len(body) < _ERROR_BODY_LIMIT and (chunk := await response.content.read(_ERROR_BODY_LIMIT)):
+        while len(body) < _BEGINNING and (chunk := await response.content.read(_BEGINNING)):
             body += chunk
     return body
 

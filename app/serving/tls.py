@@ -42,7 +42,11 @@ class Pair:
     @classmethod
     def read(cls, cert_file: Path, key_file: Path) -> Pair:
         """Raises ValueError or OSError, with the file in the text, where the pair cannot serve."""
-        certificate, key = cert_file.read_bytes(), key_file.read_bytes()
+        return cls.parse(cert_file.read_bytes(), key_file.read_bytes(), cert_file=cert_file, key_file=key_file)
+
+    @classmethod
+    def parse(cls, certificate: bytes, key: bytes, *, cert_file: Path | str, key_file: Path | str) -> Pair:
+        """The pair that is read from these places. Raises ValueError, with the place in the text."""
         leaf = read_certificates(certificate, source=cert_file)[0]
         try:
             private = load_pem_private_key(key, password=None)
@@ -57,7 +61,7 @@ def belongs(key: PrivateKeyTypes, certificate: x509.Certificate) -> bool:
     return key.public_key() == certificate.public_key()
 
 
-def read_certificates(pem: bytes, *, source: Path) -> list[x509.Certificate]:
+def read_certificates(pem: bytes, *, source: Path | str) -> list[x509.Certificate]:
     """At least one. Raises ValueError, with the source in the text."""
     try:
         return x509.load_pem_x509_certificates(pem)

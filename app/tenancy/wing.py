@@ -114,7 +114,7 @@ WING = Wing(
         "controller": "app.tenancy.settings:TenantsSettings",
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
-    checks=("app.doctor.tenants:CHECK",),
+    checks=("app.doctor.tenants:CHECK", "app.doctor.agents:CHECK"),
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),

@@ -81,6 +81,32 @@ def test_the_page(reader: Reader, kubectl: Kubectl, served: Daemons) -> None:
     assert rows["guaranteed"]["Cos Name"] == state["cosName"]
 
 
+def complaints(reader: Reader) -> list[JSON]:
+    """What the doctor of the whole cluster says that is worse than information."""
+    said = reader.type("berth doctor --namespace berth-system --output json || true", CLUSTER)
+    found = json.loads(said)["findings"]
+    assert {"rmd", "permissions", "deployments", "leases"} <= {one["check"] for one in found}
+    return [one for one in found if one["severity"] in ("warning", "error")]
+
+
+def test_the_doctor_knows_node_agents_and_daemons(reader: Reader, kubectl: Kubectl) -> None:
+    """With all of it at work, without a permission of the node agents, and with an RmdWorkload for a node that is gone."""
+    assert complaints(reader) == []
+    (binding,) = [one for one in kubectl.run("get", "clusterrolebindings", "-o", "name").split() if "rmd-node" in one]
+    kubectl.run("delete", binding)
+    (lacking,) = complaints(reader)
+    assert (lacking["code"], lacking["subject"]) == ("BERTH0801", "ServiceAccount default/berth-rmd-node")
+    reader.type(lacking["command"], CLUSTER)
+    rmd.create(kubectl, rmd.rmd_workload("astray", "gone"))
+    says(kubectl, "astray", "NotReserved")
+    (astray,) = complaints(reader)
+    assert astray["message"] == "not reserved on node gone: Fail: there is no node gone"
+    assert astray["command"] == "kubectl --namespace default edit rmdworkloads.intel.com astray"
+    reader.type(f"EDITOR='sed -i s/gone/worker-1/' {astray['command']}", CLUSTER)
+    says(kubectl, "astray", "Reserved")
+    assert complaints(reader) == []
+
+
 OLD = {"rdt": None}
 ALL = {"allCores": True, "coreIds": None}
 BOTH = ("worker-node-1", "worker-node-2")

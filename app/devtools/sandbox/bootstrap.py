@@ -52,7 +52,8 @@ _SEEN: list[JSON] = [
     {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": _READ},
 ]
 """What users of a namespace may read alone."""
-_SECRETS: JSON = {"apiGroups": [""], "resources": ["secrets"]}
+_SECRETS: JSON = {"apiGroups": [""], "resources": ["secrets", "pods/proxy"]}
+"""What users who may only read do not see."""
 _DISCOVERY = [
     "/api",
     "/api/*",

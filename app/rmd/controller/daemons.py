@@ -9,6 +9,9 @@ from app.rmd.daemon.client import Daemon, DaemonClient, Refused, Unanswered
 from app.rmd.daemon.reasons import CLASSES_USED_UP, reason_of
 from app.rmd.model import DAEMON_LABEL, DAEMON_VALUE, SERVER_NAME
 
+NO_NODE = "there is no node"
+"""How a state begins that no daemon said."""
+
 
 class Daemons:
     def __init__(self, client: DaemonClient, caches: Caches) -> None:
@@ -17,7 +20,7 @@ class Daemons:
     def of(self, node: str) -> Daemon:
         """Raises Unanswered and NoCertificate."""
         if self._caches.nodes.get("", node) is None:
-            raise Unanswered(f"there is no node {node}")
+            raise Unanswered(f"{NO_NODE} {node}")
         pod = self._caches.daemon_of(node)
         if pod is None or not pod.url:
             raise Unanswered(

@@ -48,7 +48,7 @@ async def test_the_exit_status_is_that_of_the_worst(place: Place, replicas: int,
     await place.change(DEPLOYMENTS, "berth-webhook", patch)
     only = ["--only", "deployments", "--only", "clock"]
     code, out, err = await berth(place, *only)
-    assert (code, err) == (status, "")
+    assert (code, err) == (status, ""), out
     assert word in out
     assert "\x1b" not in out
 

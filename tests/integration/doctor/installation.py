@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import ssl
-import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -119,23 +117,7 @@ class Place:
 
     async def type(self, command: str) -> None:
         """Run the command of a finding as a user would."""
-        tools = self.folder / "bin"
-        if not tools.exists():
-            tools.mkdir()
-            (tools / "berth").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m app "$@"\n')
-            helm = ROOT / "tests" / "integration" / "doctor" / "programs" / "helm.py"
-            (tools / "helm").write_text(f'#!/bin/sh\nexec "{sys.executable}" "{helm}" "$@"\n')
-            for tool in tools.iterdir():
-                tool.chmod(0o755)
-        environment = os.environ | {
-            "KUBECONFIG": str(self.patient.kubeconfig),
-            "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}",
-        }
-        process = await asyncio.create_subprocess_shell(
-            command, cwd=ROOT, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
-        )
-        output, _ = await process.communicate()
-        assert process.returncode == 0, output.decode()
+        await self.patient.run(command, cwd=ROOT)
 
     async def mends(self, finding: Finding) -> None:
         """Its command, run, makes the finding go away, and nothing else go wrong."""

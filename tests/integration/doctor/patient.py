@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
+import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -12,7 +14,7 @@ from typing import Any
 
 from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.server import Cluster
-from app.doctor.checks import run
+from app.doctor.checks import examine, run
 from app.doctor.cluster import Cluster as Examined
 from app.doctor.locating import locate
 from app.doctor.model import Check, Finding, Severity
@@ -31,6 +33,7 @@ from app.kube.transport import connect
 from app.tenancy.permissions import tenants_role
 from app.wiring import Permission
 from tests.integration.doctor.command_lines import checked
+from tests.support.paths import ROOT
 
 JSON = dict[str, Any]
 HOME = "berth-system"
@@ -39,6 +42,7 @@ ROLES = Resource(RBAC, "v1", "roles", "Role")
 CLUSTER_ROLES = Resource(RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = Resource(RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False)
 RESOURCE_NAME = "k8s.v1.cni.cncf.io/resourceName"
+HELM = Path(__file__).with_name("programs") / "helm.py"
 NETWORKS = "k8s.v1.cni.cncf.io/networks"
 
 
@@ -60,15 +64,32 @@ class Patient:
             finally:
                 await examined.close()
 
+    async def findings(self, checks: Sequence[Check]) -> list[Finding]:
+        """Those of several checks, with their causes."""
+        async with await connect(kubeconfig=str(self.kubeconfig)) as client:
+            examined = Examined(client, namespace=HOME, now=lambda: datetime.now(UTC) + self.later)
+            try:
+                return checked(await examine(examined, checks))
+            finally:
+                await examined.close()
+
     async def complaints(self, check: Check, **options: Any) -> list[Finding]:
         """What is worse than information."""
         return [one for one in await self.examine(check, **options) if one.severity > Severity.info]
 
-    async def run(self, command: str) -> None:
-        """Run the command of a finding as the user would."""
-        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+    async def run(self, command: str, *, cwd: Path | None = None) -> None:
+        """Run the command of a finding as the user would, with the `berth` and the `helm` of these tests."""
+        tools = self.kubeconfig.with_name("bin")
+        if not tools.exists():
+            tools.mkdir()
+            for name, words in (("berth", ["-m", "app"]), ("helm", [str(HELM)])):
+                call = shlex.join(["exec", "env", f"PYTHONPATH={ROOT}", sys.executable, *words])
+                (tools / name).write_text(f'#!/bin/sh\n{call} "$@"\n')
+                (tools / name).chmod(0o755)
+        paths = f"{tools}{os.pathsep}{os.environ['PATH']}"
+        environment = {**os.environ, "KUBECONFIG": str(self.kubeconfig), "PATH": paths}
         process = await asyncio.create_subprocess_shell(
-            command, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+            command, cwd=cwd, env=environment, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
         )
         output, _ = await process.communicate()
         assert process.returncode == 0, output.decode()
@@ -121,8 +142,20 @@ class Patient:
         if rules:
             await self.create(CLUSTER_ROLES, tenants_role(role), rules=rules)
 
-    async def bind(self, account: str, rules: list[JSON], *, namespace: str | None = None, name: str = "") -> None:
-        """A role with these rules, bound to the account."""
+    async def bind(
+        self,
+        account: str,
+        rules: list[JSON],
+        *,
+        namespace: str | None = None,
+        name: str = "",
+        user: bool = False,
+        home: str = HOME,
+    ) -> None:
+        """A role with these rules, bound to the account in `home`, or to the user of that name."""
+        subject: JSON = {"kind": "ServiceAccount", "name": account, "namespace": home}
+        if user:
+            subject = {"kind": "User", "apiGroup": RBAC, "name": account}
         name, kind = name or account, CLUSTER_ROLES if namespace is None else ROLES
         await self.create(kind, name, namespace=namespace, rules=rules)
         await self.create(
@@ -130,7 +163,7 @@ class Patient:
             name,
             namespace=namespace,
             roleRef={"apiGroup": RBAC, "kind": kind.kind, "name": name},
-            subjects=[{"kind": "ServiceAccount", "name": account, "namespace": HOME}],
+            subjects=[subject],
         )
 
     def kubeconfig_of(self, user: str) -> Path:

@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.certs.files import write_files
 from app.certs.folder import make
-from app.certs.issuing import serving_names
+from app.certs.issuing import issue_authority, serving_names
 from app.doctor.keeping import Keeping
 from app.doctor.model import Finding, Severity
 from app.doctor.webhooks import Registered
@@ -27,6 +28,10 @@ def issued(
     """The files of another CA."""
     service, namespace = names
     return make({}, names=serving_names(service=service, namespace=namespace), now=datetime.now(UTC) - ago, days=days)
+
+
+OTHER = issue_authority(common_name="other", now=datetime.now(UTC), days=30)
+OLD = issue_authority(common_name="old", now=datetime.now(UTC) - timedelta(days=40), days=30)
 
 
 def bundle(files: dict[str, bytes]) -> str:
@@ -168,7 +173,57 @@ async def test_the_certificates_of_gateway_and_agent(
     assert {gateway.severity, agent.severity} == {severity}
     assert gateway.message.startswith(f"its certificate {word} on ")
     assert gateway.command == RESTART
-    assert agent.command == ("berth tenant rotate blue --kubeconfig INFRA && kubectl apply -f tenant-blue/secret.yaml")
+    assert agent.command == RENEW
+
+
+RENEW = (
+    f"berth tenant rotate blue --kubeconfig INFRA --agent-namespace {HOME} && kubectl apply -f tenant-blue/secret.yaml"
+)
+
+
+@pytest.mark.parametrize(
+    ("code", "files", "message"),
+    [
+        ("BERTH0603", {"tls.crt": b"garbage"}, "its files cannot be used: tls.crt: no PEM certificate: "),
+        ("BERTH0603", {"tls.key": b"garbage"}, "its files cannot be used: tls.key: no PEM private key "),
+        ("BERTH0603", {"ca.crt": b"garbage"}, "its files cannot be used: ca.crt: no PEM certificate: "),
+        ("BERTH0603", {"tls.key": OTHER.key_pem}, "its files cannot be used: tls.key is not the key of tls.crt"),
+        ("BERTH0606", {"ca.crt": OLD.certificate_pem}, "its ca.crt expired on "),
+        ("BERTH0610", {"tls.key": b"", "ca.crt": b""}, "has no tls.key, ca.crt"),
+    ],
+)
+async def test_a_secret_whose_files_cannot_be_used(
+    place: Place, code: str, files: dict[str, bytes], message: str
+) -> None:
+    """That of the agent; what is not ready follows from it. No part of a key is shown."""
+    volume = {"name": "tls", "secret": {"secretName": "berth-agent"}}
+    await place.deploy("agent", "--tenant=blue", volumes=[volume])
+    await place.store({**place.files, **files}, name="berth-agent")
+    await place.report("agent", replicas=2, ready=0)
+    found = {one.code: one for one in await place.complaints("certificate", "deployments")}
+    assert set(found) == {code, "BERTH0306"}
+    assert found[code].message.startswith(message)
+    assert found[code].command == RENEW
+    assert found["BERTH0306"].cause == found[code]
+    await place.store(place.files, name="berth-agent")
+    assert await place.complaints("certificate") == []
+
+
+async def test_a_secret_that_is_mounted_under_another_name(place: Place) -> None:
+    """It is found by where the flag says that the certificate is, and written by kubectl: no bundle has its name."""
+    volumes = [{"name": name, "secret": {"secretName": name}} for name in ("metrics-ca", "own")]
+    await place.deploy("agent", "--tenant=blue", "--tls-cert-file=/tls/tls.crt", volumes=volumes)
+    mounts = [{"name": "metrics-ca", "mountPath": "/ca"}, {"name": "own", "mountPath": "/tls"}]
+    path = "/spec/template/spec/containers/0/volumeMounts"
+    await place.change(DEPLOYMENTS, "berth-agent", {"op": "add", "path": path, "value": mounts})
+    finding = await place.only_complaint("certificate")
+    assert (finding.subject, finding.message) == (f"Secret {HOME}/own", "is missing")
+    folder = place.folder / "tenant-blue"
+    folder.mkdir()
+    write_files(folder, place.files)
+    _, _, writes = finding.command.partition(" && ")
+    await place.patient.run(writes, cwd=place.folder)
+    assert await place.complaints("certificate") == []
 
 
 async def test_what_is_served_counts_more_than_the_secret(place: Place) -> None:

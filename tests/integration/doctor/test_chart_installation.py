@@ -32,7 +32,7 @@ from app.kube.resources import (
 from app.registry import CONTROLLER_LEASE
 from app.tenancy.wing import AGENT_LEASE
 from tests.integration.doctor.baseline import Baseline
-from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place, a_webhook
+from tests.integration.doctor.installation import ENDPOINTS, SECRET, SERVICE, Place, a_webhook
 from tests.integration.doctor.patient import HOME, Patient, located
 from tests.support.chart import CHART
 from tests.support.chart_combinations import ALL
@@ -55,7 +55,8 @@ async def released(
     await asyncio.to_thread(install)
     now = datetime.now(UTC)
     place.files = make({}, names=serving_names(service=SERVICE, namespace=HOME), now=now)
-    await place.store(place.files)
+    for name in (SECRET, "berth-gateway-tls", "berth-agent"):
+        await place.store(place.files, name=name)
     authorities = parse_bundle(place.files["ca.crt"], source="ca.crt")
     await patch_bundle(place.client, "berth", authorities=authorities, service=None, now=now)
     for deployment in (await place.client.list_page(DEPLOYMENTS, namespace=HOME)).items:
@@ -116,6 +117,19 @@ async def test_a_registration_that_is_gone_comes_back_with_the_release(charted: 
     assert finding.command == (
         f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values --set webhook.enabled=true"
     )
+
+
+async def test_tenants_are_not_confined_without_the_configuration_for_pods(charted: Place) -> None:
+    """That follows from the missing registration, whose command brings both back."""
+    await charted.client.delete(MUTATING_WEBHOOKS, "berth")
+    found = {one.code: one for one in await charted.complaints("registrations", "tenants")}
+    assert set(found) == {"BERTH0501", "BERTH2009"}
+    assert found["BERTH2009"].severity is Severity.error
+    assert found["BERTH2009"].message == "no webhook is called for Pods, by which tenants are confined: tenant-blue"
+    assert "on DPUs of other tenants" in found["BERTH2009"].consequence
+    assert found["BERTH2009"].cause == found["BERTH0501"]
+    await charted.type(found["BERTH0501"].command)
+    assert await charted.complaints("registrations", "tenants") == []
 
 
 INSTALL = f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace"

@@ -14,11 +14,12 @@ from app.doctor.excess import Grant, grant_of
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.permissions import CHECK
-from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS
+from app.kube.resources import DEPLOYMENTS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.registry import BY_NAME
 from app.tenancy.permissions import TENANT_GRANTS, tenants_role
-from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient
+from tests.integration.doctor.patient import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, HOME, JSON, RBAC, Patient, rule_of
+from tests.integration.doctor.rmd_patient import with_rmd
 
 TABLES = {role: permissions_of(role) for role in BY_NAME}
 
@@ -55,6 +56,25 @@ async def test_a_missing_right_names_what_breaks_and_its_command_gives_it(patien
     assert "does not get ready" in found.consequence
     await patient.run(found.command)
     assert not await patient.complaints(CHECK)
+
+
+async def test_node_agents_for_rmd_have_their_account_beside_the_daemons(patient: Patient) -> None:
+    """It is looked for where the controller rmd has its daemons."""
+    await with_rmd(patient)
+    await patient.enroll("controller", permissions_of("controller", controllers=("rmd",)))
+    pods, *others = permissions_of("rmd-node")
+    await patient.create(SERVICE_ACCOUNTS, "rmd-agent", namespace="default", metadata={"labels": OF_NODE})
+    rules = [rule_of(one) for one in (pods, *others) if one is not pods]
+    await patient.bind("rmd-agent", rules, home="default")
+    (found,) = await patient.complaints(CHECK)
+    assert found.subject == "ServiceAccount default/rmd-agent"
+    assert found.message == "role rmd-node may not list, watch pods in the whole cluster"
+    assert found.consequence == "the Pods of the node are not seen: none of them gets cache ways"
+    await patient.run(found.command)
+    assert not await patient.complaints(CHECK)
+
+
+OF_NODE = {"app.kubernetes.io/part-of": "berth", "app.kubernetes.io/component": "rmd-node"}
 
 
 async def test_a_missing_right_in_a_namespace_is_given_there(patient: Patient) -> None:

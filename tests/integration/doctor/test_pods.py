@@ -8,10 +8,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import pytest_asyncio
 
+from app.claims.model import IMPLICIT_PREFIX
 from app.doctor.model import Finding, Severity
 from app.doctor.planning import Nearest
 from app.doctor.pods import CHECK
-from app.kube.resources import CONFIG_MAPS, DEPLOYMENTS, NAMESPACES, NETWORK_ATTACHMENTS, PODS, REPLICA_SETS
+from app.kube.resources import (
+    CONFIG_MAPS,
+    DEPLOYMENTS,
+    DEVICE_CLASSES,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+    RESOURCE_SLICES,
+)
 from app.placement.model import DPU_OF_HOST, HOST_LABEL, TENANT_LABEL
 from tests.integration.doctor.patient import HOME, JSON, NETWORKS, Patient
 
@@ -20,7 +31,9 @@ WANTS = {NETWORKS: "foo"}
 
 @pytest_asyncio.fixture(autouse=True, loop_scope="module")
 async def attachment(patient: Patient) -> None:
+    """And a node that offers its resource."""
     await patient.attachment("foo")
+    await patient.create(NODES, "offering", status={"allocatable": {"example.com/nic": "8"}})
 
 
 def provided() -> JSON:
@@ -223,10 +236,48 @@ async def test_a_cluster_without_attachments(patient: Patient) -> None:
     assert not await patient.complaints(CHECK)
 
 
+def asking(resource: str) -> JSON:
+    """The spec of a Pod that asks for one of a resource."""
+    resources = {side: {resource: "1"} for side in ("requests", "limits")}
+    return {"containers": [{"name": "app", "image": "app", "resources": resources}]}
+
+
+async def test_pods_that_wait_for_what_nothing_offers(patient: Patient) -> None:
+    """One that was injected with the resource of an attachment, and one that asks by itself."""
+    await patient.pod("waits", spec=asking("example.com/nci"))
+    for number in range(2):
+        await patient.pod(f"web-{number}", spec=asking("example.com/gone"), ownerReferences=owned("ReplicaSet", "web"))
+    alone, together = await patient.complaints(CHECK)
+    assert (alone.code, alone.severity, alone.subject) == ("BERTH1207", Severity.error, "Pod default/waits")
+    assert alone.message == "waits for example.com/nci: nothing offers it (nodes offer example.com/nic)"
+    assert together.subject == "ReplicaSet default/web"
+    assert together.message.startswith("2 Pods of it (web-0, web-1) wait for example.com/gone: nothing offers it")
+    # As the device plugin announces it.
+    await patient.report(NODES, "offering", {"allocatable": {"example.com/nci": "1", "example.com/gone": "2"}})
+    assert await patient.complaints(CHECK) == []
+
+
+async def test_pods_that_may_start_yet_are_well(patient: Patient) -> None:
+    """All devices are in use, a DeviceClass maps the resource, or the Pod has a node already."""
+    await patient.pod("queued", spec=asking("example.com/nic"))
+    await patient.pod("running", spec={**asking("example.com/gone"), "nodeName": "offering"})
+    await patient.pod("by-name", spec=asking(f"{IMPLICIT_PREFIX}nics"))
+    await patient.pod("by-class", spec=asking("example.com/mapped"))
+    without = {one.subject for one in await patient.complaints(CHECK)}
+    assert without == {"Pod default/by-name", "Pod default/by-class"}
+    await patient.create(DEVICE_CLASSES, "nics", spec={"extendedResourceName": "example.com/mapped"})
+    (hint, _) = await patient.complaints(CHECK)
+    assert "DeviceClass nics maps it, and no ResourceSlice has a device of that class" in hint.message
+    pool = {"name": "pool", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": "nics.example.com", "pool": pool, "nodeName": "offering", "devices": [{"name": "one"}]}
+    await patient.create(RESOURCE_SLICES, "slice", spec=spec)
+    assert await patient.complaints(CHECK) == []
+
+
 async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
     """Many pages of Pods, all of which lack something, and no two of one owner: few are told one by one."""
     monkeypatch.setattr("app.doctor.cluster.PAGE", 50)
-    made = await patient.pod("one", annotations=WANTS)
+    made = await patient.pod("one", annotations=WANTS, spec=asking("example.com/gone"))
     padding = {"example.com/padding": "x" * 2_000}
     for number in range(1_199):
         name = f"pod-{number}"
@@ -238,7 +289,7 @@ async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkey
     found = await patient.complaints(CHECK)
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
-    assert len(found) == 201
-    assert found[-1].message == ("1000 more Pods with similar findings: fix the above, then run the doctor again")
+    assert [one.code for one in found] == [*["BERTH1201"] * 200, "BERTH0004", *["BERTH1207"] * 200]
+    assert found[200].message == ("1000 more Pods with similar findings: fix the above, then run the doctor again")
     # All of them at once take 15 MB; a page, at both ends of the connection, takes 2.
     assert peak < 5_000_000

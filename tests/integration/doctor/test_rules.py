@@ -12,6 +12,7 @@ from app.doctor.model import Check, Finding, Severity
 from app.kube.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, Resource
 from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.tenancy.controller.namespace_objects import bounds_of, ensure_bounds
+from app.text import stamp
 from app.workloads.model import (
     ADMIN_RULES,
     COMPANION,
@@ -136,8 +137,7 @@ async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
     assert await patient.complaints(rules.CHECK) == []
     patient.later = timedelta(minutes=6)
     found = await one(patient, rules.CHECK)
-    processed = "changed more than 5 minutes ago, and the controller has not processed the change"
-    assert f"{processed}: no controller was found" in found.message
+    assert "has a change that the controller has not processed: no controller was found" in found.message
     assert "--selector app.kubernetes.io/component=controller" in found.command
     labels = {"app": "berth"}
     container = {"name": "controller", "image": "berth", "args": ["controller"]}
@@ -152,17 +152,53 @@ async def test_a_rule_that_nobody_looks_at(patient: Patient) -> None:
 
 
 async def test_a_rule_that_was_changed_just_now_is_not_late(patient: Patient) -> None:
-    """However old it is: whoever looks at it has the same time again."""
+    """However old it is, and although the manager of the fields and the set of its fields stay the same."""
     storage = patient.cluster.storage
     storage._clock = lambda: datetime.now(UTC) - timedelta(days=1)
     await rule(patient, ADMIN_RULES, said("success", "AsDesired"))
     storage._clock = lambda: datetime.now(UTC)
-    change = {"apiVersion": ADMIN_RULES.api_version, "kind": ADMIN_RULES.kind, "spec": {"tenantMatch": ["a"]}}
-    await patient.client.apply(ADMIN_RULES, "one", change, namespace="universe", field_manager="somebody")
+    change = {"spec": {"dpuSelectionPolicy": "SameNode"}}
+    await patient.client.patch(ADMIN_RULES, "one", change, patch_type="merge", namespace="universe")
     assert await patient.complaints(rules.CHECK) == []
     patient.later = timedelta(minutes=6)
     message = (await one(patient, rules.CHECK)).message
-    assert "changed more than 5 minutes ago, and the controller has not processed the change" in message
+    assert "has a change that the controller has not processed" in message
+
+
+def shown(**conditions: tuple[str, str]) -> JSON:
+    """The status of a rule that is in order, with these conditions: their reasons and messages, with status False."""
+    status = said("success", "AsDesired")
+    for kind, (reason, message) in conditions.items():
+        condition = {"type": kind, "status": "False", "reason": reason, "message": message}
+        status["conditions"].append({**condition, "lastTransitionTime": stamp()})
+    return status
+
+
+@pytest.mark.parametrize("resource", [ADMIN_RULES, TENANT_RULES, WORKLOAD_RULES])
+async def test_a_rule_that_matches_nothing(patient: Patient, resource: Resource) -> None:
+    """The workload may be to come; a key that no workload can have is a mistake."""
+    await rule(patient, resource, shown(Matched=("NoWorkloadMatches", "no workload matches")))
+    namespace = "tenant-a" if resource == TENANT_RULES else "universe"
+    (found,) = await patient.examine(rules.CHECK)
+    assert (found.code, found.severity, found.message) == ("BERTH3005", Severity.info, "no workload matches")
+    text = 'no workload can match: spec.workloadTerms[0]: quote labels with dots: metadata.labels["a.b/c"]'
+    await patient.report(resource, "one", shown(Matched=("ImpossibleKey", text)), namespace=namespace)
+    found = await one(patient, rules.CHECK)
+    assert (found.severity, found.message) == (Severity.warning, text)
+    plural = f"{resource.plural}.{resource.group}"
+    assert found.command == f"kubectl --namespace {namespace} edit {plural} one"
+
+
+async def test_companions_that_do_not_run(patient: Patient) -> None:
+    """A while after they were made; that there are none to run is another finding."""
+    await rule(patient, ADMIN_RULES, shown(Running=("Unschedulable", "0 of 2 companions run: 2 Unschedulable")))
+    assert not await patient.complaints(rules.CHECK)
+    patient.later = timedelta(minutes=6)
+    found = await one(patient, rules.CHECK)
+    assert (found.code, found.severity) == ("BERTH3006", Severity.warning)
+    assert found.message == "0 of 2 companions run: 2 Unschedulable"
+    await patient.report(ADMIN_RULES, "one", shown(Running=("NoCompanion", "no companions")), namespace="universe")
+    assert not await patient.complaints(rules.CHECK)
 
 
 async def test_what_is_not_shown_is_as_bad_as_it_is(patient: Patient, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -336,7 +372,7 @@ async def test_a_tenant_that_nobody_looks_at(patient: Patient) -> None:
     await tenant(patient, None)
     assert await patient.complaints(tenants.CHECK) == []
     patient.later = timedelta(minutes=3)
-    assert "the controller has not processed the change" in (await one(patient, tenants.CHECK)).message
+    assert "has a change that the controller has not processed" in (await one(patient, tenants.CHECK)).message
 
 
 async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:

@@ -171,9 +171,15 @@ async def test_a_deployment_of_the_webhook_serves_behind_its_service(stage: Stag
     await stage.secret(files)
     await stage.until(stage.pods, lambda pods: pods and all(pod["status"]["phase"] == "Running" for pod in pods))
     await stage.until(_text(stage), lambda text: 'User \\"system:serviceaccount:default:berth\\" cannot list' in text)
-    assert not ready(await stage.pods(), 2)
+    pods = await stage.pods()
+    assert not ready(pods, 2)
+    # What it waits for can be read through the API server.
+    path = PODS.path(namespace=HERE, name=f"{pods[0]['metadata']['name']}:8444", subresource="proxy")
+    said = json.loads(await stage.client.relayed(f"{path}/readyz"))
+    assert (said["ready"], bool(said["waitingFor"])) == (False, True)
     await grant(stage.client)
     await stage.until(stage.pods, lambda pods: ready(pods, 2))
+    assert json.loads(await stage.client.relayed(f"{path}/readyz"))["ready"]
     pods = await stage.pods()
     assert len({pod["status"]["podIP"] for pod in pods}) == 2
     assert await _answer(stage, files) == 405

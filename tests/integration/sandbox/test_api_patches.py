@@ -122,6 +122,81 @@ def test_managers_that_a_client_sends_are_taken_over(served: Any, stored: str) -
     ]
 
 
+LONG_AGO = "2020-01-01T00:00:00Z"
+
+
+def owned_since_long(served: Any, namespace: str, *owners: tuple[str, str, str]) -> str:
+    """The path of a ConfigMap whose managers (name, operation, a letter for each key of `data`) wrote it long ago."""
+    name = "-".join(("owned", *(part.lower() for owner in owners for part in owner)))
+    body = {"metadata": {"name": name}, "data": {"a": "1", "b": "2", "c": "3"}}
+    assert served.request("POST", f"/api/v1/namespaces/{namespace}/configmaps", body).status == 201
+    entries = [
+        {
+            "manager": manager,
+            "operation": operation,
+            "apiVersion": "v1",
+            "time": LONG_AGO,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": {"f:data": {f"f:{key}": {} for key in keys}},
+        }
+        for manager, operation, keys in owners
+    ]
+    patch = [{"op": "replace", "path": "/metadata/managedFields", "value": entries}]
+    assert served.request("PATCH", map_path(namespace, name), patch, content_type=JSON_PATCH).status == 200
+    return map_path(namespace, name)
+
+
+def renewed(answer: Any) -> dict[str, bool | None]:
+    """Whether each manager has a new time; None for one without a time."""
+    times = {entry["manager"]: entry.get("time") for entry in answer.body["metadata"]["managedFields"]}
+    return {manager: time and time != LONG_AGO for manager, time in times.items()}
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        ({"a": "1"}, {"me": False, "you": False}),
+        ({"a": "9"}, {"me": True, "you": False}),
+        ({"d": "9"}, {"me": True, "you": False}),
+        ({"a": None}, {"me": False, "you": False}),
+        ({"b": "9"}, {"me": True}),
+    ],
+    ids=["the-same", "changes-its-own", "adds", "only-removes", "takes-over"],
+)
+def test_the_time_of_an_update_is_that_of_the_last_value_it_wrote(
+    served: Any, namespace: str, data: dict[str, str | None], expected: dict[str, bool]
+) -> None:
+    """The fields that a manager owns may stay the same while their values change."""
+    path = owned_since_long(served, namespace, ("me", "Update", "ac"), ("you", "Update", "b"))
+    answer = served.request("PATCH", f"{path}?fieldManager=me", {"data": data}, content_type=MERGE)
+    assert renewed(answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("manager", "data", "expected"),
+    [
+        ("me", {"a": "1"}, {"me": False, "you": False}),
+        ("me", {"a": "9"}, {"me": True, "you": False}),
+        ("me", {"a": "1", "b": "2"}, {"me": False, "you": False}),
+        ("you", {"a": "1", "b": "2"}, {"me": False, "you": False}),
+        ("third", {"a": "1"}, {"me": False, "you": False, "third": None}),
+    ],
+    ids=["the-same", "changes", "owns-more", "another-owns-more", "owns-first"],
+)
+def test_an_apply_that_changes_no_value_leaves_the_times(
+    served: Any, namespace: str, manager: str, data: dict[str, str], expected: dict[str, bool | None]
+) -> None:
+    path = owned_since_long(served, namespace, ("me", "Apply", "a"), ("you", "Apply", "b"))
+    body = applied(path.rpartition("/")[2], data)
+    assert renewed(served.request("PATCH", f"{path}?fieldManager={manager}", body, content_type=APPLY)) == expected
+
+
+def test_an_apply_that_gives_a_field_up_has_a_new_time_where_the_field_goes(served: Any, namespace: str) -> None:
+    path = owned_since_long(served, namespace, ("me", "Apply", "ab"))
+    body = applied(path.rpartition("/")[2], {"b": "2"})
+    assert renewed(served.request("PATCH", f"{path}?fieldManager=me", body, content_type=APPLY)) == {"me": True}
+
+
 CONTAINER_DEFAULTS = {
     "resources": {},
     "terminationMessagePath": "/dev/termination-log",

@@ -49,7 +49,10 @@ _HEALTH = frozenset({"/healthz", "/readyz", "/livez"})
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A resource path taken apart; `name` and `namespace` are "" where the path has none."""
+    """A resource path taken apart; `name` and `namespace` are "" where the path has none.
+
+    `path` is what follows the subresource `proxy`.
+    """
 
     group: str
     version: str
@@ -57,6 +60,7 @@ class Target:
     namespace: str
     name: str
     subresource: str
+    path: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +151,7 @@ class ApiServer:
             accept=accept,
             user_agent=request.header("user-agent"),
             warnings=warnings,
+            path=target.path,
         )
         return await serve(state, call)
 
@@ -203,12 +208,13 @@ def parse_target(segments: tuple[str, ...]) -> Target | None:
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and not (len(rest) == 3 and rest[2] in ("status", "finalize")):
         namespace, rest = rest[1], rest[2:]
-    if len(rest) > 3:
+    proxied = len(rest) > 2 and rest[2] == "proxy"
+    if len(rest) > 3 and not proxied:
         return Target(group, version, "/".join(rest), namespace, "", "")
     plural, name, subresource = (*rest, "", "")[:3]
     if plural == "namespaces" and not group:
         namespace = name
-    return Target(group, version, plural, namespace, name, subresource)
+    return Target(group, version, plural, namespace, name, subresource, "/".join(rest[3:]))
 
 
 def _unknown_group(request: _Request) -> Reply:

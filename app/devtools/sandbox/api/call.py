@@ -33,7 +33,10 @@ _BODY_TYPES = ("application/json", "application/yaml", MEDIA_TYPE)
 
 @dataclass(slots=True)
 class Call:
-    """`verb` is RBAC's word. `query` holds the first value of every parameter; `warnings` collect for the answer."""
+    """`verb` is RBAC's word. `query` holds the first value of every parameter; `warnings` collect for the answer.
+
+    `path` is what follows the subresource `proxy`.
+    """
 
     verb: str
     resource: ApiResource
@@ -47,6 +50,7 @@ class Call:
     accept: str = ""
     user_agent: str = ""
     warnings: list[str] = field(default_factory=list)
+    path: str = ""
 
     @property
     def dry_run(self) -> bool:

@@ -28,6 +28,7 @@ _SUBRESOURCE_VERBS = {
     **dict.fromkeys(("exec", "attach", "portforward"), ("create", "get")),
     "finalize": ("update",),
     "log": ("get",),
+    "proxy": ("create", "delete", "get", "patch", "update"),
     "token": ("create",),
 }
 _SUBRESOURCE_KINDS = {
@@ -36,6 +37,7 @@ _SUBRESOURCE_KINDS = {
     "eviction": ("policy", "v1", "Eviction"),
     "exec": ("", "v1", "PodExecOptions"),
     "portforward": ("", "v1", "PodPortForwardOptions"),
+    "proxy": ("", "v1", "PodProxyOptions"),
     "scale": ("autoscaling", "v1", "Scale"),
     "token": ("authentication.k8s.io", "v1", "TokenRequest"),
 }

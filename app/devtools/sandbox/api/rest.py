@@ -1,14 +1,24 @@
 """The verbs on stored resources: what a routed and authorized request does, and with what it is answered.
 
 Owns the choice of the step; the steps are in `reading`, `watching`, `writes`, `patching`, `deletion`, `questions`,
-`scaling`, `tokens` and `containers`.
+`scaling`, `tokens`, `containers` and `proxying`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.api import containers, deletion, patching, questions, reading, scaling, tokens, writes
+from app.devtools.sandbox.api import (
+    containers,
+    deletion,
+    patching,
+    proxying,
+    questions,
+    reading,
+    scaling,
+    tokens,
+    writes,
+)
 from app.devtools.sandbox.api.call import Call, Reply, copy_json, decode_object, decode_options, json_reply
 from app.devtools.sandbox.api.failures import (
     StatusError,
@@ -202,6 +212,7 @@ _SUBRESOURCES = {
     "token": (("create",), tokens.token),
     "log": (("get",), containers.log),
     **dict.fromkeys(("exec", "attach", "portforward"), (("get", "create"), containers.connect)),
+    "proxy": (tuple(proxying.METHODS), proxying.proxy),
 }
 _WRITES = {
     "create": _create,

@@ -129,7 +129,8 @@ def _rows() -> list[ApiResource]:
             "pods",
             "Pod",
             "po",
-            sub=status | {"binding", "eviction", "ephemeralcontainers", "log", "exec", "attach", "portforward"},
+            sub=status
+            | {"binding", "eviction", "ephemeralcontainers", "log", "exec", "attach", "portforward", "proxy"},
             generation=True,
             categories=everything,
         ),

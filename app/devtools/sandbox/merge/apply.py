@@ -114,7 +114,8 @@ def server_side_apply(
         _raise_conflicts(owners, key, changed)
     kept = _release(owners, key, changed, _strip(removed, unowned))
     if mine:
-        kept[key] = _entry(key, mine, api_version=str(applied.get("apiVersion")), now=now, previous=owners.get(key))
+        time = now if changed or removed else _time(owners, key)
+        kept[key] = _entry(key, mine, api_version=str(applied.get("apiVersion")), time=time)
     return _record(merged, kept)
 
 
@@ -148,7 +149,7 @@ def track_update(
     mine: Fields | None = owners[key]["fieldsV1"] if key in owners else None
     mine = union(difference(mine, removed), changed or None)
     if mine:
-        kept[key] = _entry(key, mine, api_version=api_version, now=now, previous=owners.get(key))
+        kept[key] = _entry(key, mine, api_version=api_version, time=now if changed else _time(owners, key))
     return _record(new, kept)
 
 
@@ -220,25 +221,30 @@ def _before_first_apply(live: JSON, merge_keys: MergeKeys) -> Owners:
     """The owners of an object without managedFields: a manager of that name, so that a first apply can conflict."""
     key = ("before-first-apply", "Update", str(live.get("apiVersion")), "")
     fields = _strip(field_set(_without_managed_fields(live), merge_keys.tree, containers=True))
-    entry = _entry(key, fields, api_version=key[2], now="", previous=None)
-    del entry["time"]
-    return {key: entry}
+    return {key: _entry(key, fields, api_version=key[2], time="")}
 
 
-def _entry(
-    key: tuple[str, str, str, str], fields: Fields, *, api_version: str, now: str, previous: JSON | None
-) -> JSON:
+def _time(owners: Owners, key: tuple[str, str, str, str]) -> str:
+    """When the manager last wrote a value; "" where that is not known."""
+    return str(owners.get(key, {}).get("time") or "")
+
+
+def _entry(key: tuple[str, str, str, str], fields: Fields, *, api_version: str, time: str) -> JSON:
+    """The entry of a manager.
+
+    `time` is that of its last write of a value. An update that only removes fields keeps the time, as does an apply
+    that changes no value: an entry that begins with such an apply has none.
+    """
     manager, operation, _, subresource = key
-    unchanged = previous is not None and previous["fieldsV1"] == fields and previous.get("apiVersion") == api_version
-    entry: JSON = {
+    return {
         "manager": manager,
         "operation": operation,
         "apiVersion": api_version,
-        "time": previous.get("time", now) if previous is not None and unchanged else now,
+        **({"time": time} if time else {}),
         "fieldsType": "FieldsV1",
         "fieldsV1": fields,
+        **({"subresource": subresource} if subresource else {}),
     }
-    return {**entry, "subresource": subresource} if subresource else entry
 
 
 def _printed_manager(entry: Mapping[str, Any]) -> str:

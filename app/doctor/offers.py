@@ -1,0 +1,49 @@
+"""Pods that wait for a resource that nothing in the cluster offers, for the check `pods`.
+
+The scheduler repeats of such a Pod that the resource is insufficient, as of one that waits for its turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from app.admission.pods import pod_from
+from app.claims.injection.doubled import extended_resources
+from app.claims.roads import road_of
+from app.doctor.claims_roads import offer_of
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, Severity, error, listed, more_of, plain, several
+from app.doctor.namespaces import SYSTEM
+from app.doctor.pod_owners import Group, Owner, owner_of, topmost
+
+_UNSCHEDULED = "spec.nodeName=,status.phase=Pending"
+_MOST = 200
+"""Owners and resources with a finding of their own."""
+
+
+async def unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
+    groups: dict[tuple[Owner, str], Group] = {}
+    offered = await offer_of(cluster)
+    missing: dict[str, str] = {}
+    beyond = 0
+    async for pod in cluster.pods(field_selector=_UNSCHEDULED):
+        if pod["metadata"]["namespace"] in (SYSTEM, cluster.namespace) or pod["metadata"].get("deletionTimestamp"):
+            continue
+        for asked in extended_resources(pod_from(pod)):
+            if asked.resource not in missing:
+                road = road_of(asked.resource, offered)
+                missing[asked.resource] = road.text if road.ways == ("nothing",) else ""
+            key = (owner_of(pod), asked.resource)
+            if missing[asked.resource] and (key in groups or len(groups) < _MOST):
+                groups.setdefault(key, Group()).add(pod)
+            else:
+                beyond += bool(missing[asked.resource])
+    known = sorted({name for amounts in offered.nodes.values() for name in amounts if "/" in name})
+    others = f" (nodes offer {plain(listed(known))})" if known else ""
+    for (creator, resource), group in groups.items():
+        owner = await topmost(cluster, creator)
+        waits = "wait" if group.pods > 1 else "waits"
+        text = f"{group.of(owner)}{waits} for {plain(resource)}: {missing[resource]}{others}"
+        yield error("BERTH1207", owner.subject, text)
+    if beyond:
+        yield more_of(Severity.error, several(beyond, "more Pod"))
