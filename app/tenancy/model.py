@@ -25,6 +25,22 @@ CLUSTER_KEY = "berth-cluster"
 CLUSTER = "berth.dev/cluster"
 """Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
 
+CONNECTED = "Connected"
+"""The condition of a Tenant that says whether the gateway accepts its agent. Its reasons follow."""
+AGENT_CONNECTED = "AgentConnected"
+"""The only one with status True: a call was accepted lately."""
+NO_CONTACT = "NoContact"
+"""No call of the tenant was accepted or refused yet; the status is Unknown."""
+AGENT_SILENT = "AgentSilent"
+"""The last call that was accepted is too old, and none was refused since."""
+CERTIFICATE_REFUSED = "CertificateRefused"
+"""The certificate is not pinned, its pin has ended, or all pins have ended."""
+CLUSTER_TAKEN = "ClusterTaken"
+"""The agent runs in the cluster of another Tenant."""
+OTHER_CLUSTER = "OtherCluster"
+"""The agent runs in another cluster than the one that is noted on the Tenant."""
+SUSPENDED = "Suspended"
+
 NAME_LIMIT = DNS_LABEL_LIMIT - len(TENANT_NAMESPACE_PREFIX)
 """So that the tenant's namespace is a DNS label."""
 CERTIFICATE_NAME_LIMIT = 253

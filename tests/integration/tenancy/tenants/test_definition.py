@@ -54,9 +54,9 @@ async def test_status_is_apart(cluster) -> None:
 
 
 def test_columns_and_rules_of_the_name() -> None:
-    """NAME, NAMESPACE, RESULT and AGE; the message is for wide output. The rules need an API server that knows CEL."""
+    """NAME, NAMESPACE, RESULT, CONNECTED and AGE; the message is for wide output. The rules need an API server that knows CEL."""
     version = yaml.safe_load(DEFINITION.read_text())["spec"]["versions"][0]
     columns = [column["name"].upper() for column in version["additionalPrinterColumns"] if not column.get("priority")]
-    assert columns == ["NAMESPACE", "RESULT", "AGE"]
+    assert columns == ["NAMESPACE", "RESULT", "CONNECTED", "AGE"]
     rules = [rule["rule"] for rule in version["schema"]["openAPIV3Schema"]["x-kubernetes-validations"]]
     assert rules[0] == "size(self.metadata.name) <= 56"
