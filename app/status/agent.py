@@ -1,4 +1,7 @@
-"""Section `agent`, in a tenant's cluster: whether the agent reaches the gateway, as rules and UVS objects say it."""
+"""Section `agent`, in a tenant's cluster: whether the agent runs and reaches the gateway.
+
+It says in rules and UVS objects when it does not. Where no replica of it is ready, nothing says it.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,38 @@ from app.doctor import objects
 from app.doctor.model import Severity
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
+from app.status.roles import replicas
 from app.wire import JSON
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 
 NOT_CONNECTED = "NotConnected"
+"""The reason of the condition `Ready` of rules and UVS objects, by the agent."""
 
 
 async def _read(reading: Reading) -> Found | None:
-    cluster, count, apart = reading.cluster, 0, list[JSON]()
-    if not await reading.tried(cluster.serves(WORKLOAD_RULES), default=False) and not reading.unread:
+    cluster, count, apart = reading.cluster, 0, dict[str, JSON]()
+    if not await cluster.serves(WORKLOAD_RULES):
         return None
     for resource in (WORKLOAD_RULES, *UVS_RESOURCES):
         async for obj in reading.each(cluster.paged(resource)):
             count += 1
-            if not apart and objects.condition(obj, "Ready").get("reason") == NOT_CONNECTED:
-                apart.append(objects.condition(obj, "Ready"))
-    rows = tuple(
-        Row({"connected": "no", "since": one.get("lastTransitionTime"), "message": one.get("message")}, Severity.error)
-        for one in apart
-    )
-    if count and not rows:
-        rows = (Row({"connected": "yes", "since": None, "message": None}),)
-    return Found({"objects": count}, rows, tuple(reading.unread))
+            ready = objects.condition(obj, "Ready")
+            if ready.get("reason") == NOT_CONNECTED:
+                apart.setdefault(NOT_CONNECTED, ready)
+    agents = [replicas(one) for one in await reading.workloads() if one.role == "agent"]
+    row = _row(apart.get(NOT_CONNECTED), agents)
+    return Found({"objects": count}, (row,), tuple(reading.unread))
+
+
+def _row(apart: JSON | None, agents: list[tuple[int, int]]) -> Row:
+    if apart is not None:
+        since, message = apart.get("lastTransitionTime"), apart.get("message")
+        return Row({"connected": "no", "since": since, "message": message}, Severity.error)
+    if not agents:
+        return Row({"connected": "unknown", "message": "no Deployment here runs the agent"}, Severity.info)
+    if not any(ready for ready, _ in agents):
+        return Row({"connected": "no", "message": "no replica of the agent is ready"}, Severity.error)
+    return Row({"connected": "yes"})
 
 
 SECTION = Section(
@@ -37,8 +50,10 @@ SECTION = Section(
     _read,
     totals={"objects": "rules and UVS objects that the agent sends"},
     columns=(
-        Column("connected", "yes, or no where objects are `NotConnected`; no item where there are no objects"),
-        Column("since", "since when it is not", shown="age"),
+        Column(
+            "connected", "no where objects are `NotConnected` or no replica of the agent is ready; unknown; else yes"
+        ),
+        Column("since", "since when objects are `NotConnected`", shown="age"),
         Column("message", "why not", shown="note"),
     ),
 )

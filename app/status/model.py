@@ -61,7 +61,7 @@ class Section:
     """A part of the screen. `read` gives None where the cluster has nothing that it is about.
 
     `name` is the member in JSON; `totals` are the meanings of the numbers in its heading, by name. Where the names
-    depend on the cluster, the one key is in angle brackets.
+    depend on the cluster, the one key is in angle brackets. `empty` is what the screen says where there are no items.
     """
 
     name: str
@@ -70,6 +70,7 @@ class Section:
     read: Callable[[Reading], Awaitable[Found | None]]
     totals: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[Column, ...] = ()
+    empty: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TypeVar
@@ -32,7 +32,7 @@ class Reading:
             self.note(refusal)
             return default
 
-    async def each(self, objects: AsyncIterator[JSON]) -> AsyncIterator[JSON]:
+    async def each(self, objects: AsyncIterator[JSON]) -> AsyncGenerator[JSON]:
         """The objects; a refusal ends them and is noted."""
         try:
             async for obj in objects:

@@ -86,7 +86,7 @@ def _counted(diagnosis: Diagnosis) -> JSON:
 
 
 def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
-    totals = ", ".join(f"{count} {name}" for name, count in found.totals.items())
+    totals = ", ".join(f"{count} {_noun(name, count)}" for name, count in found.totals.items())
     heading = f"{section.title}: {totals}" if totals else section.title
     yield from _wrapped(heading, indent="", style=_STYLES[found.severity] or "bold")
     rows = sorted(found.rows, key=lambda row: -row.severity)[:ROWS]
@@ -94,8 +94,14 @@ def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
         yield from _table(section, rows, status)
     if len(found.rows) > ROWS:
         yield Line(f"  and {len(found.rows) - ROWS} more: --output json shows all")
+    if not rows and not found.unread and section.empty:
+        yield from _wrapped(section.empty, indent="  ", style="")
     for text in found.unread:
         yield from _wrapped(plain(text), indent="  ", style=_STYLES[Severity.warning])
+
+
+def _noun(name: str, count: int) -> str:
+    return name.removesuffix("s") if count == 1 and name[0].islower() else name
 
 
 def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Line]:

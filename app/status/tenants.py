@@ -11,7 +11,7 @@ from app.doctor.model import Severity
 from app.placement.settings import PlacementSettings
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
-from app.tenancy.model import tenant_state
+from app.tenancy.model import AGENT_CONNECTED, CONNECTED, NO_CONTACT, tenant_state
 from app.text import moment
 from app.wire import JSON
 from app.workloads.model import TENANTS
@@ -37,14 +37,14 @@ async def _read(reading: Reading) -> Found | None:
     known = None if reading.unread else hosts
     dpus = {name: (ready[name], total[name]) for name in total}
     rows = tuple(row_of(tenant, now=now, dpus=dpus, hosts=known) for tenant in tenants)
-    connected = sum(row.values["agent"] == "AgentConnected" for row in rows)
+    connected = sum(row.values["agent"] == AGENT_CONNECTED for row in rows)
     return Found({"tenants": len(rows), "connected": connected}, rows, tuple(reading.unread))
 
 
 def row_of(tenant: JSON, *, now: datetime, dpus: Mapping[str, tuple[int, int]], hosts: set[str] | None) -> Row:
     """`dpus` are by tenant how many are ready, and how many there are; `hosts` those with a node, None if unknown."""
     name, spec, status = tenant["metadata"]["name"], tenant.get("spec") or {}, objects.status(tenant)
-    connected = objects.condition(tenant, "Connected")
+    connected = objects.condition(tenant, CONNECTED)
     own: Sequence[str] | None = spec.get("hosts")
     days = certificate_days((spec.get("identity") or {}).get("certificates") or (), now)
     state = tenant_state(tenant)
@@ -55,7 +55,7 @@ def row_of(tenant: JSON, *, now: datetime, dpus: Mapping[str, tuple[int, int]], 
         severity = Severity.error
     if connected.get("status") in ("False", "Unknown") and state != "suspended":
         notes.append(str(connected.get("message") or connected.get("reason")))
-        silent = connected.get("status") == "False" and connected.get("reason") != "NoContact"
+        silent = connected.get("status") == "False" and connected.get("reason") != NO_CONTACT
         severity = max(severity, Severity.error if silent else Severity.warning)
     if days is not None and days < SOON:
         notes.append(f"its last certificate ends in {days} days" if days >= 0 else "its certificates have ended")
