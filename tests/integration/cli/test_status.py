@@ -9,8 +9,8 @@ import pty
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -117,6 +117,16 @@ async def empty(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Patie
 def start(kubeconfig: Path, *arguments: str, **options: Any) -> BerthProcess:
     environment = os.environ | {"TERM": "xterm-256color", "COLUMNS": "80", "LINES": "50"}
     return BerthProcess("status", "--kubeconfig", str(kubeconfig), *arguments, env=environment, **options)
+
+
+@contextmanager
+def watching(kubeconfig: Path, *arguments: str, **options: Any) -> Iterator[BerthProcess]:
+    """It is ended where a test fails meanwhile."""
+    with start(kubeconfig, "--watch", "--interval", "1", *arguments, **options) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 async def berth(kubeconfig: Path, *arguments: str) -> tuple[int, str, str]:
@@ -304,7 +314,7 @@ async def test_a_watch_on_a_pipe_shows_each_change_and_survives_the_server(tmp_p
     await first.start()
     path = tmp_path / "kubeconfig"
     path.write_text(first.kubeconfig())
-    with start(path, "--watch", "--interval", "1", stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+    with watching(path, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         read = screens(process)
         shown = await until(read, "DOCTOR: 1 warning")
         assert shown.startswith("Berth in namespace berth-system, release berth: 20")
@@ -325,9 +335,11 @@ async def test_a_watch_on_a_pipe_shows_each_change_and_survives_the_server(tmp_p
 
 
 async def test_a_watch_in_json_is_a_document_a_line(empty: Patient) -> None:
-    with start(empty.kubeconfig, "-w", "-o", "json", stdout=subprocess.PIPE) as process:
+    with watching(empty.kubeconfig, "-o", "json", stdout=subprocess.PIPE) as process:
         line = await until(screens(process), "\n")
         process.send_signal(signal.SIGINT)
+        await asyncio.to_thread(process.wait)
+    assert process.returncode == 130
     assert json.loads(line)["sections"]["roles"]["totals"] == {"roles": 0, "ready": 0}
 
 
@@ -341,12 +353,13 @@ async def test_a_watch_in_a_terminal_draws_over_itself(empty: Patient) -> None:
         except OSError:  # Linux reports the closed far end as an error
             return b""
 
-    with start(empty.kubeconfig, "--watch", "--interval", "1", stdout=follower) as process:
+    with watching(empty.kubeconfig, stdout=follower) as process:
         os.close(follower)
         shown = await until(read, "DOCTOR: 1 warning")
         process.send_signal(signal.SIGINT)
         while more := await asyncio.to_thread(read):
             shown += more.decode()
+        await asyncio.to_thread(process.wait)
     os.close(leader)
     assert process.returncode == 130
     assert shown.startswith("\x1b[?1049h")
