@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from app.claims.roads import Offer, allocatable_of, claim_road, road_of
 from app.doctor.model import Severity
@@ -17,14 +18,20 @@ Wanted = tuple[str, bool]
 """A resource, or (True) a DeviceClass."""
 
 
+class Asked(NamedTuple):
+    """How many attachments ask for the same, and the first of them."""
+
+    number: int
+    first: str
+
+
 async def _read(reading: Reading) -> Found | None:
     cluster, total = reading.cluster, 0
     keys = (await cluster.settings(NetworksSettings)).resource_name_keys
-    asked: dict[Wanted, list[str]] = {}
+    asked: dict[Wanted, Asked] = {}
     async for obj in reading.each(cluster.paged(NETWORK_ATTACHMENTS)):
         total += 1
-        for wanted in wanted_by(obj, keys):
-            asked.setdefault(wanted, []).append("{namespace}/{name}".format(**obj["metadata"]))
+        count(asked, obj, keys)
     if not total and not reading.unread and not await cluster.serves(NETWORK_ATTACHMENTS):
         return None
     # The allocatable amounts alone are kept of nodes.
@@ -32,29 +39,37 @@ async def _read(reading: Reading) -> Found | None:
     classes, slices = [await reading.tried(cluster.listed(one), []) for one in (DEVICE_CLASSES, RESOURCE_SLICES)]
     # Without all of them it is not known what is missing.
     lacking = [] if reading.unread else list(unoffered(asked, Offer(nodes, classes, slices)))
-    without = sum(len(asked[wanted]) for wanted, _ in lacking)
+    without = None if reading.unread else sum(asked[wanted].number for wanted, _ in lacking)
     rows = tuple(row for _, row in lacking)
     return Found({"attachments": total, "unoffered": without}, rows, tuple(reading.unread))
 
 
-def wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:
-    """What Pods that select the attachment ask for. Which class a template asks for depends on the Pod's namespace."""
+def count(asked: dict[Wanted, Asked], attachment: JSON, keys: Sequence[str]) -> None:
+    """Add what Pods that select the attachment ask for."""
+    name = "{namespace}/{name}".format(**attachment["metadata"])
+    for wanted in _wanted_by(attachment, keys):
+        before = asked.get(wanted, Asked(0, name))
+        asked[wanted] = Asked(before.number + 1, min(before.first, name))
+
+
+def _wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:
+    """Which class a template asks for depends on the namespace of the Pod."""
     one = project_with_claims(attachment, keys)
     if one.claim is not None:
         return [(one.claim.device_class, True)] if one.claim.device_class else []
     return [(name, False) for name in one.resources if name]
 
 
-def unoffered(asked: Mapping[Wanted, Sequence[str]], offer: Offer) -> Iterator[tuple[Wanted, Row]]:
+def unoffered(asked: Mapping[Wanted, Asked], offer: Offer) -> Iterator[tuple[Wanted, Row]]:
     """What nothing offers; it is information, for an attachment may be there before its driver."""
-    for (name, by_class), attachments in sorted(asked.items()):
+    for (name, by_class), asking in sorted(asked.items()):
         road = claim_road(name, offer) if by_class else road_of(name, offer)
         if road.ways == ("nothing",):
             resource = f"DeviceClass {name}" if by_class else name
             values: dict[str, Value] = {
                 "resource": resource,
-                "attachments": len(attachments),
-                "example": min(attachments),
+                "attachments": asking.number,
+                "example": asking.first,
             }
             yield (name, by_class), Row({**values, "message": road.text}, Severity.info)
 

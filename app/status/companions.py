@@ -133,22 +133,36 @@ def _number(value: object) -> int:
 async def _read(reading: Reading) -> Found | None:
     cluster, tally = reading.cluster, Tally()
     now = await reading.there()
-    kinds = [one for one in (ADMIN_RULES, TENANT_RULES, WORKLOAD_RULES, UVS_PODS) if await _served(reading, one)]
-    for resource in kinds:
-        take = tally.mirror if resource is UVS_PODS else tally.rule
-        async for obj in reading.each(cluster.paged(resource)):
-            take(obj)
+    served = [await _rules(reading, tally, one) for one in (ADMIN_RULES, TENANT_RULES)]
+    refused = len(reading.unread)
     async for pod in reading.each(cluster.pods(label_selector=COMPANION)):
         tally.pod(pod, now)
-    if not kinds and not tally.found and not reading.unread:
+    if not tally.found:
+        # Where one cluster serves as both, rules and UVSPods of the tenant would count a second time.
+        served.append(await _rules(reading, tally, WORKLOAD_RULES))
+        async for obj in reading.each(cluster.paged(UVS_PODS)):
+            tally.mirror(obj)
+    if not any(served) and not tally.found and not reading.unread:
         return None
     waiting = sum(group.count for group in tally.groups.values())
-    totals = {"wanted": tally.wanted, "running": tally.running, "waiting": waiting, "ended": tally.ended}
+    # What was counted before a refusal is less than there is.
+    ruled, podded = not refused, len(reading.unread) == refused
+    totals = {
+        "wanted": tally.wanted if ruled else None,
+        "running": tally.running if podded else None,
+        "waiting": waiting if ruled and podded else None,
+        "ended": tally.ended if podded else None,
+    }
     return Found(totals, tuple(tally.rows()), tuple(reading.unread))
 
 
-async def _served(reading: Reading, resource: Resource) -> bool:
-    return await reading.tried(reading.cluster.serves(resource), default=False)
+async def _rules(reading: Reading, tally: Tally, resource: Resource) -> bool:
+    """Counts all rules of a kind; whether there is the kind."""
+    if not await reading.tried(reading.cluster.serves(resource), default=False):
+        return False
+    async for rule in reading.each(reading.cluster.paged(resource)):
+        tally.rule(rule)
+    return True
 
 
 SECTION = Section(

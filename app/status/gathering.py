@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import traceback
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 from app.doctor.checks import CHECKS, examine
@@ -22,10 +23,20 @@ SECTIONS: tuple[Section, ...] = (roles.SECTION, *(resolve(one) for wing in WINGS
 
 async def gather(cluster: Cluster) -> Status:
     """The status without the doctor's part. Raises ApiError where the API server cannot be asked at all."""
+    await _accepted(cluster)
     await locate(cluster)
     found = await asyncio.gather(*(_read(cluster, section) for section in SECTIONS))
     parts = [(section, one) for section, one in zip(SECTIONS, found, strict=True) if one is not None]
     return Status(cluster.now(), cluster.namespace, cluster.release, tuple(parts))
+
+
+async def _accepted(cluster: Cluster) -> None:
+    """Raises ApiError where the API server does not answer, or does not know the user: no section would say more."""
+    try:
+        await cluster.skew()
+    except ApiError as error:
+        if error.status in (0, 401):
+            raise
 
 
 async def diagnose(cluster: Cluster) -> Diagnosis:
@@ -40,7 +51,10 @@ async def _read(cluster: Cluster, section: Section) -> Found | None:
     """One section; what it cannot read hides no other."""
     reading = Reading(cluster)
     try:
-        return await section.read(reading)
+        found = await section.read(reading)
+        if found is None or not found.unread or any(found.totals.values()):
+            return found
+        return replace(found, totals={})  # zeros would look as if they were counted
     except ApiError as refusal:
         reading.note(refusal)
     except Exception as error:  # noqa: BLE001  the wall of a section: one object that it cannot read must not hide the rest

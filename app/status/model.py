@@ -44,9 +44,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a section found; `unread` says what could not be read, and what is missing for that reason."""
+    """What a section found. `unread` says what could not be read; a total that depends on it is None."""
 
-    totals: Mapping[str, int] = field(default_factory=dict)
+    totals: Mapping[str, int | None] = field(default_factory=dict)
     rows: tuple[Row, ...] = ()
     unread: tuple[str, ...] = ()
 

@@ -86,7 +86,9 @@ def _counted(diagnosis: Diagnosis) -> JSON:
 
 
 def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
-    totals = ", ".join(f"{count} {_noun(name, count)}" for name, count in found.totals.items())
+    totals = ", ".join(
+        f"{'?' if count is None else count} {_noun(name, count)}" for name, count in found.totals.items()
+    )
     heading = f"{section.title}: {totals}" if totals else section.title
     yield from _wrapped(heading, indent="", style=_STYLES[found.severity] or "bold")
     rows = sorted(found.rows, key=lambda row: -row.severity)[:ROWS]
@@ -100,7 +102,7 @@ def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
         yield from _wrapped(plain(text), indent="  ", style=_STYLES[Severity.warning])
 
 
-def _noun(name: str, count: int) -> str:
+def _noun(name: str, count: int | None) -> str:
     return name.removesuffix("s") if count == 1 and name[0].islower() else name
 
 
@@ -151,7 +153,7 @@ def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _wrapped(text: str, *, indent: str, style: str) -> Iterator[Line]:
-    for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent):
+    for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False):
         yield Line(line, style)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -31,12 +30,12 @@ class Watch:
 
     async def screens(self) -> AsyncGenerator[Status | Away]:
         """Without end; the first comes before the doctor has examined anything."""
-        doctor = asyncio.create_task(self._examine())
+        clock, doctor = asyncio.get_running_loop().time, asyncio.create_task(self._examine())
         try:
             while True:
-                began = time.monotonic()
+                began = clock()
                 yield await self._look()
-                await asyncio.sleep(max(self.pause, time.monotonic() - began))
+                await asyncio.sleep(max(self.pause, clock() - began))
         finally:
             doctor.cancel()
 

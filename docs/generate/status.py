@@ -26,7 +26,7 @@ _SECTION = """\
 Each has these members; `items` have the members in the table of the section, and `severity`."""
 _OF_SECTION = (
     ("severity", "the worst of its items; warning where something could not be read"),
-    ("totals", "numbers, by name"),
+    ("totals", "numbers, by name; null where it depends on what could not be read, none where nothing could be"),
     ("items", "a list; a value that is not known is null"),
     ("unread", "a list of texts: what could not be read"),
 )

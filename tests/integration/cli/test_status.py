@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+import yaml
 
 from app.definitions import INFRA, TENANT, read_definitions
 from app.devtools.sandbox.pki import Authority
@@ -251,8 +252,9 @@ async def test_what_may_not_be_read_is_said_and_hides_nothing(infra: Patient) ->
         f"not checked: you have no right to list deployments.apps in namespace {HOME}",
         f"not checked: you have no right to list daemonsets.apps in namespace {HOME}",
     ]
-    assert sections["companions"]["unread"]
-    assert sections["attachments"]["unread"]
+    for name in ("roles", "companions", "attachments"):
+        assert sections[name]["unread"]
+        assert not any(sections[name]["totals"].values()), "what was not read is not counted as 0"
     assert not [text for one in sections.values() for text in one["unread"] if "secret" in text]
 
 
@@ -261,6 +263,17 @@ async def test_a_user_without_any_right(empty: Patient) -> None:
     assert (code, err) == (3, "")
     assert "  not checked: you have no right to list deployments.apps in namespace" in out
     assert "Traceback" not in out
+
+
+async def test_credentials_that_are_not_accepted_are_one_line(empty: Patient, tmp_path: Path) -> None:
+    """No section would say more."""
+    path = tmp_path / "kubeconfig"
+    found = yaml.safe_load(empty.kubeconfig.read_text())
+    found["users"][0]["user"] = {"token": "not-a-token"}
+    path.write_text(yaml.safe_dump(found))
+    code, out, err = await berth(path)
+    assert (code, out) == (1, "")
+    assert re.fullmatch(r"Error: the API server could not be asked: .*HTTP 401.*\n", err)
 
 
 async def test_companions_are_counted_over_all_pages(tmp_path: Path) -> None:
@@ -368,3 +381,19 @@ async def test_a_watch_in_a_terminal_draws_over_itself(empty: Patient) -> None:
     drawn, given_back = shown.split("\x1b[?1049l")
     assert "\x1b[?25h" in drawn
     assert "Berth in namespace berth-system" in given_back
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        ("berth sta", {"status"}),
+        ("berth status --", {"--output", "--watch", "--interval", "--namespace", "--kubeconfig", "--context"}),
+        ("berth status --output ", {"text", "json"}),
+    ],
+)
+async def test_a_shell_completes_it(words: str, wanted: set[str]) -> None:
+    typed = words.split(" ")
+    environment = {"_BERTH_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(typed) - 1)}
+    with BerthProcess(env=os.environ | environment, stdout=subprocess.PIPE, text=True) as process:
+        out, _ = await asyncio.to_thread(process.communicate)
+    assert wanted <= set(out.split())

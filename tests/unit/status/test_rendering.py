@@ -202,8 +202,10 @@ def test_the_worst_items_are_on_the_screen_and_all_in_json() -> None:
 
 def test_what_could_not_be_read_is_said_and_is_a_warning() -> None:
     unread = ("not checked: you have no right to list nodes in the whole cluster",)
-    status = Status(NOW, "n", "r", ((attachments.SECTION, Found({"attachments": 3, "unoffered": 0}, (), unread)),))
-    assert text_of(status)[2:4] == ["ATTACHMENTS: 3 attachments, 0 unoffered", f"  {unread[0]}"]
+    found = Found({"attachments": 3, "unoffered": None}, (), unread)
+    status = Status(NOW, "n", "r", ((attachments.SECTION, found),))
+    assert text_of(status)[2:4] == ["ATTACHMENTS: 3 attachments, ? unoffered", f"  {unread[0]}"]
+    assert json.loads(compact(status).text)["sections"]["attachments"]["totals"]["unoffered"] is None
     assert status.severity is Severity.warning
 
 

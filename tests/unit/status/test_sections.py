@@ -10,7 +10,7 @@ import pytest
 from app.claims.roads import Offer
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
-from app.status.attachments import unoffered, wanted_by
+from app.status.attachments import Asked, count, unoffered
 from app.status.companions import Tally, waits_for
 from app.status.roles import leader_of, replicas, version_of
 from app.status.tenants import certificate_days, row_of
@@ -274,15 +274,14 @@ def attachment(name: str, resource: str = "", **annotations: str) -> JSON:
 def test_attachments_whose_resource_nothing_offers() -> None:
     keys = ("k8s.v1.cni.cncf.io/resourceName",)
     offer = Offer({"n1": {"example.com/foo": "2", "example.com/none": "0"}}, [], [])
-    asked: dict[tuple[str, bool], list[str]] = {}
+    asked: dict[tuple[str, bool], Asked] = {}
     for one in (
         attachment("a", "example.com/foo"),
-        attachment("b", "example.com/none"),
         attachment("c", "example.com/none"),
+        attachment("b", "example.com/none"),
         attachment("d"),
     ):
-        for wanted in wanted_by(one, keys):
-            asked.setdefault(wanted, []).append(f"default/{one['metadata']['name']}")
+        count(asked, one, keys)
     [(wanted, row)] = unoffered(asked, offer)
     assert wanted == ("example.com/none", False)
     assert row.values == {
