@@ -10,11 +10,9 @@ from app.doctor.model import Severity
 from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.status.roles import replicas
+from app.tenancy.agent.outages import NOT_CONNECTED
 from app.wire import JSON
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
-
-NOT_CONNECTED = "NotConnected"
-"""The reason of the condition `Ready` of rules and UVS objects, by the agent."""
 
 
 async def _read(reading: Reading) -> Found | None:

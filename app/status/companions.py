@@ -15,6 +15,7 @@ from app.doctor.model import Severity
 from app.kube.resources import Resource
 from app.status.model import Column, Found, Row, Section, Value
 from app.status.reading import Reading
+from app.tenancy.agent.outages import NOT_CONNECTED
 from app.wire import JSON
 from app.workloads.model import ADMIN_RULES, COMPANION, MIRROR, TENANT_RULES, UVS_PODS, WORKLOAD_RULES
 
@@ -62,7 +63,7 @@ class Tally:
         about = objects.subject(rule["kind"], rule)
         if not ready:
             self.wait("RuleNotProcessed", about, "no controller has looked at the rule", Severity.info, missing)
-        elif ready.get("status") != "True" and (missing or failed or ready.get("reason") == "NotConnected"):
+        elif ready.get("status") != "True" and (missing or failed or ready.get("reason") == NOT_CONNECTED):
             severity = Severity.error if failed else Severity.warning if not missing else Severity.info
             text = str(ready.get("message") or said.get("message") or "")
             self.wait(str(ready.get("reason") or "NotReady"), about, text, severity, missing)

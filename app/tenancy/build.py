@@ -21,7 +21,7 @@ def controller(context: ControllerContext) -> TenantsController:
         quota=settings.quota,
         resync=context.settings.resync_seconds,
     )
-    return TenantsController(context.client, options=options)
+    return TenantsController(context.client, events=context.events, options=options)
 
 
 def review(context: Context) -> Parts:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_label_value
+from app.tenancy.link import Link
 from app.text import moment, stamp
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX, tenant_namespace
@@ -22,9 +23,6 @@ GATEWAY_NAME = "api-gateway.local"
 """A name that the gateway's certificate answers to wherever it runs."""
 CLUSTER_KEY = "berth-cluster"
 """Metadata of an agent's calls: the UID of namespace kube-system of its cluster, which no two clusters share."""
-CLUSTER = "berth.dev/cluster"
-"""Annotation on a Tenant, by the gateway: the cluster of its agent at first sight; calls from another are refused."""
-
 CONNECTED = "Connected"
 """The condition of a Tenant that says whether the gateway accepts its agent. Its reasons follow."""
 AGENT_CONNECTED = "AgentConnected"
@@ -63,8 +61,8 @@ class Tenant:
     """A Tenant object: `names` are the common or DNS names of its certificates.
 
     Where `certificates` are pinned, a name alone is not enough. `hosts` are the names of its hosts, or None where
-    Berth does not set the labels of the tenant's DPU nodes. `cluster` is the one it was first seen in ("": none yet);
-    only the gateway reads it.
+    Berth does not set the labels of the tenant's DPU nodes. `link` is what is noted of its agent; only the
+    gateway reads it here.
     """
 
     name: str
@@ -74,23 +72,12 @@ class Tenant:
     certificates: tuple[PinnedCertificate, ...] = ()
     hosts: tuple[str, ...] | None = None
     suspended: bool = False
-    cluster: str = ""
-
-    def at(self, cluster: str) -> Tenant:
-        """The same tenant, seen in this cluster."""
-        return replace(self, cluster=cluster)
+    link: Link = field(default_factory=Link)
 
 
 def tenant_certificate_name(tenant: str) -> str:
     """The common name of the certificates that `berth tenant add` issues."""
     return f"{tenant}.tenant.local"
-
-
-def cluster_of(obj: JSON) -> str:
-    """The cluster that is noted on a Tenant object; "" where none is."""
-    annotations = obj["metadata"].get("annotations")
-    found = annotations.get(CLUSTER) if isinstance(annotations, dict) else None
-    return found if isinstance(found, str) else ""
 
 
 def tenant_state(obj: JSON) -> str:

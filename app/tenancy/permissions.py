@@ -50,6 +50,7 @@ PERMISSIONS: Permissions = {
     "gateway": (
         Permission("cluster", "", ("pods",), ("list", "watch")),
         Permission("cluster", _GROUP, (TENANTS.plural,), (*READ, "patch")),
+        Permission("cluster", _GROUP, (f"{TENANTS.plural}/status",), ("patch",)),
         Permission("cluster", _GROUP, (WORKLOADS.plural, TENANT_RULES.plural), ("list", "watch")),
         Permission("tenants", _GROUP, (WORKLOADS.plural,), ("create", "patch", "delete")),
         Permission("tenants", _GROUP, (TENANT_RULES.plural,), _RULE_CALLS),

@@ -103,7 +103,7 @@ WING = Wing(
         Controller(
             "tenants",
             build="app.tenancy.build:controller",
-            reconcilers=("tenants", "tenant-nodes"),
+            reconcilers=("tenants", "tenant-links", "tenant-nodes"),
             watches=("Tenant", "Node", "Namespace"),
         ),
     ),
@@ -116,6 +116,10 @@ WING = Wing(
     },
     checks=("app.doctor.tenants:CHECK",),
     status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),
-    metrics={"app.tenancy.agent.metrics": ("agent",), "app.tenancy.gateway.metrics": ("gateway",)},
+    metrics={
+        "app.tenancy.agent.metrics": ("agent",),
+        "app.tenancy.gateway.metrics": ("gateway",),
+        "app.tenancy.controller.metrics": ("controller",),
+    },
     roles=(GATEWAY, AGENT),
 )

@@ -20,6 +20,7 @@ from app.kube.retry import Backoff
 from app.serving.tls import Pair, read_certificates
 from app.tenancy.agent import answers, metrics
 from app.tenancy.agent.cluster import ClusterIdentity
+from app.tenancy.agent.outages import UNKNOWN, Cause, Outage, Outages
 from app.tenancy.agent.settings import AgentOptions, AgentSettings
 from app.tenancy.model import CLUSTER_KEY
 
@@ -36,7 +37,6 @@ _SETTLED = 30.0
 _CALL_SECONDS = 15.0
 _GRACE = 5.0
 """Seconds that calls on a replaced channel get to end."""
-_REFUSED = answers.word(grpc.StatusCode.FAILED_PRECONDITION)
 _RECEIVE_LIMIT = 64 * 1024 * 1024
 """Bytes of one answer; a list of all Secrets of a tenant comes in one."""
 
@@ -79,12 +79,13 @@ class Connection:
         self._opened = asyncio.Event()
         self._renewed = asyncio.Event()
         self._problems: dict[str, str] = {}
+        self._codes: dict[str, str] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._refusals: defaultdict[Stream, str] = defaultdict(str)
+        self._outages = Outages(patience=options.patience)
         self._listeners: defaultdict[Stream, list[Callable[[], None]]] = defaultdict(list)
 
     def subscribe(self, stream: Stream, listener: Callable[[], None]) -> None:
-        """Calls `listener` when this stream is lost, when the gateway refuses it, and when the refusal changes."""
+        """Calls `listener` when this stream is lost, and when there is another cause of that."""
         self._listeners[stream].append(listener)
 
     def waiting(self) -> list[str]:
@@ -92,16 +93,10 @@ class Connection:
         found = [f"cluster: {self._cluster.problem}"] if self._cluster.problem else []
         return found + [f"gateway {name}: {problem}" for name, problem in self._problems.items()]
 
-    def problem(self, stream: Stream) -> str:
-        """Why this stream is not up, as it stands in a status."""
-        if self._cluster.problem:
-            return f"agent: {self._cluster.problem}"
-        certificate = self._problems.get("certificate", "")
-        return f"gateway: {certificate or self._problems.get(stream, 'not connected yet')}"
-
-    def refusal(self, stream: Stream) -> str:
-        """What the gateway answered when it refused this stream (FAILED_PRECONDITION: another cluster's); "" else."""
-        return self._refusals[stream]
+    def outage(self, stream: Stream) -> Outage:
+        """Since when and why this stream is not up; to be asked only while it is not."""
+        self._outages.note(stream, self._cause(stream))
+        return self._outages[stream]
 
     async def run(self) -> None:
         held: tuple[bytes, bytes, bytes] | None = None
@@ -111,9 +106,12 @@ class Connection:
                 try:
                     found = await asyncio.to_thread(read_files, self._options.settings)
                 except (OSError, ValueError) as error:
-                    if self._problems.get("certificate") != str(error):
-                        log.warning("certificate for the gateway cannot be used", problem=str(error))
+                    changed = self._problems.get("certificate") != str(error)
                     self._problems["certificate"] = str(error)
+                    if changed:
+                        log.warning("certificate for the gateway cannot be used", problem=str(error))
+                        for stream in tuple(self._listeners):
+                            self._note(stream)
                 else:
                     self._problems.pop("certificate", None)
                     if found != held:
@@ -132,20 +130,15 @@ class Connection:
         backoff = Backoff(base=self._options.backoff_base, cap=self._options.backoff_cap)
         loop = asyncio.get_running_loop()
         self._problems[stream] = "not connected yet"
+        self._outages.note(stream, self._cause(stream))
         while True:
             await self._cluster.known.wait()
             await self._opened.wait()
             started = loop.time()
             reason, detail = await self._once(stream, session)
-            refusal = detail.removeprefix(f"{_REFUSED}: ") if reason == _REFUSED else ""
-            refused = refusal not in ("", self._refusals[stream])
-            lost = stream not in self._problems and reason != "renewed"
-            self._problems[stream], self._refusals[stream] = detail, refusal
-            if refused:
-                log.warning("the gateway refuses this cluster", stream=stream, reason=refusal)
-            if lost or refused:
-                for listener in self._listeners[stream]:
-                    listener()
+            self._problems[stream], self._codes[stream] = detail, reason
+            if reason != "renewed":
+                self._note(stream)
             metrics.STREAM_UP.labels(stream).set(0)
             metrics.STREAMS_ENDED.labels(stream, reason).inc()
             if reason == "renewed":
@@ -216,8 +209,27 @@ class Connection:
         tenant = self._options.settings.tenant
         return (cluster, ("tenant-id", tenant)) if tenant else (cluster,)
 
+    def _note(self, stream: Stream) -> None:
+        """The stream may have been lost, or may be down for another cause: tell those who show it."""
+        if stream not in self._problems:
+            return
+        cause = self._cause(stream)
+        if self._outages.note(stream, cause):
+            if cause.refused:
+                log.warning("the gateway refuses this agent", stream=stream, reason=cause.text)
+            for listener in self._listeners[stream]:
+                listener()
+
+    def _cause(self, stream: Stream) -> Cause:
+        if self._cluster.problem:
+            return Cause("", self._cluster.problem)
+        if certificate := self._problems.get("certificate"):
+            return Cause("", f"the certificate for the gateway cannot be used: {certificate}")
+        code, problem = self._codes.get(stream, ""), self._problems.get(stream, "")
+        return Cause(code, problem.removeprefix(f"{code}: ")) if code and problem else UNKNOWN
+
     def _up(self, stream: Stream) -> None:
-        self._refusals[stream] = ""
+        self._outages.over(stream)
         if self._problems.pop(stream, None) is not None:
             log.info("stream to the gateway is up", stream=stream)
             metrics.STREAM_UP.labels(stream).set(1)

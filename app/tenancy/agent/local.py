@@ -10,6 +10,7 @@ from app.kube.conditions import ReadyEvents
 from app.kube.events import EventRecorder, Regarding
 from app.kube.resources import Resource
 from app.kube.retry import get_or_none, if_there
+from app.tenancy.agent.outages import NOT_CONNECTED, Outage
 from app.tenancy.agent.settings import AgentOptions
 from app.tenancy.agent.views import Objects, ObjectView, Outcome, project_object
 
@@ -54,6 +55,15 @@ class Local:
     ) -> None:
         """Show an outcome in the status. An empty result means that nothing is known yet. Raises ApiError."""
         await self.write_status(view, view.status_of(result, reason, message, extra or {}))
+
+    async def report_outage(self, view: ObjectView, outage: Outage) -> None:
+        """Show that the agent is not connected. An object that shows it already is not written. Raises ApiError."""
+        shown = view.observed
+        if shown and view.ready_reason == NOT_CONNECTED and outage.shown_by(view.message):
+            return
+        # What was a success is not known any more. What was never sent is an error, as is an agent in a wrong cluster.
+        known = shown and view.result != "error" and not outage.elsewhere
+        await self.report(view, "" if known else "error", NOT_CONNECTED, outage.message)
 
     async def write_status(self, view: ObjectView, status: dict[str, Any]) -> None:
         """Make `status` the whole of what we say of the object; one that is gone needs none. Raises ApiError."""

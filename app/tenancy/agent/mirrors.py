@@ -38,10 +38,15 @@ class MirrorSync(Syncer[Pod]):
         if new is not None and new.mirror:
             self._marked.add(new.uid)
 
-    async def _reconcile(self, name: str) -> None:
-        if not self._remote.synced:
-            return  # everything is looked at again once the gateway has sent everything
+    async def _reconcile(self, name: str) -> float | None:
         view, pod = self._local.get(name), self._remote.items.get(name)
+        if not self._remote.synced:
+            # Everything is looked at again once the gateway has sent everything.
+            return await self._unreached(view) if view is not None and self.is_mirror(view) else None
+        await self._mirror(name, view, pod)
+        return None
+
+    async def _mirror(self, name: str, view: ObjectView | None, pod: Pod | None) -> None:
         if pod is None or not is_companion(pod):
             self._shadowed.pop(name, None)
             if view is not None and self.is_mirror(view):

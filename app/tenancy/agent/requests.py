@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import structlog
 
@@ -12,7 +12,7 @@ from app.tenancy.agent.answers import Answers, GatewayRefused, GatewayUnavailabl
 from app.tenancy.agent.local import Local
 from app.tenancy.agent.remote import Watch
 from app.tenancy.agent.syncing import Syncer
-from app.tenancy.agent.views import ObjectView, Outcome, in_terms_of_the_object
+from app.tenancy.agent.views import ObjectView, in_terms_of_the_object
 
 log = structlog.get_logger(__name__)
 
@@ -22,16 +22,12 @@ T = TypeVar("T")
 class Requests(Syncer[T]):
     """Each is sent, shows the answer in its status, and is removed there. Only what an agent owns is ever removed."""
 
-    volatile: ClassVar[bool] = False
-    """Whether a success may become untrue without a change of the spec."""
-
     _remote: Watch[T]
 
     def __init__(self, name: str, local: Local, remote: Watch[T]) -> None:
         super().__init__(name, local, remote)
         self._unanswered: dict[str, float] = {}
         self._answers = Answers(base=self._options.refusal_pause, cap=self._options.settings.resync_seconds)
-        remote.connection.subscribe(remote.stream, self._enqueue_all)
 
     @abstractmethod
     async def _converge(self, view: ObjectView) -> None:
@@ -71,24 +67,8 @@ class Requests(Syncer[T]):
         self._unanswered.pop(name, None)
         return self._answers.next(name)
 
-    async def _unreached(self, view: ObjectView) -> float | None:
-        """What to do while the gateway is out of reach: nothing for a while, then report it.
-
-        An error about the present spec stays, and so does a success, unless it is volatile: then it is not known any
-        more. Where the gateway refuses all calls the status is an error at once. Raises ApiError.
-        """
-        connection, stream = self._remote.connection, self._remote.stream
-        if refusal := connection.refusal(stream):
-            await self._local.report(view, "error", "FailedPrecondition", refusal)
-        elif not view.observed or (self.volatile and view.result == "success"):
-            if left := self._patience(view.name):
-                return left
-            result: Outcome = "" if view.observed else "error"
-            await self._local.report(view, result, "GatewayUnavailable", connection.problem(stream))
-        return None
-
     def _patience(self, name: str) -> float:
-        """Seconds until the gateway's silence is reported, counted from the first question."""
+        """Seconds until a call without an answer is reported, counted from the first one."""
         began = self._unanswered.setdefault(name, time.monotonic())
         return max(0.0, began + self._options.patience - time.monotonic())
 

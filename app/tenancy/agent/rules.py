@@ -20,7 +20,6 @@ log = structlog.get_logger(__name__)
 
 
 class RuleSync(Requests[rule_pb.WorkloadRule]):
-    volatile = True
     _remote: Rules
 
     async def _converge(self, view: ObjectView) -> None:

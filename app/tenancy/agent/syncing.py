@@ -7,6 +7,7 @@ everything anew, and now and then. Nothing is removed before both sides are full
 from __future__ import annotations
 
 import asyncio
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Generic, TypeVar
@@ -18,7 +19,9 @@ from app.kube.controller import Controller, Done, RequeueAfter, Result
 from app.kube.queue import WorkQueue
 from app.kube.retry import Backoff
 from app.tenancy.agent.local import Local
-from app.tenancy.agent.remote import Remote
+from app.tenancy.agent.outages import OF_THE_LINK, UNKNOWN
+from app.tenancy.agent.remote import Watch
+from app.tenancy.agent.views import ObjectView
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +32,7 @@ T = TypeVar("T")
 class Syncer(ABC, Generic[T]):
     """Objects of one kind: `local` are those of this cluster, `remote` those of the gateway."""
 
-    def __init__(self, name: str, local: Local, remote: Remote[T]) -> None:
+    def __init__(self, name: str, local: Local, remote: Watch[T]) -> None:
         self._local, self._remote, self._options = local, remote, local.options
         self._controller: Controller[str] = Controller(
             f"agent-{name}",
@@ -42,6 +45,7 @@ class Syncer(ABC, Generic[T]):
         )
         local.store.subscribe(lambda _event, key, *_: self._controller.enqueue(key[1]))
         remote.subscribe(self._remote_changed)
+        remote.connection.subscribe(remote.stream, self._enqueue_all)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -54,6 +58,22 @@ class Syncer(ABC, Generic[T]):
 
     async def _learn(self) -> None:
         """Ask the gateway for what its stream does not send. Raises BerthError."""
+
+    async def _unreached(self, view: ObjectView) -> float | None:
+        """What to do while the gateway is out of reach: nothing for a while, then report it.
+
+        An error about the present spec stays. An agent in a wrong cluster is reported at once. Raises ApiError.
+        """
+        outage = self._remote.connection.outage(self._remote.stream)
+        if outage.cause == UNKNOWN:
+            return None  # everything is looked at again when it is known
+        if not outage.elsewhere:
+            if view.observed and view.result == "error" and view.ready_reason not in OF_THE_LINK:
+                return None
+            if (left := outage.began + self._options.patience - time.monotonic()) > 0:
+                return left
+        await self._local.report_outage(view, outage)
+        return None
 
     def _remote_changed(self, name: str) -> None:
         self._controller.enqueue(name)

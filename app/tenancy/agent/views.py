@@ -60,6 +60,14 @@ class ObjectView:
         return str(self.decoded_status().get("result") or "")
 
     @property
+    def message(self) -> str:
+        return str(self.decoded_status().get("message") or "")
+
+    @property
+    def ready_reason(self) -> str:
+        return str(condition(self.decoded_status(), "Ready").get("reason") or "")
+
+    @property
     def observed(self) -> bool:
         return self.decoded_status().get("observedGeneration") == self.generation
 

@@ -27,20 +27,30 @@ class Caches:
             Reflector(client, NAMESPACES, namespaces),
         ]
         self._on_tenant: Callable[[str], None] = lambda _name: None
+        self._on_link: Callable[[str], None] = lambda _name: None
         self._on_node: Callable[[str], None] = lambda _name: None
         self.claims.tenants.subscribe(self._tenant_changed)
         self.claims.nodes.subscribe(self._node_changed)
         namespaces.subscribe(self._namespace_changed)
 
-    def wake(self, *, tenant: Callable[[str], None], node: Callable[[str], None]) -> None:
-        """From now on call these alone, with the name of each Tenant, and of each node, that a change may affect."""
-        self._on_tenant, self._on_node = tenant, node
+    def wake(self, *, tenant: Callable[[str], None], link: Callable[[str], None], node: Callable[[str], None]) -> None:
+        """From now on call these alone, with the name of each Tenant, and of each node, that a change may affect.
+
+        `link` is called for a change that affects the condition Connected, alone where it affects nothing else.
+        """
+        self._on_tenant, self._on_link, self._on_node = tenant, link, node
 
     def waiting(self) -> list[str]:
         return problems_of(self.reflectors)
 
     def _tenant_changed(self, _: EventType, key: Key, old: TenantState | None, new: TenantState | None) -> None:
         states = [state for state in (old, new) if state is not None]
+        clusters = {state.link.cluster for state in states if state.link.cluster}
+        # A refusal speaks of a cluster that may be of another tenant soon. Tenants are few.
+        for name in (key[1], *(self.claims.concerned(clusters) if _moved(old, new) else ())):
+            self._on_link(name)
+        if old is not None and new is not None and old.without_link == new.without_link:
+            return
         hosts = {host for state in states for host in state.hosts}
         names = {name.lower() for state in states for name in state.names}
         labeled = self.claims.nodes.by_index("tenant", key[1])
@@ -65,3 +75,9 @@ class Caches:
             self._on_tenant(name)
         for name in nodes:
             self._on_node(name)
+
+
+def _moved(old: TenantState | None, new: TenantState | None) -> bool:
+    """Whether a cluster may have another tenant now."""
+    before, after = (None if state is None else (state.link.cluster, state.link.moved) for state in (old, new))
+    return before != after

@@ -12,8 +12,11 @@ from functools import partial
 
 from app.kube.client import KubeClient
 from app.kube.controller import Controller
+from app.kube.events import EventRecorder
 from app.kube.running import start
+from app.tenancy.controller import metrics
 from app.tenancy.controller.caches import Caches
+from app.tenancy.controller.links import LinkReconciler
 from app.tenancy.controller.namespaces import NamespaceKeeper
 from app.tenancy.controller.nodes import reconcile_node
 from app.tenancy.controller.tenants import TenantReconciler
@@ -28,6 +31,7 @@ class TenantsController:
         self,
         client: KubeClient,
         *,
+        events: EventRecorder | None = None,
         options: TenantsOptions | None = None,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
@@ -49,12 +53,22 @@ class TenantsController:
             keys=lambda: [node.name for node in claims.nodes.values()],
             resync=options.resync,
         )
-        self._controllers = (tenants, nodes)
-        caches.wake(tenant=tenants.enqueue, node=nodes.enqueue)
+        links = Controller(
+            "tenant-links",
+            LinkReconciler(client, claims, events, now=now).reconcile,
+            stores=(claims.tenants,),
+            keys=lambda: [state.name for state in claims.tenants.values()],
+            resync=options.resync,
+        )
+        self._controllers = (tenants, links, nodes)
+        caches.wake(tenant=tenants.enqueue, link=links.enqueue, node=nodes.enqueue)
 
     async def run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            start(group, self._caches.reflectors, self._controllers)
+        try:
+            async with asyncio.TaskGroup() as group:
+                start(group, self._caches.reflectors, self._controllers)
+        finally:
+            metrics.forget_all()
 
     def waiting(self) -> list[str]:
         return self._caches.waiting()

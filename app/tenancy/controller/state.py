@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from app.kube.conditions import condition
 from app.kube.store import Store
 from app.placement.model import TENANT_LABEL, PlacementOptions
-from app.tenancy.model import Tenant, project_tenant
+from app.tenancy.link import Link, holder_of, link_of
+from app.tenancy.model import CONNECTED, Tenant, project_tenant
 from app.tenancy.tenants.namespace import FIELD_MANAGER
 from app.wire import JSON
 from app.workloads.model import TENANT_NAMESPACE_PREFIX
@@ -20,12 +23,24 @@ LONGEST_WAIT = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class TenantState:
-    """A Tenant object as it stands: `tenant` is None, and `problem` says why, where it cannot be used."""
+    """A Tenant object as it stands: `tenant` is None, and `problem` says why, where it cannot be used.
+
+    `link` is what is noted of its agent, `connected` the condition that follows from it.
+    """
 
     name: str
     generation: int
     tenant: Tenant | None
     problem: str = ""
+    uid: str = ""
+    ending: bool = False
+    link: Link = field(default_factory=Link)
+    connected: JSON = field(default_factory=dict)
+
+    @property
+    def without_link(self) -> TenantState:
+        """The same without what is noted of its agent."""
+        return replace(self, link=Link(), connected={})
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -53,7 +68,16 @@ def project_state(obj: JSON) -> TenantState:
         tenant, problem = project_tenant(obj), ""
     except ValueError as error:
         tenant, problem = None, str(error)
-    return TenantState(metadata["name"], int(metadata.get("generation") or 0), tenant, problem)
+    return TenantState(
+        metadata["name"],
+        int(metadata.get("generation") or 0),
+        tenant,
+        problem,
+        uid=str(metadata.get("uid") or ""),
+        ending=bool(metadata.get("deletionTimestamp")),
+        link=link_of(obj),
+        connected=condition(obj.get("status") or {}, CONNECTED),
+    )
 
 
 def project_node(obj: JSON, options: PlacementOptions) -> NodeState | None:
@@ -89,6 +113,7 @@ class Claims:
             indices={
                 "host": lambda state: state.hosts,
                 "certificate": lambda state: [name.lower() for name in state.names],
+                "cluster": lambda state: [state.link.cluster],
             },
         )
         self.nodes: Store[NodeState] = Store(
@@ -112,6 +137,19 @@ class Claims:
         if claims:
             return claims[0].name, ""
         return node.tenant if by_hand or (holder is None and not node.ours) else "", ""
+
+    def holder_of(self, cluster: str) -> str:
+        """The tenant that has this cluster; "" where it is noted on none."""
+        return holder_of(cluster, ((state.name, state.link) for state in self.tenants.by_index("cluster", cluster)))
+
+    def concerned(self, clusters: AbstractSet[str]) -> list[str]:
+        """The tenants on which one of these clusters is noted, or whose last refusal is about it."""
+        return [
+            state.name
+            for state in self.tenants.values()
+            if state.link.cluster in clusters
+            or (state.link.refused is not None and state.link.refused.cluster in clusters)
+        ]
 
     def host_problems(self, state: TenantState) -> list[str]:
         """What stands between the tenant and its hosts, by host."""

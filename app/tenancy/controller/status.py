@@ -28,8 +28,9 @@ class Finding:
 async def write_status(
     client: KubeClient, obj: JSON, findings: Sequence[Finding], *, suspended: bool, now: datetime
 ) -> None:
-    """Write the whole status where it differs. Raises ApiError: a conflict means another object of that name by now.
+    """Write what is ours of the status where it differs: all but what is noted of the agent, and Connected.
 
+    Raises ApiError: a conflict means another object of that name by now.
     Times of transition are those of the object where a condition has not changed.
     """
     name, generation = obj["metadata"]["name"], int(obj["metadata"].get("generation") or 0)
@@ -59,6 +60,10 @@ async def write_status(
         "observedGeneration": generation,
         "conditions": [condition(finding) for finding in (ready, *findings)],
     }
-    if status != obj.get("status"):
+    before = obj.get("status") or {}
+    ours = {finding.type for finding in (ready, *findings)}
+    shown = {name: before.get(name) for name in status}
+    shown["conditions"] = [one for one in before.get("conditions") or () if one.get("type") in ours]
+    if status != shown:
         body = TENANTS.body({"name": name, "uid": obj["metadata"]["uid"]}, status=status)
         await if_there(client.apply(TENANTS, name, body, field_manager=FIELD_MANAGER, subresource="status"))

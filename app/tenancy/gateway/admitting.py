@@ -92,7 +92,7 @@ class Admission:
         self.backend = backend
         self._admin_names = frozenset(name.lower() for name in backend.admin_names)
         self._admin_ca = admin_ca
-        self._clusters = Clusters(backend.client)
+        self._clusters = Clusters(backend.sources)
         self._rate: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._refusals: Rate[str] = Rate(per_second=limits.calls_per_second, burst=limits.calls_burst)
         self._held = Slots(_MOST_HELD)
@@ -111,7 +111,8 @@ class Admission:
         )
         if isinstance(found, Refusal) or found.tenant is None:
             return found
-        return cluster_refusal(found.tenant, evidence.said(CLUSTER_KEY), certificate=found.certificate.name) or found
+        said, holder_of = evidence.said(CLUSTER_KEY), self.backend.sources.holder_of
+        return cluster_refusal(found.tenant, said, certificate=found.certificate.name, holder_of=holder_of) or found
 
     @contextlib.asynccontextmanager
     async def call(self, evidence: Evidence) -> AsyncIterator[str]:
@@ -123,18 +124,20 @@ class Admission:
                 await self._throttled(holder, holder, "calls")
                 raise Refused(Code.RESOURCE_EXHAUSTED, "too many calls under way; wait for one to end")
             if caller.tenant is not None:
-                said = evidence.said(CLUSTER_KEY)
-                if refusal := cluster_refusal(await self._clusters.claim(caller.tenant, said), said):
+                if refusal := await self._clusters.claim(caller.tenant, evidence.said(CLUSTER_KEY)):
                     raise self.refuse(refusal, evidence)
+                self.backend.contacts.accepted(caller.tenant.name)
             yield holder
 
     def refuse(self, refusal: Refusal, evidence: Evidence) -> Refused:
         """What the refusal ends the call with; it is logged and counted."""
         self.backend.observer.refused(evidence.service, refusal.reason)
+        self.backend.contacts.refused(refusal)
         same = {"certificate": refusal.name, "service": evidence.service, "reason": refusal.reason}
         self.backend.lines.warning("call refused", same, peer=evidence.connection.address)
-        # Another cluster's call is not a stranger's: it is served as soon as the Tenant says so.
-        code = Code.FAILED_PRECONDITION if refusal.reason == "cluster" else Code.PERMISSION_DENIED
+        # Another cluster's call is not a stranger's: it is served as soon as the Tenants say so.
+        by_cluster = refusal.reason in ("cluster", "cluster_taken")
+        code = Code.FAILED_PRECONDITION if by_cluster else Code.PERMISSION_DENIED
         return Refused(code, refusal.message)
 
     def forget_idle(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.kube.turns import Turns
 from app.logs import LogDedup
 from app.tenancy.gateway.caches import Sources
+from app.tenancy.gateway.contacts import Contacts
 from app.tenancy.gateway.metrics import GatewayMetrics
 from app.tenancy.gateway.quotas import RuleQuota, Storing
 from app.tenancy.gateway.reading import Readers
@@ -25,6 +26,7 @@ class Backend:
         self.rule_quota = RuleQuota(self.sources.rules, workloads=self.sources.count_workloads, pairs=limits.pairs)
         self.turns = Turns(total=limits.writes, each=limits.writes_per_tenant)
         self.lines = LogDedup()
+        self.contacts = Contacts(sources, self.lines, every=limits.contact)
 
     def forget_idle(self) -> None:
         """Keeps small what grows with the callers; call it now and then."""
@@ -32,3 +34,4 @@ class Backend:
         self.readers.forget_idle()
         self.storing.forget_idle()
         self.sources.ledger.expire()
+        self.contacts.forget_idle()

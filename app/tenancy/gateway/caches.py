@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Hashable, Iterable
+from dataclasses import replace
 
 import structlog
 
@@ -14,11 +15,12 @@ from app.kube.running import problems_of, start
 from app.kube.store import Store
 from app.tenancy.gateway.stored_workloads import Known, ledger_of, project_known
 from app.tenancy.gateway.views import BY_NAMESPACE, View, view_pod, view_rule
-from app.tenancy.model import Tenant, cluster_of, project_tenant
+from app.tenancy.link import holder_of, link_of
+from app.tenancy.model import Tenant, project_tenant
 from app.wire import JSON
 from app.workloads.model import COMPANION, RESOURCE_OWNER, TENANT_RULES, TENANTS, WORKLOADS
 
-_BY_NAME = "name"
+_BY_NAME, _BY_CLUSTER = "name", "cluster"
 COMPANION_PODS, RESOURCE_PODS = "CompanionPod", "ResourcePod"
 """What the two caches of Pods are called in the metrics."""
 WATCHED = (TENANTS.kind, WORKLOADS.kind, TENANT_RULES.kind, COMPANION_PODS, RESOURCE_PODS)
@@ -34,7 +36,11 @@ class Sources:
         self.client = client
         by_namespace = {BY_NAMESPACE: _namespace}
         self.tenants: Store[Tenant] = Store(
-            _known_tenant, indices={_BY_NAME: lambda tenant: [name.lower() for name in tenant.names]}
+            _known_tenant,
+            indices={
+                _BY_NAME: lambda tenant: [name.lower() for name in tenant.names],
+                _BY_CLUSTER: lambda tenant: [tenant.link.cluster],
+            },
         )
         self.workloads: Store[Known] = Store(project_known, indices=by_namespace)
         self.rules: Store[View] = Store(view_rule, indices=by_namespace)
@@ -54,6 +60,19 @@ class Sources:
     def tenants_named(self, name: str) -> list[Tenant]:
         """The tenants that list this name (in lower case) of a certificate."""
         return self.tenants.by_index(_BY_NAME, name)
+
+    def holder_of(self, cluster: str) -> str:
+        """The tenant that has this cluster; "" where it is noted on none."""
+        return holder_of(
+            cluster, ((tenant.name, tenant.link) for tenant in self.tenants.by_index(_BY_CLUSTER, cluster))
+        )
+
+    def rivals_of(self, name: str) -> list[Tenant]:
+        """The other tenants on which the cluster of this tenant is noted; none where it has none, or another has it."""
+        tenant = self.tenants.get("", name)
+        if tenant is None or self.holder_of(tenant.link.cluster) != name:
+            return []
+        return [other for other in self.tenants.by_index(_BY_CLUSTER, tenant.link.cluster) if other.name != name]
 
     def count_workloads(self, namespace: str) -> int:
         return self.workloads.count(BY_NAMESPACE, namespace)
@@ -84,7 +103,7 @@ def _namespace(value: Known | View) -> Iterable[Hashable]:
 def _known_tenant(obj: JSON) -> Tenant | None:
     """The tenant, or None for one that cannot be read: its callers are refused rather than judged by an old version."""
     try:
-        return project_tenant(obj).at(cluster_of(obj))
+        return replace(project_tenant(obj), link=link_of(obj))
     except ValueError as error:
         log.warning("Tenant is not usable; its callers are refused", tenant=obj["metadata"]["name"], problem=str(error))
         return None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Literal
 
 from cryptography import x509
@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID, ExtensionOID, NameOID
 
 from app.certs.issuing import signed_by
-from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
+from app.tenancy.link import CLUSTER
+from app.tenancy.model import CERTIFICATE_REFUSED, CLUSTER_KEY, CLUSTER_TAKEN, OTHER_CLUSTER, SUSPENDED, Tenant
 from app.workloads.model import tenant_namespace
 
 Audience = Literal["tenant", "admin", "anyone"]
@@ -37,7 +38,17 @@ Reason = Literal[
     "tenant_id",
     "wrong_service",
     "cluster",
+    "cluster_taken",
 ]
+CONDITION_REASONS: dict[Reason, str] = {
+    "suspended": SUSPENDED,
+    "not_pinned": CERTIFICATE_REFUSED,
+    "pin_ended": CERTIFICATE_REFUSED,
+    "tenant_id": CERTIFICATE_REFUSED,
+    "cluster": OTHER_CLUSTER,
+    "cluster_taken": CLUSTER_TAKEN,
+}
+"""What the condition Connected calls them, for those that say which tenant they are about."""
 _CLUSTER = re.compile(r"[0-9A-Za-z][0-9A-Za-z._:-]{0,127}", re.ASCII)
 
 
@@ -76,11 +87,16 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a call is not served. The message goes to the caller and names nothing that its certificate does not."""
+    """Why a call is not served. The message goes to the caller and names nothing that its certificate does not.
+
+    `tenant` is the one whose certificate it is, "" where that is not known; `cluster` the one that the call named.
+    """
 
     reason: Reason
     message: str
     name: str = ""
+    tenant: str = ""
+    cluster: str = ""
 
 
 @lru_cache(maxsize=1024)
@@ -176,7 +192,14 @@ def identify(
         reason, message = "wrong_service", f"this service is for {whom}"
     elif not admin:
         reason, message = _tenant_refusal(certificate, tenant, tenant_ids=tenant_ids, now=now)
-    return Refusal(reason, message, certificate.name) if reason else Caller(certificate, tenant)
+    return (
+        Refusal(reason, message, certificate.name, _subject(tenant, reason)) if reason else Caller(certificate, tenant)
+    )
+
+
+def _subject(tenant: Tenant | None, reason: Reason) -> str:
+    """The tenant that a refusal is about; "" for one that is about more than its certificate."""
+    return tenant.name if tenant is not None and reason in CONDITION_REASONS else ""
 
 
 def _tenant_refusal(
@@ -198,20 +221,35 @@ def _tenant_refusal(
     return None, ""
 
 
-def cluster_refusal(tenant: Tenant, said: Sequence[str], *, certificate: str = "") -> Refusal | None:
+def cluster_refusal(
+    tenant: Tenant, said: Sequence[str], *, certificate: str = "", holder_of: Callable[[str], str] = lambda _: ""
+) -> Refusal | None:
     """Why a call that says it comes from the cluster `said` is not the tenant's; None where it may be.
 
-    A call that names no cluster (a person's, by hand) is judged by its certificate.
+    `holder_of` is the tenant that has a cluster, "" where none has. A call that names no cluster (a person's, by hand)
+    is judged by its certificate.
     """
-    if said and (len(set(said)) > 1 or not _CLUSTER.fullmatch(said[0])):
-        message = f"the metadata {CLUSTER_KEY}: want one UID, that of namespace kube-system"
-    elif said and tenant.cluster not in ("", said[0]):
-        message = (
-            f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
-            f"{tenant.cluster} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant "
-            "of its own. If it has replaced the other one for good, run this in the infra cluster: "
-            f"kubectl annotate tenant {tenant.name} {CLUSTER}-"
-        )
-    else:
+    if not said:
         return None
-    return Refusal("cluster", message, certificate)
+    refused = partial(Refusal, name=certificate, tenant=tenant.name, cluster=said[0])
+    noted = tenant.link.cluster
+    if len(set(said)) > 1 or not _CLUSTER.fullmatch(said[0]):
+        message = f"the metadata {CLUSTER_KEY}: want one UID, that of namespace kube-system"
+        return Refusal("cluster", message, certificate)
+    if holder_of(said[0]) not in ("", tenant.name):
+        message = (
+            f"cluster {said[0]} (UID of namespace kube-system) belongs to another tenant than {tenant.name}. A cluster "
+            "has one tenant: give its agent the bundle of that tenant. If the cluster is to be of tenant "
+            f"{tenant.name} from now on, run this in the infra cluster, with the name of the other tenant: "
+            f"berth tenant add {tenant.name} --move OTHER"
+        )
+        return refused("cluster_taken", message)
+    if noted in ("", said[0]) or holder_of(noted) not in ("", tenant.name):
+        return None
+    message = (
+        f"tenant {tenant.name} belongs to another cluster: this call comes from {said[0]}, the tenant's cluster is "
+        f"{noted} (UIDs of namespace kube-system). One bundle is for one cluster: give this one a tenant "
+        "of its own. If it has replaced the other one for good, run this in the infra cluster: "
+        f"kubectl annotate tenant {tenant.name} {CLUSTER}-"
+    )
+    return refused("cluster", message)

@@ -108,11 +108,16 @@ class Guard(grpc.aio.ServerInterceptor):
         return made
 
     def review(self) -> None:
-        """Ask again who holds each open stream, and end those whose holder may not have it any more."""
+        """Ask again who holds each open stream, and end those whose holder may not have it any more.
+
+        A stream that may stay is a contact: an agent that has nothing to send is connected too.
+        """
         for stream in tuple(self._streams):
             decision = self._admission.decide(stream.evidence)
             if isinstance(decision, Refusal):
                 stream.end(self._admission.refuse(decision, stream.evidence))
+            elif decision.tenant is not None:
+                self._admission.backend.contacts.accepted(decision.tenant.name)
 
     def end_all(self, refused: Refused) -> None:
         for stream in tuple(self._streams):

@@ -127,7 +127,7 @@ class Gateway:
             log.info("gateway listens", host=self._settings.bind_address, port=self.port)
             try:
                 async with asyncio.TaskGroup() as group:
-                    tasks = [group.create_task(self._sources.run()), group.create_task(self._keep())]
+                    tasks = [group.create_task(run()) for run in (self._sources.run, self._keep, self._note)]
                     await stop.wait()
                     self._front.close()
                     await self._health.enter_graceful_shutdown()
@@ -168,6 +168,12 @@ class Gateway:
             for counted in (self._backend, self._admission, self._front):
                 counted.forget_idle()
             await self._tell_health(serving=not self.waiting())
+            await asyncio.sleep(self._limits.tick)
+
+    async def _note(self) -> None:
+        """What is noted on Tenants; apart from `_keep`, because an API server may be slow."""
+        while True:
+            await self._backend.contacts.write()
             await asyncio.sleep(self._limits.tick)
 
     async def _tell_health(self, *, serving: bool) -> None:

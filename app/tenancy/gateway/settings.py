@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 
 from app.placement.settings import PlacementSettings
 from app.settings.source import SERVING, TLS, Flag, NotEmpty, Port
+from app.tenancy.link import CONTACT_SECONDS
 from app.tenancy.settings import AdminSettings
 
 _RULES = 8
@@ -98,6 +99,8 @@ class Limits:
     give_up: float = 60.0
     """Seconds for which the API server may fail before a workload stream is ended, so that its agent sends everything
     again."""
+    contact: float = CONTACT_SECONDS
+    """Seconds between two notes on a Tenant that its agent is connected, and between two of refusals."""
     tick: float = 1.0
     """Seconds between two looks at what depends on the clock: certificates and pins that end, files that change,
     health."""

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 from app.tenancy.gateway.backend import Backend
+from app.tenancy.gateway.doubles import Doubles
 from app.tenancy.gateway.failures import Code, Refused
 from app.tenancy.gateway.stored_workloads import GONE, Known, StreamIds
 from app.tenancy.gateway.workload_events import Census, Unusable, checked_id, state_of
@@ -35,6 +36,7 @@ class WorkloadStream:
         limits = backend.limits
         self._census = Census(limits.workloads_per_tenant, size=limits.workloads_bytes, advised=self._advised)
         self._writer = WorkloadWriter(backend, tenant, rejected=self._rejected)
+        self._doubles = Doubles(backend, tenant.name)
         self._complete = False
         self._lost = asyncio.Event()
         self.superseded = asyncio.Event()
@@ -46,7 +48,7 @@ class WorkloadStream:
         # From here on whatever has a later id is of a newer stream.
         self._writer.stream = self._ids.next(known.stream for known in stored)
         workers = [self._writer.work() for _ in range(self._backend.limits.writes_per_tenant)]
-        parts = (self._read(requests), self._lost.wait(), self.superseded.wait(), *workers)
+        parts = (self._read(requests), self._lost.wait(), self.superseded.wait(), self._doubles.work(), *workers)
         reader, lost, newer, *_ = tasks = [asyncio.create_task(part) for part in parts]
         try:
             done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -89,6 +91,7 @@ class WorkloadStream:
             self._complete = True
             for known in self._sources.workloads_in(self._tenant.namespace):
                 self._sweep(known)
+            self._doubles.look()
 
     async def _update(self, workload_id: str, workload: workload_pb.Workload) -> None:
         stored, limits = self._writer.known(workload_id), self._backend.limits

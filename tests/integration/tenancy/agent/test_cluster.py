@@ -17,7 +17,8 @@ from app.errors import ApiError
 from app.kube.resources import CONFIG_MAPS, NAMESPACES
 from app.kube.transport import connect
 from app.tenancy.agent.cluster import ClusterIdentity
-from app.tenancy.model import CLUSTER, CLUSTER_KEY
+from app.tenancy.link import CLUSTER
+from app.tenancy.model import CLUSTER_KEY
 from app.workloads.model import TENANT_RULES, TENANTS, UVS_CONFIG_MAPS, UVS_RESOURCES, WORKLOAD_RULES, WORKLOADS
 from tests.integration.tenancy.agent.conftest import Runner, Tenant, options_for
 from tests.integration.tenancy.agent.fakegateway import FakeGateway, write_files
@@ -96,9 +97,10 @@ async def test_a_second_cluster_removes_nothing_and_is_told(
     await eventually(shows(other, UVS_CONFIG_MAPS, "mine", "error"))
     for resource in (WORKLOAD_RULES, UVS_CONFIG_MAPS):
         status = await other.status(resource, "mine")
-        assert status["message"].startswith(REFUSED)
+        assert status["message"].startswith("not connected since ")
+        assert f" because the gateway refuses the agent: {REFUSED}" in status["message"]
         assert f"kubectl annotate tenant tenant1 {CLUSTER}-" in status["message"]
-        assert status["conditions"][0]["reason"] == "FailedPrecondition"
+        assert status["conditions"][0]["reason"] == "NotConnected"
     for stream in ("workloads", "rules", "resources"):
         await eventually(lambda stream=stream: seen.counts["ended", stream, "failed_precondition"] > 2)
         assert any(line.startswith(f"gateway {stream}: failed_precondition: {REFUSED}") for line in second.waiting())

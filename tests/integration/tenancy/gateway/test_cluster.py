@@ -10,7 +10,8 @@ import pytest
 
 from app.errors import ApiError
 from app.tenancy.gateway.identity import cluster_refusal
-from app.tenancy.model import CLUSTER, CLUSTER_KEY, Tenant
+from app.tenancy.link import CLUSTER, Link
+from app.tenancy.model import CLUSTER_KEY, Tenant
 from app.tenancy.proto.universe.workload.v1 import workload_rule_pb2 as pb
 from app.workloads.model import TENANTS
 from tests.support.gateway_calls import rule, rules
@@ -162,7 +163,7 @@ async def test_what_is_no_identity_is_refused_and_not_noted(infra: Infra, door: 
 
 
 def test_the_same_identity_twice_is_one() -> None:
-    tenant = Tenant("tenant1", "tenant-tenant1", "", ("n",), cluster=ONE)
+    tenant = Tenant("tenant1", "tenant-tenant1", "", ("n",), link=Link(ONE))
     assert cluster_refusal(tenant, (ONE, ONE)) is None
     refusal = cluster_refusal(tenant, (OTHER,))
     assert refusal is not None

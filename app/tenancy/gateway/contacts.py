@@ -1,0 +1,88 @@
+"""Notes on a Tenant when its agent was last accepted, and the last call with its certificate that was refused.
+
+About one write of each for a tenant in `every` seconds, by all replicas together: each sees in its cache what another
+has noted. Callers whose certificate is of no tenant leave no note.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+
+from app.errors import ApiError
+from app.kube.rate import Rate
+from app.kube.retry import if_there
+from app.logs import LogDedup
+from app.tenancy.gateway.caches import Sources
+from app.tenancy.gateway.identity import CONDITION_REASONS, Refusal
+from app.tenancy.link import Refused
+from app.tenancy.model import SUSPENDED, Tenant
+from app.text import MESSAGE, cut, stamp, utc_now
+from app.wire import JSON
+from app.workloads.model import TENANTS
+
+_CONTACTS, _REFUSALS = "berth-gateway-contacts", "berth-gateway-refusals"
+"""Field managers. One for each field: what is applied is all that a manager has."""
+_BURST = 2
+"""Refusals of a tenant that are noted at once: another reason need not wait."""
+
+
+class Contacts:
+    """`accepted` and `refused` return at once; `write` writes what is due."""
+
+    def __init__(
+        self, sources: Sources, lines: LogDedup, *, every: float, now: Callable[[], datetime] = utc_now
+    ) -> None:
+        self._client, self._tenants, self._lines, self._now = sources.client, sources.tenants, lines, now
+        self._every = timedelta(seconds=every)
+        self._accepted: set[str] = set()
+        self._refused: dict[str, Refused] = {}
+        self._written: dict[str, datetime] = {}
+        self._rate: Rate[str] = Rate(per_second=1 / every, burst=_BURST)
+
+    def accepted(self, tenant: str) -> None:
+        """A call of this tenant was accepted, or a stream of it is open."""
+        self._accepted.add(tenant)
+
+    def refused(self, refusal: Refusal) -> None:
+        """A call was refused. That a tenant is suspended is no news: its Tenant says so."""
+        reason = CONDITION_REASONS.get(refusal.reason, "")
+        if refusal.tenant and reason not in ("", SUSPENDED):
+            message = cut(refusal.message, MESSAGE)
+            self._refused[refusal.tenant] = Refused(self._now(), reason, message, refusal.cluster)
+
+    async def write(self) -> None:
+        """Write what is due. What cannot be written is logged, and written when it is met again."""
+        accepted, self._accepted = self._accepted, set()
+        refused, self._refused = self._refused, {}
+        for name in accepted:
+            if (tenant := self._tenants.get("", name)) is not None and self._contact_due(tenant):
+                self._written[name] = now = self._now()
+                await self._apply(tenant, _CONTACTS, {"lastContact": stamp(now)})
+        for name, refusal in refused.items():
+            if (tenant := self._tenants.get("", name)) is not None and self._refusal_due(tenant, refusal):
+                fields = {"time": stamp(refusal.at), "reason": refusal.reason, "message": refusal.message}
+                fields |= {"cluster": refusal.cluster} if refusal.cluster else {}
+                await self._apply(tenant, _REFUSALS, {"lastRefusal": fields})
+
+    def forget_idle(self) -> None:
+        self._rate.forget_idle()
+        self._written = {name: at for name, at in self._written.items() if self._now() - at < self._every}
+
+    def _contact_due(self, tenant: Tenant) -> bool:
+        known = (tenant.link.contact, self._written.get(tenant.name))
+        return all(at is None or self._now() - at >= self._every for at in known)
+
+    def _refusal_due(self, tenant: Tenant, refusal: Refused) -> bool:
+        known = tenant.link.refused
+        same = known is not None and (known.reason, known.message) == (refusal.reason, refusal.message)
+        if same and known is not None and refusal.at - known.at < self._every:
+            return False
+        return not self._rate.take(tenant.name)
+
+    async def _apply(self, tenant: Tenant, manager: str, status: JSON) -> None:
+        body = TENANTS.body({"name": tenant.name, "uid": tenant.uid}, status=status)
+        try:
+            await if_there(self._client.apply(TENANTS, tenant.name, body, field_manager=manager, subresource="status"))
+        except ApiError as error:
+            self._lines.warning("contact not noted", {"tenant": tenant.name}, error=str(error))

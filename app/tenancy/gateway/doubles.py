@@ -1,0 +1,51 @@
+"""Removes what other Tenants have of a cluster that is another's: the same workloads would be there twice.
+
+An older version of Berth let the agent of a cluster in with the bundles of several tenants, and a cluster may be moved
+from one Tenant to another. The Workloads of the others are removed only once the tenant that has the cluster has sent
+all of its own: companions are there before their doubles go, and a tenant that is merely disconnected loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from app.errors import ApiError
+from app.kube.retry import if_there
+from app.tenancy.gateway.backend import Backend
+from app.workloads.model import WORKLOADS
+
+log = structlog.get_logger(__name__)
+
+
+class Doubles:
+    """`work` removes them after each `look`, for as long as it runs."""
+
+    def __init__(self, backend: Backend, tenant: str) -> None:
+        self._backend, self._tenant = backend, tenant
+        self._wake = asyncio.Event()
+
+    def look(self) -> None:
+        """The tenant has sent all of its workloads."""
+        self._wake.set()
+
+    async def work(self) -> None:
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            for rival in self._backend.sources.rivals_of(self._tenant):
+                try:
+                    await self._remove(rival.name, rival.namespace)
+                except ApiError as error:  # the next `synced` comes within a minute
+                    log.info("workloads of another tenant not removed", tenant=rival.name, error=str(error))
+
+    async def _remove(self, rival: str, namespace: str) -> None:
+        """What a stream of the gateway has written there; what was made by hand stays."""
+        backend = self._backend
+        doubled = [known for known in backend.sources.workloads_in(namespace) if known.stream]
+        for known in doubled:
+            async with backend.turns.of(namespace):
+                await if_there(backend.client.delete(WORKLOADS, known.name, namespace=namespace, uid=known.uid))
+        if doubled:
+            log.info("workloads removed: another tenant has the cluster", tenant=rival, workloads=len(doubled))

@@ -1,0 +1,155 @@
+"""What gateways note on Tenants of calls that they accept and refuse, and the condition that follows from it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from datetime import datetime, timedelta
+from typing import Any
+
+import grpc
+
+from app.kube.conditions import condition
+from app.tenancy.controller.controller import TenantsController
+from app.tenancy.gateway.settings import Limits
+from app.tenancy.model import tenant_certificate_name
+from app.tenancy.proto import rule_pb as pb
+from app.tenancy.settings import TenantsOptions
+from app.text import utc_now
+from app.workloads.model import TENANTS
+from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, list_rules
+from tests.support.gateway_calls import rules
+from tests.support.tenancy import Door, Infra, Pki, Start
+from tests.support.waiting import eventually
+
+Code = grpc.StatusCode
+PIN = {"names": ["tenant1.tenant.local"], "certificates": [{"sha256": "0" * 64}]}
+
+
+class Counted:
+    """A client that counts writes of the status of Tenants."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.writes: list[dict[str, Any]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        if resource == TENANTS:
+            self.writes.append(body["status"])
+        return await self._client.apply(resource, name, body, **options)
+
+
+async def status(infra: Infra, name: str = "tenant1") -> dict[str, Any]:
+    return (await infra.client.get(TENANTS, name)).get("status") or {}
+
+
+async def pin(infra: Infra, identity: Any) -> None:
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"identity": identity}}, patch_type="merge")
+
+
+def refused_for(infra: Infra, reason: str) -> Any:
+    async def look() -> bool:
+        return bool((await status(infra)).get("lastRefusal", {}).get("reason") == reason)
+
+    return look
+
+
+async def test_contacts_and_refusals_are_noted_by_both_of_two_gateways(infra: Infra, start: Start) -> None:
+    """About once a minute by all together; what one has noted the other does not take away."""
+    await infra.add_tenant("tenant1")
+    client = Counted(infra.client)
+    doors = [await start(client=client), await start(client=client)]
+    streams = [rules(door.tenant("tenant1")).Watch(pb.WatchWorkloadRulesRequest()) for door in doors]
+    for stream in streams:
+        assert (await stream.read()).synced
+    await eventually(lambda: status(infra), lambda found: "lastContact" in found)
+    for door in doors:
+        await eventually(lambda door=door: door.gateway._sources.tenants.get("", "tenant1").link.contact)
+    contacts = len(client.writes)
+    assert contacts in (1, 2)  # two may have met
+    assert (await list_rules(doors[0], ONE))[0] is Code.OK
+    for door in (*doors, *doors):
+        assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
+    await eventually(refused_for(infra, "OtherCluster"))
+    for door in doors:
+        await eventually(lambda door=door: door.gateway._sources.tenants.get("", "tenant1").link.refused)
+        assert (await list_rules(door, OTHER))[0] is Code.FAILED_PRECONDITION
+        await door.gateway._backend.contacts.write()
+    found = await status(infra)
+    assert found["lastRefusal"]["cluster"] == OTHER
+    assert "belongs to another cluster" in found["lastRefusal"]["message"]
+    assert "lastContact" in found
+    assert sum("lastContact" in write for write in client.writes) == contacts
+    assert sum("lastRefusal" in write for write in client.writes) <= 4
+
+
+async def test_a_stream_that_is_silent_is_a_contact(infra: Infra, start: Start) -> None:
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(contact=0.5))
+    stream = rules(door.tenant("tenant1")).Watch(pb.WatchWorkloadRulesRequest())
+    assert (await stream.read()).synced
+    first = await eventually(lambda: status(infra), lambda found: found.get("lastContact"))
+    await eventually(lambda: status(infra), lambda found: found["lastContact"] > first["lastContact"])
+
+
+async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:
+    """Nor does the name of a Tenant that is not there."""
+    client = Counted(infra.client)
+    door.gateway._backend.contacts._client = client
+    for name in ("somebody.example", tenant_certificate_name("tenant9")):
+        with contextlib.suppress(grpc.aio.AioRpcError):
+            await rules(door.channel(pki.client(name))).List(pb.ListWorkloadRulesRequest())
+    await door.gateway._backend.contacts.write()
+    assert client.writes == []
+
+
+async def test_the_tenant_says_that_its_agent_is_refused_and_is_right_again(infra: Infra, start: Start) -> None:
+    """Two gateways and a controller; a holder of an old bundle changes nothing while the agent is connected."""
+    await infra.add_tenant("tenant1")
+    doors = [await start(limits=Limits(contact=0.2)), await start(limits=Limits(contact=0.2))]
+    ahead = timedelta()
+
+    def now() -> datetime:
+        return utc_now() + ahead
+
+    controller = TenantsController(infra.client, options=TenantsOptions(resync=0.1), now=now)
+    running = asyncio.create_task(controller.run())
+
+    def says(truth: str, reason: str) -> Any:
+        async def look() -> bool:
+            found = condition(await status(infra), "Connected")
+            return (found.get("status"), found.get("reason")) == (truth, reason)
+
+        return look
+
+    try:
+        await eventually(says("Unknown", "NoContact"))
+        assert (await list_rules(doors[0], ONE))[0] is Code.OK
+        await eventually(says("True", "AgentConnected"))
+        assert (await list_rules(doors[1], OTHER))[0] is Code.FAILED_PRECONDITION
+        await eventually(refused_for(infra, "OtherCluster"))
+        assert await says("True", "AgentConnected")()
+        await pin(infra, PIN)  # as `berth tenant rotate --now` does
+        await eventually(lambda: _refuses(doors[1]))
+        ahead = timedelta(seconds=121)
+        await eventually(says("False", "CertificateRefused"))
+        message = condition(await status(infra), "Connected")["message"]
+        assert message == "the gateway refuses the agent: tenant tenant1 has pinned other certificates than this one"
+        await pin(infra, {"names": PIN["names"], "certificates": None})
+        ahead = timedelta()
+
+        async def connected() -> bool:
+            await list_rules(doors[1], ONE)
+            return bool(await says("True", "AgentConnected")())
+
+        await eventually(connected)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def _refuses(door: Door) -> bool:
+    return (await list_rules(door, ONE))[0] is Code.PERMISSION_DENIED

@@ -1,0 +1,109 @@
+"""The condition Connected of Tenants, as the controller makes it of what gateways have noted."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest_asyncio
+
+from app.kube.conditions import condition
+from app.kube.events import EventRecorder
+from app.kube.resources import EVENTS
+from app.tenancy.controller import metrics
+from app.tenancy.link import CLUSTER
+from app.tenancy.settings import TenantsOptions
+from app.text import stamp
+from app.workloads.model import TENANTS
+from tests.support.tenants import tenant
+from tests.support.waiting import eventually
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+    def __call__(self) -> datetime:
+        return self.now
+
+    def ago(self, seconds: float) -> str:
+        return stamp(self.now - timedelta(seconds=seconds))
+
+
+@pytest_asyncio.fixture
+async def clock(cluster: Any, controlled: Any) -> AsyncIterator[Clock]:
+    """A controller at the cluster whose time is this clock's."""
+    made = Clock()
+    events = EventRecorder(lambda: cluster.client, role="controller", instance="test")
+    writing = asyncio.create_task(events.run())
+    await controlled(events=events, options=TenantsOptions(resync=0.1), now=made)
+    yield made
+    writing.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await writing
+
+
+async def note(cluster: Any, name: str = "tenant1", **status: Any) -> None:
+    await cluster.client.patch(TENANTS, name, {"status": status}, patch_type="merge", subresource="status")
+
+
+def says(cluster: Any, truth: str, reason: str, name: str = "tenant1") -> Any:
+    async def look() -> bool:
+        found = condition((await cluster.tenant(name)).get("status") or {}, "Connected")
+        return (found.get("status"), found.get("reason")) == (truth, reason)
+
+    return look
+
+
+async def events(cluster: Any) -> list[tuple[str, str, str]]:
+    page = await cluster.client.list_page(EVENTS, namespace="default")
+    return [(item["involvedObject"]["name"], item["type"], item["reason"]) for item in page.items]
+
+
+async def test_the_condition_follows_contacts_refusals_and_the_clock(cluster: Any, clock: Clock) -> None:
+    """The other conditions stay, no status is written again and again, and each change is an Event and a metric."""
+    await cluster.client.create(TENANTS, tenant("tenant1"))
+    await eventually(says(cluster, "Unknown", "NoContact"))
+    await note(cluster, lastContact=clock.ago(0))
+    await eventually(says(cluster, "True", "AgentConnected"))
+    refused = {"time": clock.ago(-1), "reason": "CertificateRefused", "message": "pinned other certificates"}
+    await note(cluster, lastRefusal=refused)
+    await eventually(lambda: metrics._reasons.get("tenant1") == "AgentConnected")
+    clock.now += timedelta(seconds=121)
+    await eventually(says(cluster, "False", "CertificateRefused"))
+    status = (await cluster.tenant())["status"]
+    assert "pinned other certificates" in condition(status, "Connected")["message"]
+    assert {one["type"] for one in status["conditions"]} > {"Ready", "Connected", "IdentityReady"}
+    assert (status["result"], status["lastRefusal"]) == ("success", refused)
+    assert metrics.CONNECTED.labels("tenant1", "CertificateRefused")._value.get() == 0
+    before = await cluster.tenant()
+    await note(cluster, lastContact=clock.ago(0))
+    await eventually(says(cluster, "True", "AgentConnected"))
+    clock.now += timedelta(seconds=121)
+    await eventually(says(cluster, "False", "AgentSilent"))
+    changes = ["AgentConnected", "CertificateRefused", "AgentConnected", "AgentSilent"]
+    wanted = [("tenant1", "Normal" if one == "AgentConnected" else "Warning", one) for one in changes]
+    # Two that say the same are one Event with a count.
+    await eventually(lambda: events(cluster), lambda found: set(found) == set(wanted))
+    assert before["metadata"]["generation"] == (await cluster.tenant())["metadata"]["generation"]
+
+
+async def test_a_second_tenant_of_a_cluster(cluster: Any, clock: Clock) -> None:
+    """It names the first one, and is right again when that one has the cluster no more."""
+    for name in ("tenant1", "tenant2"):
+        await cluster.client.create(TENANTS, tenant(name))
+    annotated = {"metadata": {"annotations": {CLUSTER: "c"}}}
+    await cluster.client.patch(TENANTS, "tenant1", annotated, patch_type="merge")
+    refused = {"time": clock.ago(0), "reason": "ClusterTaken", "message": "another tenant", "cluster": "c"}
+    await note(cluster, "tenant2", lastRefusal=refused)
+    await eventually(says(cluster, "False", "ClusterTaken", "tenant2"))
+    status = (await cluster.tenant("tenant2"))["status"]
+    assert "berth tenant add tenant2 --move tenant1" in condition(status, "Connected")["message"]
+    await eventually(lambda: events(cluster), lambda found: ("tenant2", "Warning", "ClusterTaken") in found)
+    await cluster.client.patch(TENANTS, "tenant1", {"metadata": {"annotations": {CLUSTER: None}}}, patch_type="merge")
+    await eventually(says(cluster, "Unknown", "NoContact", "tenant2"))
+    await cluster.client.delete(TENANTS, "tenant2")
+    await eventually(lambda: "tenant2" not in metrics._reasons)

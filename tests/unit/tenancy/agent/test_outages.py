@@ -1,0 +1,51 @@
+"""The words for an outage are stable: each change is a write of every object that shows them."""
+
+from __future__ import annotations
+
+from app.tenancy.agent.outages import UNKNOWN, Cause, Outages
+
+DOWN = Cause("unavailable", "connection refused")
+LATE = Cause("deadline_exceeded", "deadline_exceeded")
+REFUSED = Cause("permission_denied", "tenant tenant1 is suspended")
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_words_for_silence_stay_after_the_patience() -> None:
+    clock = Clock()
+    outages = Outages(patience=30, clock=clock)
+    assert [outages.note("rules", cause) for cause in (UNKNOWN, DOWN, LATE, LATE)] == [True, True, True, False]
+    clock.now = 30
+    assert not outages.note("rules", DOWN)
+    assert outages["rules"].cause == LATE
+    assert outages["rules"].message.endswith(" because the gateway cannot be reached: deadline_exceeded")
+
+
+def test_a_refusal_takes_the_place_of_silence_and_not_the_reverse() -> None:
+    outages = Outages(patience=30, clock=Clock())
+    assert [outages.note("rules", cause) for cause in (DOWN, REFUSED, DOWN, LATE)] == [True, True, False, False]
+    assert outages["rules"].message.endswith(" because the gateway refuses the agent: tenant tenant1 is suspended")
+    files = Cause("", "the certificate cannot be used")
+    assert [outages.note("rules", cause) for cause in (files, DOWN)] == [True, True]
+
+
+def test_the_next_outage_has_its_own_time_and_cause() -> None:
+    outages = Outages(patience=30, clock=Clock())
+    outages.note("rules", REFUSED)
+    outages.over("rules")
+    assert outages.note("rules", DOWN)
+    assert outages["rules"].cause == DOWN
+
+
+def test_a_message_of_another_agent_says_the_same() -> None:
+    outages = Outages(patience=30, clock=Clock())
+    outages.note("rules", DOWN)
+    why = "because the gateway cannot be reached: unavailable: connection refused"
+    assert outages["rules"].shown_by(f"not connected since 2026-01-01T00:00:00Z {why}")
+    assert not outages["rules"].shown_by(f"not connected since 2026-01-01T00:00:00Z {why} again")
+    assert not outages["rules"].shown_by(why)

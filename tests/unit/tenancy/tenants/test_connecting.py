@@ -1,0 +1,103 @@
+"""The condition Connected: what follows from what is noted of a tenant's agent, and from the time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from app.tenancy.controller.connecting import judge
+from app.tenancy.controller.state import TenantState, project_state
+from app.tenancy.link import CLUSTER, MOVED, Link, holder_of, link_of
+from app.tenancy.model import (
+    AGENT_CONNECTED,
+    AGENT_SILENT,
+    CERTIFICATE_REFUSED,
+    CLUSTER_TAKEN,
+    NO_CONTACT,
+    OTHER_CLUSTER,
+    SUSPENDED,
+)
+from app.text import stamp
+from tests.support.tenants import tenant
+
+NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
+
+
+def ago(seconds: float) -> str:
+    return stamp(NOW - timedelta(seconds=seconds))
+
+
+def refusal(seconds: float, reason: str = CERTIFICATE_REFUSED, **more: str) -> dict[str, Any]:
+    return {"time": ago(seconds), "reason": reason, "message": "as it was said", **more}
+
+
+def state(*, cluster: str = "", spec: Any = None, **status: Any) -> TenantState:
+    obj = tenant("tenant1", **(spec or {}))
+    obj["metadata"]["annotations"] = {CLUSTER: cluster} if cluster else {}
+    return project_state(obj | {"status": status})
+
+
+PINNED = {"identity": {"names": ["n"], "certificates": [{"sha256": "a" * 64, "until": ago(1)}]}}
+
+
+@pytest.mark.parametrize(
+    ("noted", "truth", "reason"),
+    [
+        (state(), "Unknown", NO_CONTACT),
+        (state(lastContact=ago(0)), "True", AGENT_CONNECTED),
+        (state(lastContact=ago(119)), "True", AGENT_CONNECTED),
+        (state(lastContact=ago(120)), "False", AGENT_SILENT),
+        (state(lastContact=ago(-30)), "True", AGENT_CONNECTED),
+        (state(lastRefusal=refusal(0)), "False", CERTIFICATE_REFUSED),
+        (state(lastContact=ago(60), lastRefusal=refusal(1)), "True", AGENT_CONNECTED),
+        (state(lastContact=ago(130), lastRefusal=refusal(1)), "False", CERTIFICATE_REFUSED),
+        (state(lastContact=ago(130), lastRefusal=refusal(131)), "False", AGENT_SILENT),
+        (state(lastRefusal=refusal(1, OTHER_CLUSTER)), "False", OTHER_CLUSTER),
+        (state(lastContact=ago(1), spec={"suspended": True}), "False", SUSPENDED),
+        (state(spec=PINNED, lastContact=ago(130)), "False", CERTIFICATE_REFUSED),
+        (state(lastContact="yesterday", lastRefusal="no"), "Unknown", NO_CONTACT),
+        (state(cluster="one", lastContact=ago(1)), "True", AGENT_CONNECTED),
+        (state(cluster="two", lastContact=ago(1)), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="two")), "False", CLUSTER_TAKEN),
+        (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="free")), "Unknown", NO_CONTACT),
+        (state(lastRefusal=refusal(1, CLUSTER_TAKEN, cluster="one")), "Unknown", NO_CONTACT),
+    ],
+)
+def test_what_follows_from_what_is_noted(noted: TenantState, truth: str, reason: str) -> None:
+    holders = {"one": "tenant1", "two": "tenant2"}
+    found = judge(noted, holder_of=lambda cluster: holders.get(cluster, ""), now=NOW)
+    assert (found.truth, found.reason) == (truth, reason)
+    assert found.message
+
+
+def test_messages_say_what_an_operator_needs() -> None:
+    none = lambda _: ""  # noqa: E731
+    refused = judge(state(lastRefusal=refusal(1)), holder_of=none, now=NOW)
+    assert refused.message == "the gateway refuses the agent: as it was said"
+    silent = judge(state(lastContact=ago(600)), holder_of=none, now=NOW)
+    assert f"last contact {ago(600)}" in silent.message
+    taken = judge(state(cluster="two"), holder_of=lambda _: "tenant2", now=NOW)
+    assert "belongs to tenant tenant2" in taken.message
+    assert "berth tenant add tenant1 --move tenant2" in taken.message
+
+
+def test_a_condition_does_not_change_with_each_contact() -> None:
+    """Else the status of each Tenant would be written once more a minute."""
+    earlier = judge(state(lastContact=ago(60)), holder_of=lambda _: "", now=NOW)
+    later = judge(state(lastContact=ago(0)), holder_of=lambda _: "", now=NOW)
+    assert earlier.shown == later.shown
+    assert (earlier.until, later.until) == (60, 120)
+
+
+def test_whose_a_cluster_is() -> None:
+    moved = link_of({"metadata": {"annotations": {CLUSTER: "c", MOVED: ago(9)}, "creationTimestamp": ago(1)}})
+    again = link_of({"metadata": {"annotations": {CLUSTER: "c", MOVED: ago(5)}, "creationTimestamp": ago(0)}})
+    old, new = Link("c", created=ago(50)), Link("c", created=ago(40))
+    assert holder_of("c", []) == ""
+    assert holder_of("", [("a", Link())]) == ""
+    assert holder_of("c", [("a", new), ("b", old), ("d", Link("other"))]) == "b"
+    assert holder_of("c", [("b", old), ("a", old)]) == "a"
+    assert holder_of("c", [("a", new), ("b", old), ("m", moved)]) == "m"
+    assert holder_of("c", [("a", new), ("m", moved), ("n", again)]) == "n"
