@@ -11,12 +11,11 @@ from app.status.model import Column, Found, Row, Section
 from app.status.reading import Reading
 from app.status.roles import replicas
 from app.tenancy.agent.outages import NOT_CONNECTED
-from app.wire import JSON
 from app.workloads.model import UVS_RESOURCES, WORKLOAD_RULES
 
 
 async def _read(reading: Reading) -> Found | None:
-    cluster, count, apart = reading.cluster, 0, dict[str, JSON]()
+    cluster, count, apart = reading.cluster, 0, ""
     if not await cluster.serves(WORKLOAD_RULES):
         return None
     for resource in (WORKLOAD_RULES, *UVS_RESOURCES):
@@ -24,16 +23,14 @@ async def _read(reading: Reading) -> Found | None:
             count += 1
             ready = objects.condition(obj, "Ready")
             if ready.get("reason") == NOT_CONNECTED:
-                apart.setdefault(NOT_CONNECTED, ready)
+                apart = apart or str(ready.get("message") or "not connected")
     agents = [replicas(one) for one in await reading.workloads() if one.role == "agent"]
-    row = _row(apart.get(NOT_CONNECTED), agents)
-    return Found({"objects": count}, (row,), tuple(reading.unread))
+    return Found({"objects": count}, (_row(apart, agents),), tuple(reading.unread))
 
 
-def _row(apart: JSON | None, agents: list[tuple[int, int]]) -> Row:
-    if apart is not None:
-        since, message = apart.get("lastTransitionTime"), apart.get("message")
-        return Row({"connected": "no", "since": since, "message": message}, Severity.error)
+def _row(apart: str, agents: list[tuple[int, int]]) -> Row:
+    if apart:
+        return Row({"connected": "no", "message": apart}, Severity.error)
     if not agents:
         return Row({"connected": "unknown", "message": "no Deployment here runs the agent"}, Severity.info)
     if not any(ready for ready, _ in agents):
@@ -51,7 +48,6 @@ SECTION = Section(
         Column(
             "connected", "no where objects are `NotConnected` or no replica of the agent is ready; unknown; else yes"
         ),
-        Column("since", "since when objects are `NotConnected`", shown="age"),
-        Column("message", "why not", shown="note"),
+        Column("message", "since when and why it is not", shown="note"),
     ),
 )

@@ -38,9 +38,15 @@ class Group:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of companions. `found` tells whether there was any object to count."""
+    """Counts of companions; `found` tells whether there was any object to count.
+
+    Rules want `wanted` of them. Of `mirrors`, all UVSPods, tenants wrote `asked`. A rule that is not connected does not
+    say how many it wants, and its mirrors are still there.
+    """
 
     wanted: int = 0
+    asked: int = 0
+    mirrors: int = 0
     running: int = 0
     ended: int = 0
     found: bool = False
@@ -86,7 +92,8 @@ class Tally:
     def mirror(self, uvs_pod: JSON) -> None:
         """A UVSPod of a tenant's cluster: a mirror, or one that the tenant wrote, which wants a Pod too."""
         self.found = True
-        self.wanted += MIRROR not in objects.labels(uvs_pod)
+        self.asked += MIRROR not in objects.labels(uvs_pod)
+        self.mirrors += 1
         said, ready = objects.status(uvs_pod), objects.condition(uvs_pod, "Ready")
         phase, good = said.get("phase"), ready.get("status", "Unknown") == "True"
         if good and phase == "Running":
@@ -149,7 +156,7 @@ async def _read(reading: Reading) -> Found | None:
     # What was counted before a refusal is less than there is.
     ruled, podded = not refused, len(reading.unread) == refused
     totals = {
-        "wanted": tally.wanted if ruled else None,
+        "wanted": max(tally.wanted + tally.asked, tally.mirrors) if ruled else None,
         "running": tally.running if podded else None,
         "waiting": waiting if ruled and podded else None,
         "ended": tally.ended if podded else None,

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.doctor.model import Severity
-from app.status import agent, attachments, companions, roles, tenants
+from app.status import attachments, companions, roles, tenants
 from app.status.gathering import SECTIONS
 from app.status.model import Away, Diagnosis, Found, Row, Section, Status
 from app.status.rendering import ROWS, WIDTH, apology, compact, fitted, render
@@ -165,8 +165,9 @@ def test_a_watch_in_json_has_one_line_a_screen() -> None:
 )
 def test_a_time_is_an_age_on_the_screen(seconds: int, shown: str) -> None:
     then = (NOW - timedelta(seconds=seconds)).isoformat()
-    found = Found({}, (Row({"connected": "no", "since": then, "message": None}),))
-    assert text_of(Status(NOW, "a", "b", ((agent.SECTION, found),)))[4] == f"  no         {shown}"
+    found = Found({}, (Row({"tenant": "t", "lastContact": then}),))
+    line = text_of(Status(NOW, "a", "b", ((tenants.SECTION, found),)))[4]
+    assert " ".join(line.split()) == f"t - {shown} - - - -"
 
 
 def test_no_line_is_longer_than_the_screen_is_wide() -> None:

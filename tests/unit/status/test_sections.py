@@ -248,7 +248,7 @@ def test_uvs_pods_show_what_runs_in_the_infra_cluster() -> None:
     ):
         tally.mirror(one)
     tally.mirror({"metadata": {"namespace": "universe", "name": "new"}})
-    assert (tally.wanted, tally.running) == (2, 2)
+    assert (tally.asked, tally.mirrors, tally.running) == (2, 5, 2)
     assert {row.values["reason"]: row.values["count"] for row in tally.rows()} == {
         "Pending": 1,
         "NotConnected": 1,
