@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 SHOWN = 80
 """Characters of a value that a message quotes."""
 MESSAGE = 1024
 """Characters of a whole message: of an Event, a condition, an audit annotation."""
+_CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
+"""How aiohttp says by which TLS context it tried to connect."""
 
 
 def cut(text: str, limit: int = SHOWN) -> str:
@@ -22,6 +25,13 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text.split()), limit)
+
+
+def fault(error: BaseException) -> str:
+    """Why a request had no answer, in words; without the objects of Python that libraries print."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return _CONTEXT.sub("", str(error)) or type(error).__name__
 
 
 def utc_now() -> datetime:

@@ -72,16 +72,7 @@ async def examining(
     """
     # Imported late: the official client takes longer to import than the flags to parse.
     from app.doctor.cluster import Cluster  # noqa: PLC0415
-    from app.kube.credentials import Impersonation  # noqa: PLC0415
     from app.kube.transport import connect  # noqa: PLC0415
 
-    @asynccontextmanager
-    async def impersonating(user: str) -> AsyncIterator[KubeClient]:
-        who = Impersonation(user)
-        async with await connect(kubeconfig=kubeconfig, context=context, impersonate=who) as client:
-            yield client
-
     async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
-        yield lambda: Cluster(
-            client, namespace=namespace or "", release=release, roles=frozenset(roles), impersonating=impersonating
-        )
+        yield lambda: Cluster(client, namespace=namespace or "", release=release, roles=frozenset(roles))

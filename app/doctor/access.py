@@ -1,4 +1,4 @@
-"""What a role may do: questions to the API server, asked as the role's ServiceAccount, and who these accounts are.
+"""What a role may do: access reviews for the role's ServiceAccount, and which accounts these are.
 
 What a role has to be allowed is `app.permissions`; what it must not be are powers that none of Berth's roles needs and
 that would make a stolen token of it the cluster's.
@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from app.doctor.cluster import Cluster
 from app.doctor.objects import COMPONENT, PART_OF, labels
-from app.kube.names import service_account_user
+from app.kube.names import service_account_groups, service_account_user
 from app.kube.resources import MUTATING_WEBHOOKS, NETWORK_ATTACHMENTS, SERVICE_ACCOUNTS
 from app.permissions import permissions_of
 from app.permissions import places as scope_places
 from app.registry import BY_NAME
 from app.tenancy.permissions import tenants_role
+from app.wire import JSON
 from app.wiring import Permission, Scope
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-_REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
+_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _AT_ONCE = 8
 _RBAC = "rbac.authorization.k8s.io"
 _CHANGES = ("create", "update", "patch", "delete")
@@ -74,6 +75,16 @@ class Account:
     @property
     def user(self) -> str:
         return service_account_user(self.namespace, self.name)
+
+    @property
+    def groups(self) -> list[str]:
+        """The groups that the API server gives to its requests."""
+        return [*service_account_groups(self.namespace), "system:authenticated"]
+
+    def is_among(self, subjects: Iterable[JSON]) -> bool:
+        """Whether the subjects of a binding name it."""
+        own = ("ServiceAccount", self.name, self.namespace)
+        return any((one.get("kind"), one.get("name"), one.get("namespace")) == own for one in subjects)
 
     @property
     def subject(self) -> str:
@@ -162,9 +173,10 @@ def needed_by(role: str, deployed: dict[str, Any], *, release: str, gateway_here
 
 @dataclass(slots=True)
 class Asking:
-    """Sends access reviews as the client's user; `count` is how many."""
+    """Sends access reviews about an account; `count` is how many. Who asks needs no right but to ask."""
 
     client: KubeClient
+    account: Account
     count: int = 0
     gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
@@ -172,9 +184,9 @@ class Asking:
         """Why it is allowed, None where it is not. Raises ApiError."""
         async with self.gate:
             self.count += 1
-            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview"}
-            body = review | {"spec": {"resourceAttributes": question.attributes}}
-            answer = await self.client.post(_REVIEWS, body)
+            spec = {"user": self.account.user, "groups": self.account.groups, "resourceAttributes": question.attributes}
+            review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
+            answer = await self.client.post(_REVIEWS, review)
         said = answer.get("status") or {}
         return str(said.get("reason") or "") if said.get("allowed") else None
 

@@ -8,7 +8,7 @@ from app.appwrappers.kueue.model import WORKLOADS, WORKLOADS_V1BETA1
 from app.appwrappers.model import APP_WRAPPERS, DELETING_RESOURCES, QUEUE_NAME
 from app.appwrappers.settings import WRAPPED_KINDS, WrappedKindsSettings
 from app.definitions import definition_name
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, error, listed, of_each, or_default, plain, warning
 from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, VALIDATING_WEBHOOKS
@@ -30,24 +30,22 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     """Of each controller, one has to act: ours, or that of the peer."""
     if await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(APP_WRAPPERS)) is None:
         return
-    ours, peers = await cluster.controllers(), await cluster.peer(*_PEER)
-    if "appwrappers" in ours and peers is not None:
-        text = "the controllers of Berth and of AppWrapper both run"
-        command = commands.kubectl("scale", "deployment", _PEER[1], "--replicas=0", namespace=_PEER[0])
-        yield error(f"Deployment {_PEER[0]}/{_PEER[1]}", text, "both create and delete the same objects", command)
+    ours = await cluster.controllers()
+    async for finding in acting.beside(cluster, "appwrappers", "BERTH4001", _PEER):
+        yield finding
     if "appwrappers" in ours and not await _is_checked(cluster):
         text = "AppWrappers run without a check that their users may create the objects in them"
         command = await commands.helm(cluster, "webhook.args.appwrappers=true")
-        yield error("", text, "who may create AppWrappers has the rights of the controller", command)
+        yield error("BERTH4002", "", text, command=command)
     kueues = await _kueue_acts(cluster)
     if "appwrapper-workloads" in ours and kueues:
         text = f"has the integration {_INTEGRATION}, and appwrapper-workloads of Berth runs as well"
-        command = await commands.helm(cluster, "controller.args.controllers={appwrappers}")
-        yield error(f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, "both write the same Workloads", command)
+        command = await acting.choose(cluster, without=["appwrapper-workloads"])
+        yield error("BERTH4003", f"ConfigMap {_KUEUE[0]}/{_KUEUE_CONFIG}", text, command=command)
     if "appwrappers" in ours and "appwrapper-workloads" not in ours and kueues is False:
         text = f"Kueue runs without the integration {_INTEGRATION}, and so does Berth without appwrapper-workloads"
-        command = await commands.helm(cluster, "controller.args.controllers={appwrappers,appwrapper-workloads}")
-        yield warning("", text, "AppWrappers with a queue stay suspended", command)
+        command = await acting.choose(cluster, "appwrapper-workloads")
+        yield warning("BERTH4004", "", text, command=command)
 
 
 async def _is_checked(cluster: Cluster) -> bool:
@@ -80,7 +78,6 @@ async def _app_wrappers(cluster: Cluster) -> AsyncIterator[Finding]:
         lambda one: next(_judged(cluster, one, wrapped, owners), None),
         most=_MOST,
         noun="AppWrapper",
-        well="wait, run or end as they should",
     ):
         yield finding
 
@@ -109,21 +106,19 @@ def _judged(cluster: Cluster, one: JSON, wrapped: tuple[str, ...], owners: froze
         text = f"deletes its objects for {took / 60:.0f} minutes" + (
             f"; left: {listed(left)}" if left else "; Pods are left"
         )
-        yield error(about, text, "its quota is held until they are gone", see)
+        yield error("BERTH4005", about, text, command=see)
     queue = objects.labels(one).get(QUEUE_NAME)
     if queue and spec.get("suspend") and owners is not None and metadata["uid"] not in owners:
         waits = objects.age(one, now)
         if waits > _QUEUED and objects.status(one).get("phase") in (None, "", "Suspended"):
             text = f"waits in queue {plain(queue)} for {waits / 60:.0f} minutes and has no Workload"
-            follows = (
-                "it stays suspended: no controller makes the Workload, or the managedJobsNamespaceSelector of Kueue "
-                "does not select its namespace"
+            yield error(
+                "BERTH4006", about, text, command=commands.kubectl("get", "namespace", namespace, "--show-labels")
             )
-            yield error(about, text, follows, commands.kubectl("get", "namespace", namespace, "--show-labels"))
     unknown = [kind for kind in _kinds(spec) if not _is_wrapped(kind, wrapped)]
     if unknown and objects.status(one).get("phase") not in ("Succeeded", "Failed"):
         text = f"has a {listed(unknown)}, which is not among the wrapped kinds of the controller"
-        yield error(about, text, "the controller may not create it", see)
+        yield error("BERTH4007", about, text, command=see)
 
 
 def _kinds(spec: JSON) -> list[str]:

@@ -36,13 +36,15 @@ async def _of_secret(cluster: Cluster, one: Installed, name: str) -> AsyncIterat
     certificates, broken = read(((secret or {}).get("data") or {}).get("tls.crt") or "", source=subject)
     leaf, now = next(iter(certificates), None), cluster.now()
     if broken:
-        yield error(subject, f"its certificate cannot be read: {broken}", follows, await _renew(cluster, one, None))
+        yield error(
+            "BERTH0603", subject, f"its certificate cannot be read: {broken}", follows, await _renew(cluster, one, None)
+        )
     elif leaf is not None and (text := expiry(leaf, now)):
         fix = await _renew(cluster, one, leaf)
         if has_ended(leaf, now):
-            yield error(subject, f"its certificate {text}", follows, fix)
+            yield error("BERTH0606", subject, f"its certificate {text}", follows, fix)
         else:
-            yield warning(subject, f"its certificate {text}", f"then {follows}", fix)
+            yield warning("BERTH0608", subject, f"its certificate {text}", f"then {follows}", fix)
 
 
 async def _renew(cluster: Cluster, one: Installed, leaf: x509.Certificate | None) -> str:

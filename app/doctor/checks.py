@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from app.doctor import certificate, clock, definitions, deployments, permissions, reachability, registrations
+from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
+from app.doctor.causes import with_causes
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, unchecked, warning, worst
+from app.doctor.model import Check, Finding, Severity, unchecked, warning, worst
 from app.errors import ApiError, UsageError
 from app.registry import WINGS
 from app.wiring import resolve
@@ -29,16 +31,25 @@ CHECKS: tuple[Check, ...] = (
     permissions.CHECK,
     *(resolve(check) for wing in WINGS for check in wing.checks),
 )
+_SKIPPED = "did not apply: what it is about is not installed, or there is none of it"
 
 
-async def examine(cluster: Cluster, checks: Sequence[Check]) -> list[Finding]:
-    """The findings of all checks, the worst first, else in the order of the checks."""
+async def examine(
+    cluster: Cluster, checks: Sequence[Check], shown: Callable[[Finding], bool] = lambda _: True
+) -> list[Finding]:
+    """The findings of all checks that are `shown`, with their causes: the worst first, else in the order of the checks.
+
+    A check that finds nothing at all says that it did not apply.
+    """
     found = await asyncio.gather(*(run(cluster, check) for check in checks))
-    once: dict[tuple[str, str], Finding] = {}
-    for finding in (finding for findings in found for finding in findings):
-        # A problem that several checks meet (a missing right) is reported once, by the first of them.
-        once.setdefault((finding.subject, finding.message), finding)
-    return sorted(once.values(), key=lambda finding: -finding.severity)
+    once: dict[tuple[str, str, str], Finding] = {}
+    for check, findings in zip(checks, found, strict=True):
+        for finding in findings:
+            # A problem that several checks meet (a missing right) is reported once, by the first of them.
+            once.setdefault((finding.subject, finding.message, ""), finding)
+        if not findings:
+            once["", "", check.name] = Finding(check.name, Severity.skipped, "", _SKIPPED)
+    return sorted(with_causes([one for one in once.values() if shown(one)]), key=lambda finding: -finding.severity)
 
 
 async def run(cluster: Cluster, check: Check) -> list[Finding]:
@@ -53,18 +64,40 @@ async def run(cluster: Cluster, check: Check) -> list[Finding]:
         except Exception as error:  # noqa: BLE001  the wall of a check: one object that it cannot read must not hide the rest
             where = traceback.extract_tb(error.__traceback__)[-1]
             place = f"{type(error).__name__} in {Path(where.filename).name}:{where.lineno}"
-            text = f"not checked: an internal error, {place}"
-            found.append(warning("", text, "what is wrong here stays unseen; please report it"))
+            found.append(warning("BERTH0003", "", f"not checked: an internal error, {place}"))
     highest = worst(one for one in found if one.unless is None)
     kept = (one for one in found if one.unless is None or highest < one.unless)
     return list(dict.fromkeys(replace(one, check=check.name, unless=None) for one in kept))
 
 
-def pick(checks: Sequence[Check], only: Iterable[str]) -> list[Check]:
-    """The checks of these names, all where none is named. Raises UsageError for a name that is none."""
+def pick(checks: Sequence[Check], only: Collection[str], ignore: Collection[str] = ()) -> list[Check]:
+    """The checks that are named, or that have a code that is named: all where none is; without those to `ignore`.
+
+    Raises UsageError for what is neither a check nor a code.
+    """
     names = {check.name: check for check in checks}
-    wanted = list(dict.fromkeys(only))
-    for name in wanted:
-        if name not in names:
-            raise UsageError(f"--only: there is no check {name!r}: want one of {', '.join(names)}")
-    return [names[name] for name in wanted] if wanted else list(checks)
+    for flag, words in (("--only", only), ("--ignore", ignore)):
+        for word in words:
+            if word not in names and word not in FINDINGS:
+                known = ", ".join(names)
+                raise UsageError(
+                    f"{flag}: there is no check or code {word!r}: want a code (BERTH0305) or one of {known}"
+                )
+    wanted = dict.fromkeys(name for word in only for name in ([word] if word in names else _with_code(word, names)))
+    return [names[name] for name in (wanted or names) if name in names and name not in ignore]
+
+
+def _with_code(code: str, names: Collection[str]) -> Collection[str]:
+    """The checks that may have a finding of this code."""
+    name = CHECK_NUMBERS.get(code[5:7])
+    return names if name is None else (name,)
+
+
+def shown_of(only: Collection[str], ignore: Collection[str]) -> Callable[[Finding], bool]:
+    """Whether a finding is wanted, by the checks and codes to show and those to ignore."""
+
+    def shown(finding: Finding) -> bool:
+        named = {finding.check, finding.code}
+        return not named & set(ignore) and (not only or bool(named & set(only)))
+
+    return shown

@@ -9,10 +9,10 @@ from app.claims.publishing.slices import Pools
 from app.claims.stored.claims import Claim, stored_claim
 from app.claims.stored.pods import ClaimPod, claim_pod
 from app.claims.stored.slices import stored_slice
-from app.doctor import commands, objects
-from app.doctor.claims_publishers import CONTROLLER, Publishers, is_installed, publishers_of, run_controllers
+from app.doctor import acting, commands, objects
+from app.doctor.claims_publishers import CONTROLLER, Publishers, is_installed, publishers_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, all_well, several, warning
+from app.doctor.model import Finding, several, sound, warning
 from app.doctor.pods import LIVING
 from app.kube.resources import RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.text import moment
@@ -66,12 +66,12 @@ async def network_data(cluster: Cluster) -> AsyncIterator[Finding]:
     if unpublished.count and not publishers and await is_installed(cluster):
         which = f"network data of {several(unpublished.count, 'Pod')} ({unpublished.names})"
         text = f"{which} are not in their ResourceClaims, and neither controller claims nor claims-node runs"
-        command = await commands.helm(cluster, *await run_controllers(cluster, CONTROLLER))
-        yield warning("", text, "the addresses of their devices are not found in status.devices", command)
+        command = await acting.choose(cluster, CONTROLLER)
+        yield warning("BERTH5003", "", text, command=command)
     for driver, pods in sorted(silent.items()):
         yield await _silent(cluster, driver, pods, publishers)
     if claims:
-        yield all_well("", f"{several(claims, 'ResourceClaim')} of Pods: as they should be")
+        yield sound(claims, "ResourceClaim")
 
 
 async def _lacking(cluster: Cluster, selfish: frozenset[str]) -> tuple[dict[str, frozenset[str]], int]:
@@ -126,7 +126,7 @@ async def _silent(cluster: Cluster, driver: str, pods: _Pods, publishers: Publis
     elif publishers and publishers.settings.claims_repair_after:
         command = commands.kubectl("describe", "pod", first[1], namespace=first[0])
     else:
-        values = () if publishers else await run_controllers(cluster, CONTROLLER)
-        command = await commands.helm(cluster, _REPAIR, *values)
-    follows = "their addresses are not found in status.devices, and the driver does not try again"
-    return warning(f"driver {driver}", text, follows, command)
+        command = await (
+            commands.helm(cluster, _REPAIR) if publishers else acting.choose(cluster, CONTROLLER, values=(_REPAIR,))
+        )
+    return warning("BERTH5004", f"driver {driver}", text, command=command)

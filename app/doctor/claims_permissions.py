@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
 from app.claims.model import RESOURCE_NAME
 from app.claims.publishing.refusals import missing_rule
@@ -11,8 +11,7 @@ from app.doctor.claims_publishers import NODE, publishers_of
 from app.doctor.claims_roads import served_by_claims
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, listed
-from app.doctor.permissions import grant, not_impersonated
-from app.errors import ApiError
+from app.doctor.permissions import grant
 from app.kube.resources import DAEMON_SETS, RESOURCE_CLAIMS, RESOURCE_SLICES
 from app.wire import JSON
 
@@ -37,16 +36,10 @@ async def drivers(cluster: Cluster) -> AsyncIterator[Finding]:
         accounts.append((account, "associated-node:patch"))
     for account, verb in accounts:
         questions = [Question(verb, _GROUP, f"{RESOURCE_CLAIMS.plural}/driver", name=one) for one in wanted]
-        try:
-            refused = await _refused(cluster, account, questions)
-        except ApiError as refusal:
-            yield not_impersonated(account, refusal)
-            return
-        for question in refused:
+        for question in await Asking(cluster.client, account).refused(questions):
             rule = missing_rule(question.name, verb)
             text = f"may not publish network data of driver {question.name}: it needs the rule {rule}"
-            follows = "since Kubernetes 1.36 the API server refuses them"
-            yield error(account.subject, text, follows, grant(cluster, account, question))
+            yield error("BERTH5005", account.subject, text, command=grant(cluster, account, question))
 
 
 async def _network_drivers(cluster: Cluster) -> set[str]:
@@ -70,21 +63,11 @@ async def multus(cluster: Cluster) -> AsyncIterator[Finding]:
             account = Account("multus", namespace, spec.get("serviceAccountName") or "default")
             accounts.setdefault(account.user, account)
     for account in accounts.values():
-        try:
-            refused = await _refused(cluster, account, _MULTUS)
-        except ApiError as refusal:
-            yield not_impersonated(account, refusal)
-            return
-        if refused:
+        if refused := await Asking(cluster.client, account).refused(_MULTUS):
             what = " and ".join(f"{one.verb} {one.what}" for one in refused)
             text = f"Multus may not {what}, and devices of attachments come by claims: {listed(sorted(resources))}"
             command = " &&\n".join(grant(cluster, account, one) for one in refused)
-            yield error(account.subject, text, "Pods with such a device stay in ContainerCreating", command)
-
-
-async def _refused(cluster: Cluster, account: Account, questions: Iterable[Question]) -> list[Question]:
-    async with cluster.impersonating(account.user) as client:
-        return await Asking(client).refused(questions)
+            yield error("BERTH5006", account.subject, text, command=command)
 
 
 def _is_multus(daemon_set: JSON) -> bool:

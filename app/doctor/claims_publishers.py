@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 
 from app.claims.settings import PublishingSettings
-from app.doctor import commands
+from app.doctor import acting, commands
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed, roles_in
-from app.doctor.model import Finding, error, or_default, warning
+from app.doctor.model import Finding, or_default, warning
 from app.errors import UsageError
 from app.kube.resources import DAEMON_SETS
 
@@ -51,12 +51,6 @@ async def is_installed(cluster: Cluster) -> bool:
     return bool(await or_default(cluster.installed(), []))
 
 
-async def run_controllers(cluster: Cluster, *names: str) -> tuple[str, ...]:
-    """The values with which the chart runs these controllers beside those that run."""
-    chosen = ",".join(sorted({*await cluster.controllers(), *names}))
-    return "controller.enabled=true", f"controller.args.controllers={{{chosen}}}"
-
-
 async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
     """One of the two has to run, with replicas."""
     found = await publishers_of(cluster)
@@ -65,12 +59,6 @@ async def publishers(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("delete", "daemonset", one.name, namespace=one.namespace)
         if one.by_chart:
             command = commands.helm_upgrade(cluster, "claims-node.enabled=false")
-        follows = "each claim is written twice, and their options may differ"
-        yield warning(f"DaemonSet {one.namespace}/{one.name}", text, follows, command)
-    for one in found.controllers:
-        status = one.object.get("status") or {}
-        if not status.get("readyReplicas"):
-            stopped = (one.object.get("spec") or {}).get("replicas") == 0
-            command = commands.scale_up(one) if stopped else commands.describe_pods(one.namespace, one.pod_labels)
-            text = "has the controller claims, and no ready replica"
-            yield error(one.subject, text, "network data of Pods are not published", command)
+        yield warning("BERTH5001", f"DaemonSet {one.namespace}/{one.name}", text, command=command)
+    async for finding in acting.without_replica(cluster, CONTROLLER, "BERTH5002"):
+        yield finding

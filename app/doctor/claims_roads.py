@@ -9,7 +9,7 @@ from app.claims.model import DEVICE_ID, RESOURCE_NAME
 from app.claims.roads import Offer, Road, allocatable_of, claim_road, devices_of, multus_finds, road_of, serves
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, info, listed, plain, several, warning
+from app.doctor.model import Finding, Severity, info, listed, more_of, plain, several, warning
 from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, NODES, RESOURCE_SLICES
 from app.networks.model import project_with_claims
 from app.networks.settings import NetworksSettings
@@ -57,10 +57,9 @@ async def roads(cluster: Cluster) -> AsyncIterator[Finding]:
         for finding in findings:
             yield finding
     if served:
-        yield info("", f"devices of attachments are served: {listed(served, _SHOWN)}")
+        yield info("BERTH5007", "", f"devices of attachments are served: {listed(served, _SHOWN)}")
     if count >= _MOST:
-        text = "there may be more resources with similar findings: fix the above, then run the doctor again"
-        yield warning("", text, "as above")
+        yield more_of(Severity.warning, "there may be more resources")
 
 
 async def served_by_claims(cluster: Cluster) -> list[str]:
@@ -89,19 +88,19 @@ async def _offer(cluster: Cluster) -> Offer:
 
 
 def _nothing(one: Asked, road: Road, offer: Offer) -> Finding:
-    follows = "Pods that select it stay Pending: run a device plugin or a DRA driver for it, or map it by a DeviceClass"
     kinds = [objects.plural(DEVICE_CLASSES), _SLICES]
     if not one.by_class and not any(serves(known, one.name) for known in offer.classes):
         # An attachment may be there before the device plugin that announces its resource.
-        return info(one.subject, f"{one.what}: {road.text}", follows)
-    return warning(one.subject, f"{one.what}: {road.text}", follows, commands.kubectl("get", ",".join(kinds)))
+        return info("BERTH5008", one.subject, f"{one.what}: {road.text}")
+    return warning(
+        "BERTH5008", one.subject, f"{one.what}: {road.text}", command=commands.kubectl("get", ",".join(kinds))
+    )
 
 
 def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
     """Devices that the scheduler allocates for a resource, and that Multus does not find for it."""
     if one.by_class:
         return
-    follows = "Pods that select it get a device, and stay in ContainerCreating"
     bound = [part for part in offer.slices if part["spec"].get("nodeName")]
     for device_class in offer.classes:
         devices = devices_of(device_class, offer.slices) if serves(device_class, one.name) else []
@@ -113,9 +112,9 @@ def _hidden(one: Asked, offer: Offer) -> Iterator[Finding]:
         command = commands.kubectl("get", _SLICES, f"--field-selector=spec.driver={names[0]}", "--output=yaml")
         if found:
             text = f"maps {one.name}, and the ResourceSlices of its devices have no nodeName: Multus lists them by node"
-            yield warning(about, text, follows, command)
+            yield warning("BERTH5009", about, text, command=command)
             continue
         text = f"maps {one.name}, and no device of it has the attributes {DEVICE_ID} and {RESOURCE_NAME} ({one.name})"
         if _SRIOV in names:
             text += f"; want a DeviceAttributes with {RESOURCE_NAME}, selected by a SriovResourcePolicy"
-        yield warning(about, text, follows, command)
+        yield warning("BERTH5009", about, text, command=command)

@@ -9,8 +9,8 @@ from app.claims.services.model import NETWORK
 from app.claims.services.stored import stored_service
 from app.claims.settings import TemplateSettings
 from app.claims.templates.planning import stored_template
-from app.doctor import commands, objects
-from app.doctor.claims_publishers import is_installed, run_controllers
+from app.doctor import acting, commands, objects
+from app.doctor.claims_publishers import is_installed
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, listed, of_each, plain, several, warning
 from app.kube.resources import CONFIG_MAPS, DEVICE_CLASSES, RESOURCE_CLAIM_TEMPLATES, SERVICES
@@ -28,8 +28,8 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
         if names and await is_installed(cluster):
             text = f"{several(len(names), 'Service')} ({listed(names)}) with annotation {NETWORK}, and controller "
             text += f"{_SERVICES} does not run"
-            command = await commands.helm(cluster, *await run_controllers(cluster, _SERVICES))
-            yield error("", text, "their EndpointSlices are not written, or stay as they are", command)
+            command = await acting.choose(cluster, _SERVICES)
+            yield error("BERTH5010", "", text, command=command)
         return
 
     def judge(obj: JSON) -> Finding | None:
@@ -38,10 +38,9 @@ async def services(cluster: Cluster) -> AsyncIterator[Finding]:
             return None
         follows = "it gets no EndpointSlices" if found.problem.refused else "its EndpointSlices stay as they are"
         edit = commands.edit(SERVICES, found.key[1], namespace=found.key[0])
-        return error(objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
+        return error("BERTH5011", objects.subject(SERVICES.kind, obj), plain(found.problem.message), follows, edit)
 
-    well = "can be served"
-    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network", well=well):
+    async for finding in of_each(asking, judge, most=_MOST, noun="Service on a secondary network"):
         yield finding
 
 
@@ -55,17 +54,16 @@ async def definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     try:
         configured = parse_definitions(config_map or {})
     except ValueError as wrong:
-        follows = "what it said before stays in force, and after a restart none of its definitions"
         edit = commands.edit(CONFIG_MAPS, name, namespace=home)
-        yield error(f"ConfigMap {home}/{name}", plain(wrong), follows, edit)
+        yield error("BERTH5012", f"ConfigMap {home}/{name}", plain(wrong), command=edit)
     classes = [stored_class(one) for one in await cluster.listed(DEVICE_CLASSES)]
     known = all_definitions(configured, classes)
     if not runs:
         if known and await is_installed(cluster):
             source = f"ConfigMap {home}/{name}" if configured else f"annotation {CLASS_DEFINITION} of DeviceClasses"
             text = f"{several(len(known), 'definition')} of claims ({source}), and controller {_TEMPLATES} does not run"
-            command = await commands.helm(cluster, *await run_controllers(cluster, _TEMPLATES))
-            yield warning("", text, "namespaces get no ResourceClaimTemplates of them", command)
+            command = await acting.choose(cluster, _TEMPLATES)
+            yield warning("BERTH5013", "", text, command=command)
         return
     if known:
         async for finding in _foreign(cluster, known):
@@ -83,10 +81,8 @@ async def _foreign(cluster: Cluster, known: Definitions) -> AsyncIterator[Findin
             return None
         metadata, kind = obj["metadata"], objects.plural(RESOURCE_CLAIM_TEMPLATES)
         text = f"was not made from the definition {metadata['name']}, and has its name"
-        follows = "Pods of this namespace that name it get what it says, and not what the definition says"
         command = commands.kubectl("delete", kind, metadata["name"], namespace=metadata["namespace"])
-        return warning(objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, follows, command)
+        return warning("BERTH5014", objects.subject(RESOURCE_CLAIM_TEMPLATES.kind, obj), text, command=command)
 
-    well = "are made from their definitions"
-    async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate", well=well):
+    async for finding in of_each(of_definitions(), judge, most=_MOST, noun="ResourceClaimTemplate"):
         yield finding

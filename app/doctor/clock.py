@@ -9,7 +9,21 @@ from app.certs.issuing import CLOCK_SKEW
 from app.doctor.cluster import Cluster
 from app.doctor.commands import kubectl, restart, set_clock
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, Severity, all_well, error, info, ok, or_default, plain, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    Severity,
+    all_well,
+    depends_on,
+    error,
+    info,
+    noted,
+    ok,
+    or_default,
+    plain,
+    several,
+    warning,
+)
 from app.kube.resources import LEASES, PODS
 from app.text import moment
 
@@ -21,7 +35,7 @@ _NOTICED = timedelta(seconds=5)
 async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
     skew = await cluster.skew()
     if skew is None:
-        yield info("API server", "does not say its time: clocks were not compared")
+        yield info("BERTH0101", "API server", "does not say its time: clocks were not compared")
         return
     if abs(skew) >= _NOTICED:
         follows = (
@@ -31,7 +45,7 @@ async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
             follows = "certificates that are made here are not valid yet, or expired already, where they are used"
         where = "ahead of" if skew < timedelta() else "behind"
         text = f"its clock is {abs(skew).total_seconds():.0f} s {where} the API server's"
-        yield Finding("", _how_bad(skew), "this machine", text, follows, "timedatectl set-ntp true")
+        yield noted(_how_bad(skew), "BERTH0102", "this machine", text, follows, "timedatectl set-ntp true")
     # Kubelets renew their Leases by their own clocks every ten seconds. A Lease from the future is a clock's fault.
     for node in await or_default(_nodes_of_berth(cluster), []):
         # The right is rarely granted, and this is only a second look.
@@ -41,7 +55,7 @@ async def _clock(cluster: Cluster) -> AsyncIterator[Finding]:
         if ahead >= _NOTICED:
             text = f"its clock is {ahead.total_seconds():.0f} s ahead of the API server's"
             follows = "Berth runs there: certificates that it makes are not valid yet for others"
-            yield Finding("", _how_bad(ahead), f"Node {node}", text, follows, set_clock(node))
+            yield noted(_how_bad(ahead), "BERTH0103", f"Node {node}", text, follows, set_clock(node))
     yield all_well("", f"this machine and the API server differ by less than {_NOTICED.seconds} s")
 
 
@@ -68,25 +82,34 @@ async def _leases(cluster: Cluster) -> AsyncIterator[Finding]:
 async def _judged(cluster: Cluster, one: Installed, there: datetime) -> Finding:
     namespace, role = one.home, one.descriptor
     subject, fix = f"Lease {namespace}/{role.lease}", restart(one)
+    because = depends_on(one.role)
     lease = await cluster.get(LEASES, role.lease, namespace=namespace)
     spec = (lease or {}).get("spec") or {}
     holder, renewed = str(spec.get("holderIdentity") or ""), moment(spec.get("renewTime"))
     if not holder:
         text = "is not there: no replica ever worked" if lease is None else "has no holder"
-        return error(subject, text, role.when_idle, fix)
+        return error("BERTH0401", subject, text, role.when_idle, fix, because=because)
     if renewed is None:
         text = f"is held by {plain(holder)}, which does not say when it renewed it: no replica takes it over"
-        return error(subject, text, role.when_idle, kubectl("delete", "lease", role.lease, namespace=namespace))
+        return error(
+            "BERTH0402", subject, text, role.when_idle, kubectl("delete", "lease", role.lease, namespace=namespace)
+        )
     age, duration = there - renewed, timedelta(seconds=spec.get("leaseDurationSeconds") or 15)
     if age > duration:
         text = f"was last renewed {age.total_seconds():.0f} s ago by {holder}, and is good for {duration.seconds} s"
-        return error(subject, text, f"no replica works, or its node's clock is behind: {role.when_idle}", fix)
+        return error(
+            "BERTH0403",
+            subject,
+            text,
+            f"no replica works, or its node's clock is behind: {role.when_idle}",
+            fix,
+            because=because,
+        )
     if age < -_NOTICED:
         text = f"is renewed by {holder} with a time {-age.total_seconds():.0f} s ahead of the API server's"
-        follows = "that node's clock is wrong; ages and certificates from there are off"
-        return warning(subject, text, follows, await _clock_fix(cluster, one, holder))
-    transitions = spec.get("leaseTransitions") or 0
-    text = f"is held by {holder}, renewed {max(0.0, age.total_seconds()):.0f} s ago, {transitions} changes so far"
+        return warning("BERTH0404", subject, text, command=await _clock_fix(cluster, one, holder))
+    changes, seconds = several(spec.get("leaseTransitions") or 0, "change"), max(0.0, age.total_seconds())
+    text = f"is held by {holder}, renewed {seconds:.0f} s ago, {changes} so far"
     return ok(subject, text)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -25,8 +24,6 @@ from app.wire import JSON
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-Impersonating = Callable[[str], AbstractAsyncContextManager["KubeClient"]]
-"""A client that acts as this user."""
 PAGE = 500
 T = TypeVar("T")
 
@@ -37,8 +34,6 @@ class Cluster:
 
     client: KubeClient
     namespace: str
-    impersonating: Impersonating
-    """`async with cluster.impersonating(user) as client:`; refusals come with the first request (403)."""
     release: str = "berth"
     roles: frozenset[str] = frozenset()
     now: Callable[[], datetime] = utc_now

@@ -37,11 +37,19 @@ def edit(resource: Resource, name: str, *, namespace: str = "") -> str:
 
 
 def restart(one: Installed) -> str:
+    """Restarts its Pods; starts some where it is scaled to 0, which a restart would leave so."""
+    if one.stopped:
+        return scale_up(one)
     return kubectl("rollout", "restart", f"deployment/{one.name}", namespace=one.namespace)
 
 
 def scale_up(one: Installed) -> str:
     return kubectl("scale", f"deployment/{one.name}", "--replicas=2", namespace=one.namespace)
+
+
+def look_at(one: Installed) -> str:
+    """For a role that has no ready replica."""
+    return scale_up(one) if one.stopped else describe_pods(one.namespace, one.pod_labels)
 
 
 def describe_pods(namespace: str, selector: dict[str, str]) -> str:

@@ -25,7 +25,6 @@ async def _companions(cluster: Cluster) -> AsyncIterator[Finding]:
         lambda pod: _judged(cluster, pod, dpus),
         most=_MOST,
         noun="companion",
-        well="run or end as they should",
     ):
         yield finding
 
@@ -39,7 +38,7 @@ def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
     except ValueError as mistake:
         text = f"has label {COMPANION}, but is not a companion: {plain(mistake)}"
         command = commands.kubectl("label", "pod", name, f"{COMPANION}-", namespace=namespace)
-        return warning(about, text, "the controller does not replace it when it ends, and does not delete it", command)
+        return warning("BERTH3101", about, text, command=command)
     if (late := objects.overdue(pod, now)) is not None:
         text = f"should have ended {late / 60:.0f} minutes ago"
         command = commands.kubectl("delete", "pod", name, "--force", "--grace-period=0", namespace=namespace)
@@ -48,13 +47,13 @@ def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
             patch = ["--type=merge", "--patch", '{"metadata":{"finalizers":null}}']
             command = commands.kubectl("patch", "pod", name, *patch, namespace=namespace)
         follows = "its successor cannot be made before it is gone"
-        return error(about, text, follows, command) if late > PATIENCE else None
+        return error("BERTH3102", about, text, follows, command) if late > PATIENCE else None
     if objects.status(pod).get("phase") != "Pending" or objects.age(pod, now) <= PATIENCE:
         return None
     reason, command = _why(pod, dpus)
     text = f"is Pending for {objects.age(pod, now) / 60:.0f} minutes: {reason}"
     follows = "its workload is without it: what the companion does for it on the DPU is not done"
-    return error(about, text, follows, command)
+    return error("BERTH3103", about, text, follows, command)
 
 
 def _why(pod: JSON, dpus: Dpus | None) -> tuple[str, str]:

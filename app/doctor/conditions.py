@@ -45,14 +45,12 @@ async def left_out(cluster: Cluster) -> AsyncIterator[Finding]:
         if place == "labels":
             what = f"label {key} of {networks.switches_subject(cluster)}"
         text = f"its matchConditions leave out Pods for their {what}"
-        follows = "Berth is not asked about these Pods, and nothing is injected into them"
-        yield error(one.subject, text, follows, command)
+        yield error("BERTH0510", one.subject, text, command=command)
     for subject, why in unknown.items():
         yield info(
+            "BERTH0511",
             subject,
             f"its matchConditions have no value here: {plain(why)}",
-            "whether they leave out Pods that need Berth was not checked; where the API server cannot tell either, "
-            "failurePolicy decides about the Pod",
         )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from app.definitions import GROUPS, TENANT, definition_name, read_definitions
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, info, listed, or_default, warning
+from app.doctor.model import Check, Finding, error, info, kinds_topic, listed, or_default, sound, warning
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NETWORK_ATTACHMENTS, Resource
 from app.registry import CONTROLLERS, ROLES, kinds_of, needs_of
 from app.wire import JSON
@@ -27,41 +27,43 @@ async def _definitions(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.listed(CUSTOM_RESOURCE_DEFINITIONS)
     present = {definition["metadata"]["name"]: definition for definition in found}
     needed = await _needed(cluster, present)
-    for resource in needed:
+    for resource, roles in needed.items():
         name = definition_name(resource)
-        subject = f"CustomResourceDefinition {name}"
+        subject, topics = f"CustomResourceDefinition {name}", tuple(map(kinds_topic, sorted(roles)))
         if name in present:
             for finding in _judged(cluster, resource, present[name], subject):
                 yield finding
         elif resource == NETWORK_ATTACHMENTS:
             follows = "the webhook does not get ready, and no Pod can have a network: Multus brings this definition"
-            yield error(subject, "is not there", follows, MULTUS)
+            yield error("BERTH0201", subject, "is not there", follows, MULTUS, explains=topics)
         else:
             charted = await cluster.by_chart(unknown=False)
             follows = f"{'agents do' if resource in TENANT else 'controller and gateway do'} not get ready"
             fix = commands.helm_upgrade(cluster, "crds.install=true") if charted else _apply(resource, force=False)
-            yield error(subject, "is not there", follows, fix)
+            yield error("BERTH0201", subject, "is not there", follows, fix, explains=topics)
     if needed:
-        yield all_well("", f"all {len(needed)} definitions are there and current")
+        yield sound(len(needed), "definition")
 
 
-async def _needed(cluster: Cluster, present: dict[str, JSON]) -> list[Resource]:
-    """The kinds that the roles need; if one kind of a group is present, all of the group, whatever roles run."""
+async def _needed(cluster: Cluster, present: dict[str, JSON]) -> dict[Resource, set[str]]:
+    """The kinds, with the roles that need them; of a group of which one kind is present, all, whatever roles run."""
     roles = set(await cluster.expected_roles())
     if await or_default(cluster.registered(), []):
         roles.add("webhook")
     running = await or_default(cluster.installed(), [])
-    wanted: list[Resource] = []
+    wanted: dict[Resource, set[str]] = {}
     for role in ROLES:
         chosen = {name for one in running if one.role == role.name for name in one.deployed.get("controllers", ())}
         for group, controllers in needs_of(role).items() if role.name in roles else ():
             usual = [name for name in controllers if CONTROLLERS[name].usual]
             if not controllers or chosen.intersection(controllers) or (usual and not chosen):
-                wanted += kinds_of(group)
+                for resource in kinds_of(group):
+                    wanted.setdefault(resource, set()).add(role.name)
     for kinds in GROUPS.values():
         if any(definition_name(resource) in present for resource in kinds):
-            wanted += kinds
-    return list(dict.fromkeys(wanted))
+            for resource in kinds:
+                wanted.setdefault(resource, set())
+    return wanted
 
 
 def _judged(cluster: Cluster, resource: Resource, definition: JSON, subject: str) -> Iterator[Finding]:
@@ -74,17 +76,23 @@ def _judged(cluster: Cluster, resource: Resource, definition: JSON, subject: str
         why = names.get("message") if names.get("status") == "False" else established.get("message")
         text = f"is not served: {why or 'the API server has not accepted it'}"
         follows = f"{resource.plural} can be neither read nor written, as if the definition were missing"
-        yield error(subject, text, follows, f"kubectl describe customresourcedefinition {definition_name(resource)}")
+        yield error(
+            "BERTH0202",
+            subject,
+            text,
+            follows,
+            f"kubectl describe customresourcedefinition {definition_name(resource)}",
+        )
     versions = {one.get("name"): one for one in (definition.get("spec") or {}).get("versions") or []}
     if not (versions.get(resource.version) or {}).get("served"):
         text = f"does not serve {resource.version}, which this version of Berth speaks"
-        yield error(subject, text, f"reads and writes of {resource.plural} answer 404", fix)
+        yield error("BERTH0203", subject, text, f"reads and writes of {resource.plural} answer 404", fix)
     elif ours:
         yield from _differences(subject, read_definitions([resource])[0], definition, fix)
     stored = set((definition.get("status") or {}).get("storedVersions") or [])
     if ours and (old := sorted(stored - {resource.version})):
         follows = "a later definition without that version is refused until they are written again"
-        yield warning(subject, f"has objects stored as {', '.join(old)}", follows, _rewrite(resource))
+        yield warning("BERTH0204", subject, f"has objects stored as {', '.join(old)}", follows, _rewrite(resource))
 
 
 _KINDS = ("missing", "changed", "unknown")
@@ -102,10 +110,10 @@ def _differences(subject: str, shipped: JSON, present: JSON, fix: str) -> Iterat
             if missing
             else "the API server checks objects by other rules than Berth does"
         )
-        yield warning(subject, f"is not that of this version: {'; '.join(parts)}", follows, fix)
+        yield warning("BERTH0205", subject, f"is not that of this version: {'; '.join(parts)}", follows, fix)
     elif unknown:
         text = f"is newer than this berth: it also has {listed(unknown)}"
-        yield info(subject, text, "ask the doctor of the version that is installed")
+        yield info("BERTH0206", subject, text)
 
 
 def _compared(shipped: JSON, present: JSON) -> Iterator[tuple[str, str]]:

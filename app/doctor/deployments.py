@@ -10,7 +10,19 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.installed import Installed
-from app.doctor.model import Check, Finding, all_well, error, info, or_default, plain, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    all_well,
+    error,
+    info,
+    kinds_topic,
+    or_default,
+    plain,
+    rights_topic,
+    role_topic,
+    warning,
+)
 from app.kube.resources import PODS, PRIORITY_CLASSES, SERVICES
 from app.placement.settings import ConfinementSettings
 from app.registry import BY_NAME, ROLES, settings_of
@@ -24,7 +36,8 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     for role in sorted(cluster.roles - {one.role for one in found}):
         value = "certificates.mode=self-managed" if role == "certificates" else f"{role}.enabled=true"
         text = f"does not run in namespace {cluster.namespace}"
-        yield error(f"role {role}", text, BY_NAME[role].when_down, await commands.helm(cluster, value))
+        fix, topics = await commands.helm(cluster, value), (role_topic(role),)
+        yield error("BERTH0301", f"role {role}", text, BY_NAME[role].when_down, fix, explains=topics)
     if found:
         return
     ours = await or_default(cluster.registered(), [])
@@ -39,37 +52,38 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     if unserved:
         text = f"runs no role in namespace {cluster.namespace}, and what its registrations call is not there"
         follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
-        yield error("Berth", text, follows, commands.unregister(*(one.name for one in unserved)))
+        yield error("BERTH0302", "Berth", text, follows, commands.unregister(*(one.name for one in unserved)))
     elif calling and not cluster.roles:
         text = f"runs no role in namespace {cluster.namespace}, but webhooks of it are registered"
-        yield info("Berth", text, "it runs elsewhere, or its namespace is another: --namespace")
+        yield info("BERTH0303", "Berth", text)
     elif not cluster.roles:
         text = f"is not installed in namespace {cluster.namespace}, and no webhook of it is registered"
         follows = "nothing is injected; where it runs in another namespace, name it with --namespace"
-        yield warning("Berth", text, follows, await commands.helm(cluster))
+        yield warning("BERTH0304", "Berth", text, follows, await commands.helm(cluster))
 
 
 async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.installed()
     for one in found:
         spec, status = one.object.get("spec") or {}, one.object.get("status") or {}
-        wanted, down = spec.get("replicas", 1), one.descriptor.when_down
+        wanted, down, topic = spec.get("replicas", 1), one.descriptor.when_down, (role_topic(one.role),)
+        because = (rights_topic(one.role), kinds_topic(one.role))
         ready, updated = status.get("readyReplicas") or 0, status.get("updatedReplicas") or 0
         if wanted == 0:
-            yield error(one.subject, "is scaled to 0", down, commands.scale_up(one))
+            yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
         elif ready < wanted or updated < wanted:
             reasons = await or_default(_reasons(cluster, one), [])
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)
             if ready:
-                yield warning(one.subject, text, "the next fault or drained node leaves fewer", command)
+                yield warning("BERTH0306", one.subject, text, "the next fault or drained node leaves fewer", command)
             else:
-                yield error(one.subject, text, down, command)
+                yield error("BERTH0306", one.subject, text, down, command, explains=topic, because=because)
         elif wanted == 1:
             alone = warning if one.role == "webhook" else info
             follows = f"while it restarts or its node is drained, {down}"
-            yield alone(one.subject, "has one replica", follows, commands.scale_up(one))
+            yield alone("BERTH0307", one.subject, "has one replica", follows, commands.scale_up(one))
     if found:
         yield all_well(", ".join(one.role for one in found), "all replicas are ready, of one version")
 
@@ -93,12 +107,12 @@ async def _unlike(cluster: Cluster) -> AsyncIterator[Finding]:
     found = await cluster.installed()
     if parts := _compared(found, lambda one: one.image):
         follows = "an upgrade stopped half-way, or images are set by hand; roles are tested together in one version"
-        yield warning("roles", f"run different images ({parts})", follows, commands.helm_upgrade(cluster))
+        yield warning("BERTH0308", "roles", f"run different images ({parts})", follows, commands.helm_upgrade(cluster))
     allowing = [one for one in found if one.role in _ALLOWING]
     if parts := _compared(allowing, lambda one: _allowed(one) or "nothing"):
         text = f"allow tenants different things by --tenant-allow ({plain(parts)})"
         follows = "what one role accepts, another refuses: a tenant's rule is taken, and its companions are denied"
-        yield warning("roles", text, follows, _align(cluster, allowing))
+        yield warning("BERTH0309", "roles", text, follows, _align(cluster, allowing))
 
 
 def _compared(found: Sequence[Installed], value: Callable[[Installed], str]) -> str:
@@ -146,8 +160,7 @@ async def _unlisted_default(cluster: Cluster) -> AsyncIterator[Finding]:
         allowed = ",".join(entry.partition("=")[2] for entry in wanted if entry.startswith("priorityClass="))
         command = commands.helm_upgrade(cluster, f"placement.tenantAllow.priorityClass={{{allowed}}}")
     text = f"is the default of the cluster (globalDefault), and --tenant-allow does not have priorityClass={name}"
-    follows = "the API server gives it to every Pod without a class: all new Pods of tenants are refused"
-    yield error(f"PriorityClass {name}", text, follows, command)
+    yield error("BERTH0310", f"PriorityClass {name}", text, command=command)
 
 
 CHECK = Check("deployments", (_absent, _replicas, _unlike, _unlisted_default))

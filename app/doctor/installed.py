@@ -60,6 +60,11 @@ class Installed:
         return f"Deployment {self.namespace}/{self.name}"
 
     @property
+    def stopped(self) -> bool:
+        """Whether it is scaled to 0."""
+        return bool((self.object.get("spec") or {}).get("replicas") == 0)
+
+    @property
     def pod_labels(self) -> dict[str, str]:
         """The labels by which it finds its Pods."""
         return ((self.object.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}

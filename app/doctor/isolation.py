@@ -8,7 +8,7 @@ from app.doctor import commands, namespaces
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, warning
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
-from app.doctor.webhooks import Registered, selecting
+from app.doctor.webhooks import Registered, selecting, uncovered
 from app.registration.objects import further_webhooks, rules_of
 from app.wire import JSON
 
@@ -30,13 +30,19 @@ async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
         if not calling:
             text = f"belongs to tenant {tenant}, and no webhook is called for its Pods"
             follows = "they get nothing injected" + (", and are not kept on the tenant's nodes" if confined else "")
-            yield error(namespace.subject, text, follows, namespaces.unhide(cluster, namespace.object, pods[0], hidden))
+            yield error(
+                "BERTH0506",
+                namespace.subject,
+                text,
+                follows,
+                namespaces.unhide(cluster, namespace.object, pods[0], hidden),
+            )
         elif confined and not _strict(pods, namespace.labels):
             text = f"belongs to tenant {tenant}, and its Pods can opt out of every webhook that is called for them"
             command = namespace.label()
             if not _strict(pods, namespace.wanted_labels):
                 command = commands.fix(cluster, calling[0], "objectSelector", {}, values=(_CONFINE,))
-            yield warning(namespace.subject, text, "a Pod that opts out runs on any tenant's nodes", command)
+            yield warning("BERTH0507", namespace.subject, text, command=command)
 
 
 def _strict(pods: Sequence[Registered], own: dict[str, str]) -> bool:
@@ -54,19 +60,15 @@ async def tenants_isolated(cluster: Cluster) -> AsyncIterator[Finding]:
     checking = [one for one in await cluster.registered() if not one.mutating]
     if not checking or not await confines_tenants(cluster):
         return
-    follows = (
-        "what others than the gateway write there is not checked: a Pod can keep Pods of all other namespaces from "
-        "being scheduled"
-    )
     if unasked := _unasked(checking, ANY):
         text = f"Berth is not asked about {', '.join(unasked)} in tenants' namespaces"
-        yield error(checking[0].subject, text, follows, _register(cluster, checking))
+        yield error("BERTH0509", checking[0].subject, text, command=_register(cluster, checking))
         return
     for namespace in await tenant_namespaces(cluster):
         if namespace.name not in (namespaces.SYSTEM, cluster.namespace) and (unasked := _unasked(checking, namespace)):
             text = f"belongs to tenant {namespace.tenant}, and Berth is not asked about its {', '.join(unasked)}"
             command = _register(cluster, checking) if namespace.is_labeled else namespace.label()
-            yield error(namespace.subject, text, follows, command)
+            yield error("BERTH0509", namespace.subject, text, command=command)
 
 
 def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list[str]:
@@ -76,15 +78,7 @@ def _unasked(checking: Sequence[Registered], namespace: TenantNamespace) -> list
         for one in selecting(checking, namespace.object)
         if not one.webhook.get("objectSelector") and one.may_admit({"namespace": namespace.name})
     ]
-    return [
-        plural
-        for rule in rules_of("tenants")
-        for plural in rule["resources"]
-        if not all(
-            any(one.covers(rule["apiGroups"][0], plural, operation) for one in calling)
-            for operation in rule["operations"]
-        )
-    ]
+    return list(uncovered(calling, rules_of("tenants")))
 
 
 def _register(cluster: Cluster, checking: Sequence[Registered]) -> str:

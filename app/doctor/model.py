@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from app.doctor.catalog import FINDINGS
 from app.errors import ApiError
 from app.text import cut
 from app.wire import JSON
@@ -27,8 +29,9 @@ _VERBS = {"POST": "create", "PATCH": "patch", "WATCH": "watch"}
 
 
 class Severity(IntEnum):
-    """In order: what is as it should be; what to know; what will hurt; what hurts now."""
+    """In order: nothing to check here; what is as it should be; what to know; what will hurt; what hurts now."""
 
+    skipped = -1
     ok = 0
     info = 1
     warning = 2
@@ -40,9 +43,14 @@ class Finding:
     """One thing that a check saw.
 
     `subject` is what it is about, as `Kind namespace/name`; `message` is one sentence without the subject. A finding
-    worse than info has a `consequence` (what does or will go wrong) and, if a command can fix it, a `command` that can
-    be pasted into a shell. `check` is the name of the check; a check leaves it empty. A finding with `unless` is
-    dropped where its check finds something of that severity, or worse.
+    worse than ok has a `code` of the catalog. A finding worse than info has a `consequence` (what does or will go
+    wrong) and, if a command can fix it, a `command` that can be pasted into a shell. `check` is the name of the check;
+    a check leaves it empty. A finding with `unless` is dropped where its check finds something of that severity, or
+    worse.
+
+    `explains` are topics: what goes wrong in them may follow from this finding. `because` are the topics of what this
+    finding may follow from, the nearest first. `cause` is the finding that explains one of them, as `examine` sets it;
+    None where it stands for itself. Topics are made by functions below.
     """
 
     check: str
@@ -51,12 +59,56 @@ class Finding:
     message: str
     consequence: str = ""
     command: str = ""
+    code: str = ""
+    explains: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+    cause: Finding | None = None
     unless: Severity | None = None
 
 
-error = partial(Finding, "", Severity.error)
-warning = partial(Finding, "", Severity.warning)
-info = partial(Finding, "", Severity.info)
+def role_topic(role: str) -> str:
+    """What follows where a role does not work."""
+    return f"role {role}"
+
+
+def rights_topic(role: str) -> str:
+    """What follows where a role may not do what it needs."""
+    return f"rights of {role}"
+
+
+def depends_on(role: str) -> tuple[str, ...]:
+    """The topics of what follows where a role does not act."""
+    return role_topic(role), rights_topic(role)
+
+
+def kinds_topic(role: str) -> str:
+    """What follows where a kind that a role reads is not defined."""
+    return f"kinds of {role}"
+
+
+CALLS = "calls to the webhook"
+"""What follows where an API server cannot call Berth."""
+
+
+def noted(
+    severity: Severity,
+    code: str,
+    subject: str,
+    message: str,
+    consequence: str = "",
+    command: str = "",
+    *,
+    explains: tuple[str, ...] = (),
+    because: tuple[str, ...] = (),
+) -> Finding:
+    """A finding of the catalog, with the consequence from there where none is given."""
+    follows = consequence or FINDINGS[code].consequence
+    return Finding("", severity, subject, message, follows, command, code, explains, because)
+
+
+error = partial(noted, Severity.error)
+warning = partial(noted, Severity.warning)
+info = partial(noted, Severity.info)
 ok = partial(Finding, "", Severity.ok)
 all_well = partial(Finding, "", Severity.ok, unless=Severity.info)
 
@@ -76,17 +128,22 @@ class Check:
 
 
 def worst(findings: Iterable[Finding]) -> Severity:
-    return max((finding.severity for finding in findings), default=Severity.ok)
+    return max((one.severity for one in findings), default=Severity.ok)
+
+
+def sound(count: int, noun: str, *, subject: str = "", unless: Severity = Severity.info) -> Finding:
+    """That so many objects were checked. It is said where there is nothing to complain about."""
+    return all_well(subject, f"{several(count, noun)} checked: no problem found", unless=unless)
 
 
 async def of_each(
-    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str, well: str
+    objects: AsyncIterator[JSON], judge: Callable[[JSON], Finding | None], *, most: int, noun: str
 ) -> AsyncIterator[Finding]:
     """What `judge` finds: the first `most`, and for each severity one that says how many more there are.
 
-    Where it finds nothing: how many objects there are (`noun`), and that all are `well`.
+    Where it finds nothing: how many objects there are (`noun`).
     """
-    count, shown, beyond = 0, 0, [0] * len(Severity)
+    count, shown, beyond = 0, 0, Counter[Severity]()
     async for obj in objects:
         count += 1
         finding = judge(obj)
@@ -95,12 +152,16 @@ async def of_each(
             yield finding
         elif finding is not None:
             beyond[finding.severity] += 1
-    for severity, more in enumerate(beyond):
-        if more:
-            text = f"{several(more, f'more {noun}')} with similar findings: fix the above, then run the doctor again"
-            yield Finding("", Severity(severity), "", text, "as above")
+    for severity, more in sorted(beyond.items()):
+        yield more_of(severity, several(more, f"more {noun}"))
     if count:
-        yield all_well("", f"{several(count, noun)} {well}")
+        yield sound(count, noun)
+
+
+def more_of(severity: Severity, what: str) -> Finding:
+    """The finding that stands for those that are not shown."""
+    text = f"{what} with similar findings: fix the above, then run the doctor again"
+    return noted(severity, "BERTH0004", "", text)
 
 
 async def or_default(read: Awaitable[T], default: T) -> T:
@@ -125,18 +186,14 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
     asked = _ASKED.match(str(error)) if error.status == 403 else None
     if asked is None:
         text = f"not checked: the API server {'refused' if error.status else 'could not be asked'}: {error}"
-        return warning(subject, text, "what is wrong here stays unseen")
+        return warning("BERTH0002", subject, text)
     verb = _VERBS.get(asked["method"]) or ("get" if asked["name"] else "list")
     kind = f"{asked['plural']}.{asked['group']}" if asked["group"] else asked["plural"]
     namespace = asked["namespace"]
     where, scope = (f"in namespace {namespace}", f"-n {namespace}") if namespace else ("in the whole cluster", "-A")
     what = f"{kind}/{asked['name']}" if asked["name"] else kind
-    return warning(
-        subject or what,
-        f"not checked: you have no right to {verb} {kind} {where}",
-        "what is wrong here stays unseen; run the doctor as a user who has this right",
-        f"kubectl auth can-i {verb} {what} {scope}",
-    )
+    text = f"not checked: you have no right to {verb} {kind} {where}"
+    return warning("BERTH0001", subject or what, text, command=f"kubectl auth can-i {verb} {what} {scope}")
 
 
 def plain(text: object, limit: int = _SHOWN) -> str:

@@ -28,10 +28,10 @@ async def exempt(cluster: Cluster) -> AsyncIterator[Finding]:
             command = commands.fix(cluster, one, "namespaceSelector", selector)
             if one.fails_closed:
                 follows = "no Pod can be created there, Berth's own among them: the cluster cannot heal itself"
-                yield error(one.subject, text, f"while Berth is away {follows}", command)
+                yield error("BERTH0505", one.subject, text, f"while Berth is away {follows}", command)
             else:
                 follows = "each Pod of the system waits for Berth, and for its timeout while Berth is away"
-                yield warning(one.subject, text, follows, command)
+                yield warning("BERTH0505", one.subject, text, follows, command)
 
 
 def _exempt(one: Registered) -> list[str]:
@@ -107,4 +107,6 @@ async def who_opted_out(cluster: Cluster) -> AsyncIterator[Finding]:
     ):
         if names := sorted(namespace["metadata"]["name"] for namespace in some):
             command = commands.kubectl("label", "namespace", names[0], f"{INJECT}-")
-            yield info(f"Namespace {listed(names, 5)}", f"opted out by label {INJECT}=false", follows, command)
+            yield info(
+                "BERTH0508", f"Namespace {listed(names, 5)}", f"opted out by label {INJECT}=false", follows, command
+            )

@@ -32,10 +32,10 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
             )
             write = commands.kubectl("apply", "--filename", "-", namespace=cluster.namespace)
             yield warning(
+                "BERTH1001",
                 f"ConfigMap {_OTHER_HOME}/{switches.CONFIG_MAP_NAME}",
                 f"is not read: Berth reads the one in its own namespace, {cluster.namespace}, and there is none",
-                "its features are off, and Pods with its labels get nothing injected",
-                f"{show} | jq 'del(.metadata) + {{metadata: {{name: .metadata.name}}}}' | {write}",
+                command=f"{show} | jq 'del(.metadata) + {{metadata: {{name: .metadata.name}}}}' | {write}",
             )
         return
     subject = switches_subject(cluster)
@@ -43,16 +43,16 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
     if _text(found) is None:
         keys = ", ".join(sorted(found.get("data") or {})) or "nothing"
         text = f"has no key {switches.CONFIG_MAP_KEY}, but {plain(keys)}"
-        yield warning(subject, text, "nothing of it is used", edit)
+        yield warning("BERTH1002", subject, text, command=edit)
         return
     known = await _switches_of(cluster)
     for problem in known.problems:
-        yield error(subject, plain(problem), _consequence(problem), edit)
+        yield error("BERTH1003", subject, plain(problem), _consequence(problem), edit)
     for (namespace, name), label in _networks(known).items():
         # The check of attachments reports that they may not be read.
         if await or_default(cluster.get(NETWORK_ATTACHMENTS, name, namespace=namespace), {}) is None:
             text = f"label {label} injects network {namespace}/{name}, whose attachment does not exist"
-            yield error(subject, text, "Berth denies every Pod that carries the label", edit)
+            yield error("BERTH1004", subject, text, command=edit)
     yield all_well(subject, f"is read wholly: {several(len(known.injections), 'injection')} by label")
 
 
@@ -115,10 +115,16 @@ async def _attachments(cluster: Cluster) -> AsyncIterator[Finding]:
         metadata = attachment["metadata"]
         # What it should say only its author knows.
         edit = commands.edit(NETWORK_ATTACHMENTS, metadata["name"], namespace=metadata.get("namespace") or "")
-        return error(objects.subject(NETWORK_ATTACHMENTS.kind, attachment), plain("; ".join(problems)), follows, edit)
+        return error(
+            "BERTH1101",
+            objects.subject(NETWORK_ATTACHMENTS.kind, attachment),
+            plain("; ".join(problems)),
+            follows,
+            edit,
+        )
 
     found = cluster.paged(NETWORK_ATTACHMENTS)
-    async for finding in of_each(found, judge, most=_MOST, noun="network attachment", well="can be used"):
+    async for finding in of_each(found, judge, most=_MOST, noun="network attachment"):
         yield finding
 
 

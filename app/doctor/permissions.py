@@ -1,25 +1,37 @@
 """Check `permissions`: may each role do what it needs, and nothing that would make its token dangerous.
 
-The doctor impersonates the role and asks the API server, so that every authorizer of the API server counts. It does
-nothing else while it impersonates.
+The doctor asks by SubjectAccessReview, so that every authorizer of the API server counts.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.doctor import commands, objects
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, listed, ok, or_default, warning
+from app.doctor.model import (
+    Check,
+    Finding,
+    depends_on,
+    error,
+    listed,
+    noted,
+    ok,
+    or_default,
+    rights_topic,
+    role_topic,
+    warning,
+    worst,
+)
 from app.doctor.tenant_namespaces import tenant_namespaces
-from app.errors import ApiError
 from app.kube.resources import ROLE_BINDINGS, Resource
 
-CLUSTER_ROLE_BINDINGS = Resource(
-    ROLE_BINDINGS.group, ROLE_BINDINGS.version, "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+CLUSTER_ROLE_BINDINGS, ROLES, CLUSTER_ROLES = (
+    Resource(ROLE_BINDINGS.group, ROLE_BINDINGS.version, kind.lower() + "s", kind, namespaced=kind == "Role")
+    for kind in ("ClusterRoleBinding", "Role", "ClusterRole")
 )
 _REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRole|Role) "([^"]+)"')
 _UNNAMED = re.compile(r"[^a-z0-9]+")
@@ -29,39 +41,19 @@ async def _permissions(cluster: Cluster) -> AsyncIterator[Finding]:
     accounts = await accounts_of(cluster)
     for role in sorted(cluster.roles - {one.role for one in accounts}):
         text = f"no ServiceAccount of role {role} was found in namespace {cluster.namespace}"
-        yield warning("", text, "its rights were not checked")
+        yield warning("BERTH0805", "", text)
     for account in accounts:
-        try:
-            async with cluster.impersonating(account.user) as client:
-                found = await _judged(cluster, account, Asking(client))
-        except ApiError as refusal:
-            # One for all: who may not act as one of them may hardly act as another.
-            yield not_impersonated(account, refusal)
-            return
-        for finding in found:
+        for finding in await _judged(cluster, account):
             yield finding
 
 
-def not_impersonated(account: Account, refusal: ApiError) -> Finding:
-    """The finding that the doctor may not act as an account. Raises any other refusal."""
-    if refusal.status != 403 or "impersonate" not in str(refusal):
-        raise refusal
-    return warning(
-        account.subject,
-        "not checked: you may not act as it (verb impersonate)",
-        "a right that a role lacks or should not have stays unseen; run the doctor as an administrator",
-        commands.kubectl(
-            "auth", "can-i", "impersonate", f"serviceaccounts/{account.name}", namespace=account.namespace
-        ),
-    )
-
-
-async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Finding]:
-    # Alone, so that a missing right to impersonate shows in one request and not in hundreds.
+async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
+    asking = Asking(cluster.client, account)
+    # Alone, so that a missing right to ask shows in one request and not in hundreds.
     everything = await asking.reason(EVERYTHING)
     if everything is not None:
         return [await _too_much(cluster, account, grant_of(everything), [EVERYTHING])]
-    findings = _lacking(cluster, account, await asking.refused(account.needed()))
+    findings = await _lacking(cluster, account, await asking.refused(account.needed()))
     for namespace, refused in (await _refused_in_tenants(cluster, account, asking)).items():
         what = listed([f"{one.verb} {one.what}" for one in refused], 5)
         text = f"role {account.role} may not act for the tenant in namespace {namespace}: {what} refused"
@@ -69,7 +61,8 @@ async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Fi
         if account.role == "controller":
             follows = "the tenant's companions are neither made nor removed"
         command = commands.bind(account.tenants_role, f"{account.namespace}:{account.name}", namespace)
-        findings.append(error(account.subject, text, follows, command))
+        because = depends_on(account.role)
+        findings.append(error("BERTH0803", account.subject, text, follows, command, because=because))
     reasons = await asking.reasons(account.excessive())
     granted = {question: reason for question, reason in reasons.items() if reason is not None}
     too_much: dict[Grant, list[Question]] = {}
@@ -77,7 +70,7 @@ async def _judged(cluster: Cluster, account: Account, asking: Asking) -> list[Fi
         if not question.namespace or replace(question, namespace="") not in granted:
             too_much.setdefault(grant_of(reason), []).append(question)
     findings += [await _too_much(cluster, account, given, questions) for given, questions in too_much.items()]
-    text = f"role {account.role} may do what it needs, and nothing dangerous: {asking.count} questions"
+    text = f"role {account.role} has the permissions that it needs, and none of the dangerous ones that were asked for"
     return findings or [ok(account.subject, text)]
 
 
@@ -93,17 +86,61 @@ async def _refused_in_tenants(cluster: Cluster, account: Account, asking: Asking
     return refused
 
 
-def _lacking(cluster: Cluster, account: Account, lacking: Iterable[Question]) -> list[Finding]:
+async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Question]) -> list[Finding]:
+    """A finding for each resource; where they are several, one more, from which they follow."""
     verbs: dict[Question, list[str]] = {}
     for one in lacking:
         verbs.setdefault(replace(one, verb=""), []).append(one.verb)
+    grants = {one: grant(cluster, account, replace(one, verb=",".join(of_it))) for one, of_it in verbs.items()}
     findings = []
+    topics = (rights_topic(account.role), role_topic(account.role))
+    roles = {"because": topics} if len(verbs) > 1 else {"explains": topics}
     for one, of_it in verbs.items():
         found, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
         text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(one.namespace)}"
-        command = grant(cluster, account, replace(one, verb=",".join(of_it)))
-        findings.append(found(account.subject, text, account.without(one.resource), command))
-    return findings
+        consequence = account.without(one.resource)
+        findings.append(found("BERTH0802", account.subject, text, consequence, grants[one], **roles))
+    if len(verbs) < 2:
+        return findings
+    reasons, fixes = [], dict[str, None]()
+    for namespace in dict.fromkeys(one.namespace for one in verbs):
+        reason, command = await _unbound(cluster, account, namespace)
+        reasons += [reason] if reason else []
+        given = [grants[one] for one in verbs if one.namespace == namespace]
+        fixes |= dict.fromkeys([command] if command and not account.by_chart else given)
+    text = f"role {account.role} lacks permissions for {len(verbs)} resources"
+    text += f": {'; '.join(reasons)}" if reasons else ""
+    worse = noted(
+        worst(findings), "BERTH0801", account.subject, text, account.without(""), " &&\n".join(fixes), explains=topics
+    )
+    return [worse, *findings]
+
+
+async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[str, str]:
+    """That no binding there names the account, or that its role is missing, and the command; "" where it is neither."""
+    bindings, roles = (ROLE_BINDINGS, ROLES) if namespace else (CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES)
+    found = await or_default(cluster.listed(bindings, namespace=namespace or None), None)
+    if found is None:
+        return "", ""
+    names = [one for one in found if account.is_among(one.get("subjects") or [])]
+    if not names:
+        role = await or_default(cluster.get(roles, account.name, namespace=namespace or None), None)
+        to = [f"--{roles.kind.lower()}={account.name}", f"--serviceaccount={account.namespace}:{account.name}"]
+        bind = commands.kubectl("create", bindings.kind.lower(), account.name, *to, namespace=namespace)
+        return (
+            f"no {bindings.kind}{f' in namespace {namespace}' if namespace else ''} names it",
+            bind if role is not None else "",
+        )
+    for one in names:
+        ref = one["roleRef"]
+        of_cluster = ref.get("kind") == CLUSTER_ROLES.kind
+        place = None if of_cluster else namespace
+        if (
+            await or_default(cluster.get(CLUSTER_ROLES if of_cluster else ROLES, ref["name"], namespace=place), {})
+            is None
+        ):
+            return f"{bindings.kind} {one['metadata']['name']} names {ref['kind']} {ref['name']}, which is missing", ""
+    return "", ""
 
 
 def _where(namespace: str) -> str:
@@ -158,7 +195,7 @@ async def _too_much(cluster: Cluster, account: Account, given: Grant, questions:
         risk = "who gets hold of its token may do that too, and Berth does not need it"
     by = f" by {given}" if given.kind else ""
     text = f"role {account.role} may do more than it needs{by}: {what}"
-    return warning(account.subject, text, risk, await _revoke(cluster, given, account))
+    return warning("BERTH0804", account.subject, text, risk, await _revoke(cluster, given, account))
 
 
 async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
@@ -172,13 +209,12 @@ async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
     if objects.labels(found).get(objects.PART_OF) == "berth":
         return commands.helm_upgrade(cluster)
     kind, subjects = objects.plural(resource), found.get("subjects") or []
-    identities = [(one.get("kind"), one.get("name"), one.get("namespace") or place) for one in subjects]
-    own = ("ServiceAccount", account.name, account.namespace)
-    if own not in identities:  # it is bound as a member of a group, with others
+    own = [index for index, one in enumerate(subjects) if account.is_among([one])]
+    if not own:  # it is bound as a member of a group, with others
         return commands.kubectl("describe", kind, given.name, namespace=place)
     if len(subjects) == 1:
         return commands.kubectl("delete", kind, given.name, namespace=place)
-    path = f"/subjects/{identities.index(own)}"
+    path = f"/subjects/{own[0]}"
     test = {"op": "test", "path": f"{path}/name", "value": account.name}
     return commands.json_patch(kind, given.name, [test, {"op": "remove", "path": path}], namespace=place)
 

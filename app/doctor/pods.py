@@ -12,7 +12,7 @@ from datetime import datetime
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, guarded, or_default, several, warning
+from app.doctor.model import Check, Finding, Severity, error, guarded, more_of, noted, or_default, several, sound, worst
 from app.doctor.planning import Lack, Planner, Want
 from app.kube.owners import controller_of
 from app.kube.resources import DAEMON_SETS, DEPLOYMENTS, JOBS, PODS, REPLICA_SETS, STATEFUL_SETS, Resource
@@ -27,23 +27,14 @@ _MOST = 200
 _SHOWN = 5
 _NAMES = 50
 """Names kept of the Pods of one owner: for a command that deletes them, where the owner cannot be restarted."""
-_LACK = "lack{s} {text}"
-_LACKING: dict[Want, tuple[Callable[..., Finding], str, str]] = {
-    "resources": (error, _LACK, "no device is allotted, and the node may have none: its networks do not come up"),
-    "information": (warning, _LACK, "it does not see what its networks are, or has others than it should"),
-    "attachment": (
-        error,
-        "select{s} a network whose attachment does not exist: {text}",
-        "Multus cannot attach it, and Berth denies every Pod that is to replace it",
-    ),
-    "refused": (warning, "would be denied today: {text}", "it runs on, but a Pod that is to replace it is denied"),
-    "placement": (
-        error,
-        "lack{s} the node affinity {text}",
-        "it may run on a DPU of another tenant or of another host",
-    ),
+_LACKING: dict[Want, tuple[Severity, str, str]] = {
+    "resources": (Severity.error, "BERTH1201", "lack{s} {text}"),
+    "information": (Severity.warning, "BERTH1202", "lack{s} {text}"),
+    "attachment": (Severity.error, "BERTH1203", "select{s} a network whose attachment does not exist: {text}"),
+    "refused": (Severity.warning, "BERTH1204", "would be denied today: {text}"),
+    "placement": (Severity.error, "BERTH1205", "lack{s} the node affinity {text}"),
 }
-"""The kind of finding; what Pods do, with {s} for the ending of the verb; the consequence."""
+"""Severity and code; what Pods do, with {s} for the ending of the verb."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +127,9 @@ async def _pods(cluster: Cluster) -> AsyncIterator[Finding]:
     for finding in findings:
         yield finding
     if beyond:
-        text = f"{several(beyond, 'more Pod')} of other owners lack something: fix the above, then run the doctor again"
-        yield Finding("", max(one.severity for one in findings), "", text, "as above")
+        yield more_of(worst(findings), several(beyond, "more Pod"))
     if seen:
-        yield all_well("", "1 Pod has all that it needs" if seen == 1 else f"{seen} Pods have all that they need")
+        yield sound(seen, "Pod")
 
 
 def _owner(pod: JSON) -> Owner:
@@ -158,18 +148,18 @@ async def _finding(
         above = controller_of((found or {}).get("metadata") or {})
         if above.get("kind") == "Deployment":
             owner = Owner("Deployment", owner.namespace, above["name"])
-    lacking, lacks, follows = _LACKING[lack.want]
+    severity, code, lacks = _LACKING[lack.want]
     text = lacks.format(s="" if group.pods > 1 else "s", text=lack.text)
     if owner.kind != "Pod":
         names = ("" if group.pods <= _SHOWN else "such as ") + ", ".join(group.names[:_SHOWN])
         text = f"{several(group.pods, 'Pod')} of it ({names}) {text}"
     if lack.want in ("attachment", "refused"):
-        return lacking(owner.subject, text, follows, owner.edit())
+        return noted(severity, code, owner.subject, text, command=owner.edit())
     command = owner.renew(group.names)
     of_tenant = lack.want == "placement" and f"{settings.tenant_node_label}=" in lack.text
     if of_tenant and not settings.confine_tenants:
         command = f"{await commands.helm(cluster, 'webhook.args.confineTenants=true')}\n{command}"
-    return lacking(owner.subject, text + group.history(since), follows, command)
+    return noted(severity, code, owner.subject, text + group.history(since), command=command)
 
 
 @dataclass(slots=True)
@@ -191,8 +181,7 @@ class _Denied:
                     self.shown += 1
                     named = "they select a network whose attachment does not exist: "
                     text = f"its Pods are denied: {named if lack.want == 'attachment' else ''}{lack.text}"
-                    follows = "it gets no new Pod: not at a roll-out, and not in place of one that ends"
-                    yield error(owner.subject, text, follows, owner.edit())
+                    yield error("BERTH1206", owner.subject, text, command=owner.edit())
 
 
 def _pod(obj: JSON) -> JSON:

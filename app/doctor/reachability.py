@@ -12,7 +12,7 @@ from typing import Any
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, error, guarded, info, ok, or_default, plain, unchecked
+from app.doctor.model import CALLS, Check, Finding, depends_on, error, guarded, info, ok, or_default, plain, unchecked
 from app.doctor.webhooks import Registered
 from app.kube.resources import NETWORK_ATTACHMENTS, PODS, SERVICES, Resource
 from app.networks.model import NETWORKS
@@ -51,7 +51,8 @@ async def _service(
     if text:
         closed = any(one.fails_closed for one in calling)
         follows = "no Pod can be created where Berth is called" if closed else "nothing is injected into any Pod"
-        yield error(f"Service {service[0]}/{service[1]}", text, follows, command)
+        about, because = f"Service {service[0]}/{service[1]}", depends_on("webhook")
+        yield error("BERTH0701", about, text, follows, command, explains=(CALLS,), because=because)
 
 
 async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequence[Registered]) -> tuple[str, str]:
@@ -80,9 +81,7 @@ async def _behind(cluster: Cluster, service: tuple[str, str, int], calling: Sequ
     if not selected:
         text = f"selects no Pod of {webhooks[0].subject}" if webhooks else text
         return text, await commands.recreate(cluster, one, _WEBHOOK)
-    if selected[0].object["spec"].get("replicas") == 0:
-        return text, commands.scale_up(selected[0])
-    return text, commands.describe_pods(namespace, selector)
+    return text, commands.look_at(selected[0])
 
 
 async def _ready(cluster: Cluster, namespace: str, service: str) -> bool:
@@ -118,7 +117,7 @@ async def _probes(cluster: Cluster) -> AsyncIterator[Finding]:
         }
         if not usable:
             text = "no namespace is left for a probe: its namespaceSelector leaves out all that were seen"
-            yield info(called[0].subject, text)
+            yield info("BERTH0702", called[0].subject, text)
             continue
         name = "default" if "default" in usable else next(iter(usable))
         calling = [one for one in called if one.selects_namespace(usable[name])]
@@ -135,6 +134,7 @@ async def _probe(
     refusal = await cluster.refusal(resource, body, namespace=namespace)
     if refusal is None:
         return error(
+            "BERTH0703",
             one.subject,
             f"the API server admitted {kind} in namespace {namespace}, in a dry run: Berth was not asked"
             + ("" if one.fails_closed else ", or did not answer (failurePolicy is Ignore)"),
@@ -148,9 +148,12 @@ async def _probe(
     if named is not None and _CALL_FAILED in text:
         _, _, reason = text.partition(f'{_CALL_FAILED} "{named.webhook.get("name")}": ')
         reason = _unquoted(reason.removeprefix("failed to call webhook: "))
-        follows = "no object of its rules can be created while this lasts"
         return error(
-            named.subject, f"the API server cannot call Berth: {reason}", follows, await _answering(cluster, named)
+            "BERTH0704",
+            named.subject,
+            f"the API server cannot call Berth: {reason}",
+            command=await _answering(cluster, named),
+            because=(CALLS, *depends_on("webhook")),
         )
     if refusal.status == 404:
         return None
@@ -158,7 +161,7 @@ async def _probe(
         return unchecked(refusal)
     if refusal.status == 0:
         return unchecked(refusal, subject=one.subject)
-    return info(one.subject, f"not tried: {kind} was refused for another reason: {text}")
+    return info("BERTH0705", one.subject, f"not tried: {kind} was refused for another reason: {text}")
 
 
 def _unquoted(reason: str) -> str:

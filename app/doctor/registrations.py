@@ -5,29 +5,20 @@ The check `certificate` covers the CAs that they trust, `reachability` whether B
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from math import ceil
 
-from app.definitions import INFRA, TENANT, definition_name
 from app.doctor import commands, conditions, isolation, namespaces, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, Severity, all_well, error, info, or_default, plain, warning
-from app.doctor.webhooks import Registered
-from app.kube.resources import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    JOBS,
-    MUTATING_WEBHOOKS,
-    NETWORK_ATTACHMENTS,
-    VALIDATING_WEBHOOKS,
-)
+from app.doctor.model import Check, Finding, Severity, error, info, noted, or_default, plain, sound, warning
+from app.doctor.webhooks import SHARED, Registered, differences, uncovered
+from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
+from app.registration.objects import rules_of
+from app.registry import webhooks_of
 
 _DEADLINE = 8.0
 _OF_TIMEOUT = 0.9
 """API servers say how long they wait, and the webhook answers within this part of it."""
-_PATHS = {True: "/mutate", False: "/validate"}
-_HARMLESS = ("None", "NoneOnDryRun")
-"""An older API may have stored another, which API servers of today refuse to be given."""
-_PODS_RULE = {"operations": ["CREATE"], "apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
 _FORERUNNER = "network-resources-injector-mutating-config"
 _TWICE = "each Pod waits for two answers, and the failurePolicy of either keeps it out"
 _HOOK = "helm.sh/hook"
@@ -43,7 +34,7 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
         (VALIDATING_WEBHOOKS, "broken attachments and rules are stored, and found out by Pods", warning),
     ):
         if not any(one.resource == resource for one in found):
-            yield absent(resource.kind, "none calls Berth", follows, await _registering(cluster, found))
+            yield absent("BERTH0501", resource.kind, "none calls Berth", follows, await _registering(cluster, found))
 
 
 async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
@@ -59,12 +50,38 @@ async def _registering(cluster: Cluster, found: Sequence[Registered]) -> str:
 
 
 async def _terms(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Fields that are not as Berth would register them, and those that people choose."""
     deadline = await _deadline(cluster)
     for one in await cluster.registered():
-        for wrong, text, follows, field, wanted in _wrong_terms(one, deadline):
-            charted = one.values and field in ("failurePolicy", "timeoutSeconds")
-            values = (f"{one.values}.{field}={wanted}",) if charted else ()
-            yield wrong(one.subject, text, follows, commands.fix(cluster, one, field, wanted, values=values))
+        for field, has, wanted in differences(one):
+            severity, follows = _FOLLOWS[field]
+            text = f"{field.replace('/', '.')} is {plain(has)}, and Berth registers {plain(wanted)}"
+            fix = commands.fix(cluster, one, field, wanted)
+            yield noted(severity, "BERTH0502", one.subject, text, follows, fix)
+        if not one.fails_closed:
+            severity, follows = _fails_open(one)
+            fix = _choose(cluster, one, "failurePolicy", "Fail")
+            yield noted(severity, "BERTH0503", one.subject, "failurePolicy is Ignore", follows, fix)
+        timeout = one.webhook.get("timeoutSeconds") or 10
+        if timeout * _OF_TIMEOUT < deadline:
+            text = f"timeoutSeconds is {timeout}: reviews have {timeout * _OF_TIMEOUT:g} s instead of {deadline:g} s"
+            fix = _choose(cluster, one, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT)))
+            yield info("BERTH0504", one.subject, text, command=fix)
+
+
+_FOLLOWS = {
+    "clientConfig/service/path": (Severity.error, "every call fails"),
+    "admissionReviewVersions": (Severity.error, "every call fails: Berth knows no other version"),
+    "sideEffects": (Severity.error, "the API server refuses dry runs of what it is called for, such as kubectl diff"),
+    "reinvocationPolicy": (Severity.warning, "containers and annotations that later webhooks add get nothing injected"),
+    "rules": (Severity.error, "Berth is not called for all that it has to change or check"),
+}
+"""How bad a difference in a field is, and what follows from it."""
+
+
+def _choose(cluster: Cluster, one: Registered, field: str, wanted: object) -> str:
+    """The command that sets what the values of the chart have, too."""
+    return commands.fix(cluster, one, field, wanted, values=(f"{one.values}.{field}={wanted}",) if one.values else ())
 
 
 async def _deadline(cluster: Cluster) -> float:
@@ -76,52 +93,16 @@ async def _deadline(cluster: Cluster) -> float:
         return _DEADLINE  # the webhook does not start with such a flag
 
 
-_Wrong = tuple[Callable[..., Finding], str, str, str, object]
-"""The kind of finding, message, consequence, and the field with the value that it should have."""
-
-
-def _wrong_terms(one: Registered, deadline: float) -> list[_Wrong]:
-    webhook, wrong = one.webhook, list[_Wrong]()
-    path = ((webhook.get("clientConfig") or {}).get("service") or {}).get("path") or "/"
-    if one.service is not None and path != (right := _PATHS[one.mutating]):
-        # Pods are changed at one path, objects are checked at the other.
-        text = f"calls the path {plain(path)} of the Service, where Berth answers at {right}"
-        follows = "every call fails" + (", and what it is called for cannot be created" if one.fails_closed else "")
-        wrong.append((error, text, follows, "clientConfig/service/path", right))
-    if not one.fails_closed:
-        wrong.append(_fails_open(one))
-    timeout = webhook.get("timeoutSeconds") or 10
-    if timeout * _OF_TIMEOUT < deadline:
-        text = f"timeoutSeconds is {timeout}: reviews have {timeout * _OF_TIMEOUT:g} s instead of {deadline:g} s"
-        follows = "Berth waits less long for an attachment that is just being made, before it says that there is none"
-        wrong.append((info, text, follows, "timeoutSeconds", min(30, ceil(deadline / _OF_TIMEOUT))))
-    if one.mutating and webhook.get("reinvocationPolicy") != "IfNeeded":
-        follows = "containers and annotations that later webhooks add get nothing injected"
-        wrong.append((warning, "reinvocationPolicy is Never", follows, "reinvocationPolicy", "IfNeeded"))
-    if "v1" not in (webhook.get("admissionReviewVersions") or []):
-        text = "admissionReviewVersions lacks v1, the only one that Berth speaks"
-        wrong.append((error, text, "every call fails", "admissionReviewVersions", ["v1"]))
-    if (said := webhook.get("sideEffects")) not in _HARMLESS:
-        follows = "the API server refuses every dry run of what it is called for, such as kubectl diff"
-        wrong.append((error, f"sideEffects is {said}", follows, "sideEffects", "NoneOnDryRun"))
-    if one.mutating and not one.injects:
-        follows = "Berth is not called for Pods by it, and injects nothing"
-        wrong.append((error, "its rules do not name the creation of Pods", follows, "rules", [_PODS_RULE]))
-    return wrong
-
-
-def _fails_open(one: Registered) -> _Wrong:
+def _fails_open(one: Registered) -> tuple[Severity, str]:
     # A webhook for tenants alone is not called for a namespace that has only the label of the API server.
     only_tenants = not one.selects_namespace({objects.NAME_LABEL: "default"})
-    wrong = info
+    severity, what = Severity.info, "broken attachments and rules are stored"
     if one.covers("", "pods", "CREATE") and (not one.mutating or only_tenants):
-        wrong = warning
+        severity = Severity.warning
         what = f"tenants' Pods are admitted without being {'confined' if one.mutating else 'checked'}"
     elif one.mutating:
         what = "Pods start without their networks' resources and fail later, on their nodes"
-    else:
-        what = "broken attachments and rules are stored"
-    return wrong, "failurePolicy is Ignore", f"while Berth is away, {what}", "failurePolicy", "Fail"
+    return severity, f"while Berth is away, {what}"
 
 
 async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -129,24 +110,27 @@ async def _unasked_kinds(cluster: Cluster) -> AsyncIterator[Finding]:
     validating = [one for one in await cluster.registered() if not one.mutating]
     defined = await or_default(cluster.listed(CUSTOM_RESOURCE_DEFINITIONS), [])
     names = {definition["metadata"]["name"] for definition in defined}
-    for resource in (NETWORK_ATTACHMENTS, *INFRA, *TENANT) if validating else ():
-        unasked = [
-            operation
-            for operation in ("CREATE", "UPDATE")
-            if not any(one.covers(resource.group, resource.plural, operation) for one in validating)
-        ]
-        # Workloads come from the gateway alone, which checks them.
-        if unasked and definition_name(resource) in names and resource.plural != "workloads":
-            rule = {
-                "operations": ["CREATE", "UPDATE"],
-                "apiGroups": [resource.group],
-                "apiVersions": [resource.version],
-                "resources": [resource.plural],
-            }
-            text = f"Berth is not asked about the {' and '.join(unasked)} of {resource.plural}"
-            follows = f"broken {resource.plural} are stored, and found out when they are used"
-            fix = commands.fix(cluster, validating[0], "rules/-", rule)
-            yield warning(validating[0].subject, text, follows, fix)
+    for rule in rules_of("attachments", "objects") if validating else ():
+        there = [one for one in rule["resources"] if f"{one}.{rule['apiGroups'][0]}" in names]
+        for plural, operations in uncovered(validating, [rule | {"resources": there}]).items():
+            text = f"Berth is not asked about the {' and '.join(operations)} of {plural}"
+            follows = f"broken {plural} are stored, and found out when they are used"
+            fix = commands.fix(cluster, validating[0], "rules/-", rule | {"resources": [plural]})
+            yield warning("BERTH0512", validating[0].subject, text, follows, fix)
+
+
+async def _missing(cluster: Cluster) -> AsyncIterator[Finding]:
+    """Webhooks of a wing that the settings turn on, and that the release does not have."""
+    found = [one for one in await cluster.registered() if one.by_chart]
+    names = {one.webhook.get("name") for one in found}
+    given = [pair for one in await cluster.running("webhook") for pair in one.deployed.items()]
+    on = {name.replace("_", ""): str(value).lower() for name, value in given if value not in (False, "", "off")}
+    for known in webhooks_of() if found else ():
+        setting = known.when.removeprefix("webhook.args.")
+        if known.kind not in (*SHARED, "pods") and setting.lower() in on and f"{known.name}.berth.dev" not in names:
+            text = f"webhook {known.name}.berth.dev is missing, and {setting} is on"
+            fix = commands.again(cluster, found[0], f"{known.when}={on[setting.lower()]}")
+            yield error("BERTH0502", found[0].subject, text, _FOLLOWS["rules"][1], fix)
 
 
 async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -164,16 +148,18 @@ async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
             f"{cluster.namespace}` takes away this one"
         )
         command = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
-        yield warning(_RIVAL + one.name, text, follows, command)
+        yield warning("BERTH0513", _RIVAL + one.name, text, follows, command)
     for name in ours[1:]:
         text = f"has Berth called for the same Pods as {ours[0]}"
-        yield warning(_RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name))
+        yield warning(
+            "BERTH0514", _RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name)
+        )
     for configuration in await cluster.listed(MUTATING_WEBHOOKS):
         name = configuration["metadata"]["name"]
         if name not in (*ours, *others) and name.endswith(_FORERUNNER):
             command = commands.kubectl("delete", MUTATING_WEBHOOKS.plural, name)
             text = f"injects into the same Pods as {ours[0]}"
-            yield warning(_RIVAL + name, text, "resources are asked for twice, and Pods stay Pending", command)
+            yield warning("BERTH0515", _RIVAL + name, text, command=command)
 
 
 async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -196,14 +182,13 @@ async def _not_uninstalled(cluster: Cluster) -> AsyncIterator[Finding]:
             if failed.get("status") == "True":
                 how = plain(f"failed ({failed.get('message') or failed.get('reason') or 'no reason is said'})")
             what = "it was to take away the registrations before an uninstallation, and they are still there"
-            yield error(objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
+            yield error("BERTH0516", objects.subject(JOBS.kind, job), f"{how}: {what}", follows, command)
 
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
     if found := await cluster.registered():
         names = ", ".join(dict.fromkeys(one.name for one in found))
-        text = f"{len(found)} webhooks are registered as they should be"
-        yield all_well(names, text, unless=Severity.warning)
+        yield sound(len(found), "webhook", subject=names, unless=Severity.warning)
 
 
 CHECK = Check(
@@ -217,6 +202,7 @@ CHECK = Check(
         isolation.tenants_isolated,
         conditions.left_out,
         _unasked_kinds,
+        _missing,
         _rivals,
         _not_uninstalled,
         _all_well,

@@ -1,45 +1,109 @@
-"""Writes findings for people and for programs. Pure: findings in, styled lines out."""
+"""Writes findings for people and for programs. Pure: findings in, styled lines out.
+
+What follows from a finding is written below it, and only findings that follow from no other are counted.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
+from xml.etree import ElementTree as ET
 
-from app.doctor.model import Finding, Severity, printable
+from app.doctor.catalog import section_of
+from app.doctor.causes import follow_from, roots
+from app.doctor.model import Finding, Severity, printable, several
 from app.explain.rendering import Line
 
-Form = Literal["text", "json"]
+Form = Literal["text", "json", "junit"]
 
 _STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: "green"}
 _MEMBERS = ("subject", "message", "consequence", "command")
+_NOUNS = {Severity.error: "error", Severity.warning: "warning"}
 
 
 def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     """The findings in the order given, which is the worst first; of each severity, one group a check."""
-    counts = {one.name: sum(finding.severity is one for finding in findings) for one in reversed(Severity)}
     if form == "json":
-        objects = [
-            {"check": one.check, "severity": one.severity.name} | {name: getattr(one, name) for name in _MEMBERS}
-            for one in findings
-        ]
-        document = {"summary": counts, "findings": objects}
+        document = {"summary": _counts(findings), "findings": [_object(one, findings) for one in roots(findings)]}
         yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
-        return
-    for (severity, check), group in groupby(findings, key=lambda finding: (finding.severity, finding.check)):
+    elif form == "junit":
+        yield from map(Line, _junit(findings).split("\n"))
+    else:
+        yield from _text(findings)
+
+
+def _counts(findings: Sequence[Finding]) -> dict[str, int]:
+    return {one.name: sum(root.severity is one for root in roots(findings)) for one in reversed(Severity)}
+
+
+def _object(one: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
+    code = {"code": one.code, "documentation": section_of(one.code)} if one.code else {}
+    members = {name: getattr(one, name) for name in _MEMBERS}
+    below = [_object(other, findings) for other in follow_from(one, findings)]
+    return {"check": one.check, "severity": one.severity.name} | code | members | {"follows": below}
+
+
+def _text(findings: Sequence[Finding]) -> Iterator[Line]:
+    said = [one for one in roots(findings) if one.severity is not Severity.skipped]
+    for (severity, check), group in groupby(said, key=lambda finding: (finding.severity, finding.check)):
         yield Line(f"{severity.name.upper()}  {check}", _STYLES[severity])
         for finding in group:
-            yield from _text(finding)
-    yield Line(", ".join(f"{count} {name}" for name, count in counts.items() if count) or "nothing was checked")
+            yield from _lines(finding)
+            for depth, below in _below(finding, findings):
+                yield Line(f"    {'  ' * depth}{below}")
+    counts = [
+        several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
+        for severity in reversed(Severity)
+        if severity is not Severity.skipped and (count := sum(one.severity is severity for one in said))
+    ]
+    yield Line(", ".join(counts) or "nothing was found")
+    if skipped := [one.check for one in findings if one.severity is Severity.skipped]:
+        yield Line(f"did not apply here: {', '.join(skipped)}")
 
 
-def _text(finding: Finding) -> Iterator[Line]:
+def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Iterator[tuple[int, str]]:
+    """A line for each finding that follows, and how deep it is; what it is about is said where that changes."""
+    for below in follow_from(finding, findings):
+        named = below if below.subject != finding.subject else replace(below, subject="")
+        yield depth, f"follows: {_headline(named)}"
+        yield from _below(below, findings, depth + 1)
+
+
+def _headline(finding: Finding) -> str:
     what = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
-    yield Line(f"  {printable(what)}")
+    return printable(f"[{finding.code}] {what}" if finding.code else what)
+
+
+def _lines(finding: Finding) -> Iterator[Line]:
+    yield Line(f"  {_headline(finding)}")
     if finding.consequence:
         yield Line(f"    consequence: {printable(finding.consequence)}")
     if finding.command:
         first, *rest = finding.command.splitlines()
         yield Line(f"    command: {first}", "bold")
         yield from (Line(f"             {line}", "bold") for line in rest)
+    if finding.code:
+        yield Line(f"    see: {section_of(finding.code)}")
+
+
+def _junit(findings: Sequence[Finding]) -> str:
+    """A suite a check, and a case a finding: a failure where it is worse than information."""
+    whole = ET.Element("testsuites", name="berth doctor")
+    for check in dict.fromkeys(one.check for one in findings):
+        suite = ET.SubElement(whole, "testsuite", name=check)
+        for one in (root for root in roots(findings) if root.check == check):
+            case = ET.SubElement(suite, "testcase", classname=check, name=_headline(one))
+            if one.severity is Severity.skipped:
+                ET.SubElement(case, "skipped", message=one.message)
+            elif one.severity > Severity.info:
+                failure = ET.SubElement(case, "failure", type=one.severity.name, message=printable(one.message))
+                below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
+                failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
+    for suite in [whole, *whole]:
+        for name, tag in (("tests", "testcase"), ("failures", "failure"), ("skipped", "skipped")):
+            suite.set(name, str(len(list(suite.iter(tag)))))
+    ET.indent(whole)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ET.tostring(whole, encoding="unicode")

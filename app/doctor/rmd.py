@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from app.definitions import definition_name
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, error, info, or_default, plain, warning
 from app.doctor.rmd_daemons import certificate, daemons, runtime_classes, settings_of
@@ -17,7 +17,6 @@ from app.rmd.stored import Config, stored_config, stored_daemon_set
 from app.wire import JSON
 
 _OPERATOR = ("default", "intel-rmd-operator")
-_IDLE = "nothing is reserved or released, and RmdWorkloads that are deleted stay"
 
 
 async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -25,24 +24,17 @@ async def _controllers(cluster: Cluster) -> AsyncIterator[Finding]:
     if await cluster.get(CUSTOM_RESOURCE_DEFINITIONS, definition_name(RMD_WORKLOADS)) is None:
         return
     chosen, operator = await cluster.controllers(), await cluster.peer(*_OPERATOR)
-    if "rmd" in chosen and operator is not None:
-        namespace, name = _OPERATOR
-        text = "runs beside the controller rmd of Berth"
-        follows = "both write the same reservations and statuses, and the operator's PATCH can set wrong bandwidth"
-        command = commands.kubectl("scale", "deployment", name, "--replicas=0", namespace=namespace)
-        yield error(f"Deployment {namespace}/{name}", text, follows, command)
-    for one in await cluster.running("controller"):
-        if "rmd" in one.setting("controllers") and not objects.status(one.object).get("readyReplicas"):
-            stopped = (one.object.get("spec") or {}).get("replicas") == 0
-            command = commands.scale_up(one) if stopped else commands.describe_pods(one.namespace, one.pod_labels)
-            yield error(one.subject, "has the controller rmd, and no ready replica", _IDLE, command)
+    for part in (
+        acting.beside(cluster, "rmd", "BERTH6001", _OPERATOR),
+        acting.without_replica(cluster, "rmd", "BERTH6002"),
+    ):
+        async for finding in part:
+            yield finding
     # Without a Deployment the roles may run elsewhere: the check of the Deployments reports that.
     installed = await or_default(cluster.installed(), [])
     if installed and "rmd" not in chosen and operator is None and (kind := await _used(cluster)):
-        listed = ",".join(sorted(chosen | {"rmd"}))
-        values = ("controller.enabled=true", f"controller.args.controllers={{{listed}}}")
         text = f"there are objects of kind {kind}, and neither the controller rmd nor the RMD operator runs"
-        yield error("", text, _IDLE, await commands.helm(cluster, *values))
+        yield error("BERTH6003", "", text, command=await acting.choose(cluster, "rmd"))
 
 
 async def _used(cluster: Cluster) -> str:
@@ -63,7 +55,7 @@ async def _configs(cluster: Cluster) -> AsyncIterator[Finding]:
         if namespace in found:
             command = commands.kubectl("delete", objects.plural(RMD_CONFIGS), CONFIG_NAME, namespace=place)
         text = f"is not in namespace {namespace}, where the daemons are"
-        yield warning(objects.subject(RMD_CONFIGS.kind, found[place]), text, "it has no effect", command)
+        yield warning("BERTH6004", objects.subject(RMD_CONFIGS.kind, found[place]), text, command=command)
     if namespace in found and (config := stored_config(found[namespace])) is not None:
         for finding in await _judged(cluster, found[namespace], config):
             yield finding
@@ -76,11 +68,13 @@ async def _judged(cluster: Cluster, obj: JSON, config: Config) -> list[Finding]:
     if failed and ready.get("reason") == "NoNodes":
         label = " ".join(f"{key}={value}" for key, value in sorted(config.selector.items()))
         text = f"selects no node: {message}"
-        return [warning(about, text, "no daemon runs", f'kubectl label node "$NODE" {label}  # NODE: one with L3 CAT')]
+        return [
+            warning("BERTH6005", about, text, command=f'kubectl label node "$NODE" {label}  # NODE: one with L3 CAT')
+        ]
     others = [finding for name in (DAEMON, AGENT) async for finding in _not_its_own(cluster, config, name, message)]
     if failed and not any(one.severity is Severity.error for one in others):
         command = commands.kubectl("describe", objects.plural(RMD_CONFIGS), CONFIG_NAME, namespace=config.key[0])
-        others.append(error(about, f"is not carried out: {message}", "daemons or node agents do not run", command))
+        others.append(error("BERTH6006", about, f"is not carried out: {message}", command=command))
     return others
 
 
@@ -92,13 +86,12 @@ async def _not_its_own(cluster: Cluster, config: Config, name: str, message: str
         return
     about = f"DaemonSet {namespace}/{name}"
     text = f"belongs to {'another controller' if owner else 'no RmdConfig'}"
-    follows = "the RmdConfig decides neither about its image nor about its nodes"
     if f"DaemonSet {name} " in message:
         # Its Pods go on: the DaemonSet that the RmdConfig installs adopts them.
         command = commands.kubectl("delete", "daemonset", name, "--cascade=orphan", namespace=namespace)
-        yield error(about, text, follows, command)
+        yield error("BERTH6007", about, text, command=command)
     elif name == DAEMON:
-        yield info(about, text, follows)
+        yield info("BERTH6007", about, text)
 
 
 CHECK = Check("rmd", (_controllers, _configs, daemons, certificate, runtime_classes, workloads))

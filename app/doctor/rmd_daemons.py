@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, all_well, error, listed, or_default, plain, several, warning
+from app.doctor.model import Finding, error, listed, or_default, plain, several, sound, warning
 from app.doctor.pods import LIVING
 from app.doctor.validity import end, expiry, has_ended, read
 from app.kube.resources import NODES, PODS, SECRETS
@@ -54,7 +54,7 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.describe_pods(namespace, {DAEMON_LABEL: DAEMON_VALUE})
         if nodes[0] not in pods:
             command = commands.kubectl("describe", "daemonset", "rmd", namespace=namespace)
-        yield error(_nodes(nodes), text, "RmdConfig rmdconfig selects it, and nothing is reserved there", command)
+        yield error("BERTH6008", _nodes(nodes), text, command=command)
     said = {one["spec"]["node"]: one for one in await cluster.listed(RMD_NODE_STATES, namespace=namespace)}
     known = one_line(await or_default(_unusable(cluster, settings), ""), MESSAGE) if await _asks_tls(cluster) else ""
     silent = {
@@ -70,10 +70,9 @@ async def daemons(cluster: Cluster) -> AsyncIterator[Finding]:
         command = commands.kubectl("get", "pods", f"--selector={SELECTOR}", "--output=wide", namespace=namespace)
         if pod is not None:
             command = commands.kubectl("logs", pod.key[1], namespace=namespace)
-        follows = "nothing is reserved or released there; what the daemon holds stays in force"
-        yield error(_nodes(nodes), f"the daemon does not answer: {plain(text)}", follows, command)
+        yield error("BERTH6009", _nodes(nodes), f"the daemon does not answer: {plain(text)}", command=command)
     if there:
-        yield all_well("", f"{several(len(there), 'daemon')} of RMD: as they should be")
+        yield sound(len(there), "daemon")
 
 
 async def _selected(cluster: Cluster, namespace: str) -> dict[str, bool]:
@@ -132,17 +131,17 @@ async def certificate(cluster: Cluster) -> AsyncIterator[Finding]:
     made = commands.kubectl("create", "secret", "generic", name, *words, "--dry-run=client", "--output=yaml")
     command = f"{made} | {commands.kubectl('apply', '--filename=-', namespace=namespace)}"
     if text := await _unusable(cluster, settings):
-        yield error(about, plain(text.removeprefix(f"{about}: ")), follows, command)
+        yield error("BERTH6010", about, plain(text.removeprefix(f"{about}: ")), follows, command)
         return
     data = secret["data"]
     authorities, _ = read(data["ca.crt"], source="ca.crt")
     (leaf, *_), _ = read(data["tls.crt"], source="tls.crt")
     if authorities and all(has_ended(one, cluster.now()) for one in authorities):
-        yield error(about, f"its ca.crt expired on {end(authorities[-1])}", follows, command)
+        yield error("BERTH6010", about, f"its ca.crt expired on {end(authorities[-1])}", follows, command)
     if has_ended(leaf, cluster.now()):
-        yield error(about, f"its certificate {expiry(leaf, cluster.now())}", follows, command)
+        yield error("BERTH6010", about, f"its certificate {expiry(leaf, cluster.now())}", follows, command)
     elif text := expiry(leaf, cluster.now()):
-        yield warning(about, f"its certificate {text}", f"then {follows}", command)
+        yield warning("BERTH6011", about, f"its certificate {text}", f"then {follows}", command)
 
 
 async def _unusable(cluster: Cluster, settings: RmdSettings) -> str:
@@ -170,8 +169,7 @@ async def runtime_classes(cluster: Cluster) -> AsyncIterator[Finding]:
     by_webhook = (await cluster.settings(AdmissionSettings)).rmd_backend == "runtime"
     for node, pods in sorted(users.items())[:_MOST]:
         text = f"has a daemon of RMD, and {several(len(pods), 'Pod')} with an RDT class of the runtime: {listed(pods)}"
-        follows = "both set resctrl: each can take away the cores and ways that the other has given"
         command = commands.kubectl("get", "pods", "--all-namespaces", f"--field-selector=spec.nodeName={node}")
         if by_webhook:
             command = await commands.helm(cluster, "webhook.args.rmdBackend=auto")
-        yield error(f"Node {node}", text, follows, command)
+        yield error("BERTH6012", f"Node {node}", text, command=command)

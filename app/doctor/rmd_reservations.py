@@ -33,7 +33,7 @@ async def differing(cluster: Cluster, held: Held, states: States, daemon: Daemon
     if foreign:
         text = f"its daemon holds what belongs to no RmdWorkload: {listed([str(row) for row in foreign], _SHOWN)}"
         follows = "their cores, ways and classes of service stay taken; Berth leaves them alone"
-        yield warning(about, text, follows, _release(foreign, daemon) if daemon else "")
+        yield warning("BERTH6013", about, text, follows, _release(foreign, daemon) if daemon else "")
     gone = [
         (key, number)
         for key, number in lost(held, states)
@@ -45,7 +45,11 @@ async def differing(cluster: Cluster, held: Held, states: States, daemon: Daemon
         follows = "their cores run without it; the controller does not ask anew for those with InvalidSpec"
         (namespace, name), _ = gone[0]
         yield error(
-            about, text, follows, commands.kubectl("describe", objects.plural(RMD_WORKLOADS), name, namespace=namespace)
+            "BERTH6014",
+            about,
+            text,
+            follows,
+            commands.kubectl("describe", objects.plural(RMD_WORKLOADS), name, namespace=namespace),
         )
 
 

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, listed, of_each, plain, several, warning
+from app.doctor.model import Finding, error, listed, of_each, plain, warning
 from app.doctor.rmd_daemons import PATIENCE, SELECTOR, daemons_of, settings_of
 from app.doctor.rmd_records import Held, Row, read_held
 from app.doctor.rmd_reservations import differing
@@ -50,7 +50,7 @@ class _Judge:
             return self._deleting(about, one, objects.overdue(obj, now) or 0.0)
         if one.read.problems:
             text = f"InvalidSpec: {plain('; '.join(one.read.problems))}"
-            return error(about, text, "no daemon is asked: it keeps what it had before, or has nothing", _edit(one))
+            return error("BERTH6015", about, text, command=_edit(one))
         if objects.unseen(obj):
             if objects.unchanged(obj, now) > PATIENCE:
                 self.late.append(about)
@@ -60,9 +60,11 @@ class _Judge:
             return None
         waits = (now - (moment(ready.get("lastTransitionTime")) or now)).total_seconds()
         if ready.get("reason") == "NoNodes":
-            return warning(about, f"NoNodes: {plain(ready.get('message'))}", "nothing is reserved", _edit(one))
+            return warning("BERTH6016", about, f"NoNodes: {plain(ready.get('message'))}", command=_edit(one))
         if ready.get("reason") == "Pending" and waits > PATIENCE:
-            return error(about, f"waits for its daemons for {waits / 60:.0f} minutes", _WITHOUT, _see(one.key))
+            return error(
+                "BERTH6017", about, f"waits for its daemons for {waits / 60:.0f} minutes", _WITHOUT, _see(one.key)
+            )
         return self._refused(about, one) if ready.get("reason") == "NotReserved" else None
 
     def _deleting(self, about: str, one: Workload, took: float) -> Finding | None:
@@ -71,10 +73,16 @@ class _Judge:
         text = f"is being deleted for {took / 60:.0f} minutes"
         if not one.states:
             return error(
-                about, f"{text}, and no node has it any more", "the controller rmd does not act", _see(one.key)
+                "BERTH6018",
+                about,
+                f"{text}, and no node has it any more",
+                "the controller rmd does not act",
+                _see(one.key),
             )
         follows = "it stays until these daemons have answered, or their nodes are deleted"
-        return error(about, f"{text}: {plain(readiness(one, ())[2])}", follows, self._pods_of(min(one.states)))
+        return error(
+            "BERTH6018", about, f"{text}: {plain(readiness(one, ())[2])}", follows, self._pods_of(min(one.states))
+        )
 
     def _refused(self, about: str, one: Workload) -> Finding | None:
         """By what the first daemon says that answers; those that are silent have findings of their own."""
@@ -97,8 +105,8 @@ class _Judge:
         if reason == CLASSES_USED_UP:
             return self._used_up(about, node, text, command)
         if reason in _ASK_LESS:
-            return error(about, text, _WITHOUT, _edit(one))
-        return error(about, text, _WITHOUT, _see(one.key) if reason == OTHER else command)
+            return error("BERTH6019", about, text, _WITHOUT, _edit(one))
+        return error("BERTH6019", about, text, _WITHOUT, _see(one.key) if reason == OTHER else command)
 
     def _taken(self, about: str, one: Workload, held: Held, text: str, command: str) -> Finding:
         rows = held.on(one.read.request.cores)
@@ -110,7 +118,7 @@ class _Judge:
             command = commands.kubectl(*words, namespace=one.key[0])
         elif rows:
             text += f"; by {listed([str(row) for row in rows])}"
-        return error(about, text, _WITHOUT, command)
+        return error("BERTH6019", about, text, _WITHOUT, command)
 
     def _used_up(self, about: str, node: str, text: str, command: str) -> Finding:
         """A daemon counts the groups of resctrl, an RmdNodeState its records."""
@@ -122,7 +130,7 @@ class _Judge:
                 "resctrl has classes of the runtime, or of records that the daemon has lost: these go when it restarts"
             )
             command = self._pods_of(node, verb="delete")
-        return error(about, text, follows, command)
+        return error("BERTH6019", about, text, follows, command)
 
     def _pods_of(self, node: str, verb: str = "get") -> str:
         words = (verb, "pods", f"--selector={SELECTOR}", f"--field-selector=spec.nodeName={node}")
@@ -134,13 +142,10 @@ async def workloads(cluster: Cluster) -> AsyncIterator[Finding]:
     namespace = (await settings_of(cluster)).rmd_namespace
     judge = _Judge(cluster, namespace, await _held(cluster, namespace))
     found = cluster.paged(RMD_WORKLOADS)
-    async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload", well="have what they ask for"):
+    async for finding in of_each(found, judge.judge, most=_MOST, noun="RmdWorkload"):
         yield finding
-    running = [one for one in await cluster.running("controller") if "rmd" in one.setting("controllers")]
-    if judge.late and running:
-        text = f"changed more than {PATIENCE / 60:.0f} minutes ago, and the controller rmd has not processed the change"
-        others = f" and {several(len(judge.late) - 1, 'more')}" if len(judge.late) > 1 else ""
-        yield error(judge.late[0] + others, text, _WITHOUT, commands.restart(running[0]))
+    if judge.late and "rmd" in await cluster.controllers():
+        yield await acting.late(cluster, "controller", "BERTH6020", judge.late, PATIENCE)
     there = await daemons_of(cluster, namespace)
     for held in judge.held.values():
         if held.connected:

@@ -10,9 +10,9 @@ import shlex
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
-from app.doctor import commands, objects
+from app.doctor import acting, commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Check, Finding, all_well, error, guarded, info, plain, several, warning
+from app.doctor.model import Check, Finding, error, guarded, info, more_of, plain, several, sound, warning
 from app.kube.resources import Resource
 from app.text import moment
 from app.wire import JSON
@@ -44,13 +44,11 @@ async def _rules(cluster: Cluster) -> AsyncIterator[Finding]:
     ]
     if len(findings) > _MOST:
         findings.sort(key=lambda one: -one.severity)
-        more = len(findings) - _MOST
-        text = f"{more} more findings about rules are not shown: fix the above, then run the doctor again"
-        findings[_MOST:] = [Finding("", findings[_MOST].severity, "", text, "as above")]
+        findings[_MOST:] = [more_of(findings[_MOST].severity, several(len(findings) - _MOST, "more object"))]
     for finding in findings:
         yield finding
     if count:
-        yield all_well("", f"{several(count.total(), 'rule')} and objects do what they say")
+        yield sound(count.total(), "object")
 
 
 async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Counter[Resource]) -> AsyncIterator[Finding]:
@@ -64,19 +62,7 @@ async def _of_kind(cluster: Cluster, resource: Resource, role: str, count: Count
         if objects.unseen(obj) and objects.unchanged(obj, cluster.now()) > PATIENCE:
             late.append(objects.subject(resource.kind, obj))
     if late:
-        yield await _late(cluster, role, late)
-
-
-async def _late(cluster: Cluster, role: str, late: list[str]) -> Finding:
-    running = await cluster.running(role)
-    others = f", and {several(len(late) - 1, 'other')}" if len(late) > 1 else ""
-    return error(
-        late[0] + others,
-        f"changed more than {PATIENCE / 60:.0f} minutes ago, and the {role} has not processed the change"
-        + ("" if running else f": no {role} was found in namespace {cluster.namespace}"),
-        "it has no effect yet, or one that its author took back",
-        await commands.restart_role(cluster, role),
-    )
+        yield await acting.late(cluster, role, "BERTH3002", late, PATIENCE)
 
 
 def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
@@ -84,17 +70,16 @@ def _judged(resource: Resource, obj: JSON) -> Iterator[Finding]:
     reason, message = str(ready.get("reason") or ""), said.get("message") or ready.get("message") or ""
     if said.get("result") == "error" or (ready.get("status") == "False" and reason != "Waiting"):
         text = f"{reason}: {message}" if reason and reason not in message else message or "it says no reason"
-        yield error(about, plain(text), _consequence(resource, reason), _command(resource, obj, reason))
+        yield error("BERTH3001", about, plain(text), _consequence(resource, reason), _command(resource, obj, reason))
     elif resource == workloads.ADMIN_RULES and said.get("message") and said["message"] != ready.get("message"):
         # Beside how many companions there are.
         command = commands.kubectl(
             "get", objects.plural(workloads.WORKLOADS), "--all-namespaces", "--output", shlex.quote(_REFUSED)
         )
-        follows = "these workloads are without their companions; the rule serves the others"
-        yield warning(about, plain(said["message"]), follows, f"{command} | grep -v ': $'")
+        yield warning("BERTH3003", about, plain(said["message"]), command=f"{command} | grep -v ': $'")
     elif reason == "Waiting":
         since = moment(ready.get("lastTransitionTime"))
-        yield info(about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
+        yield info("BERTH3004", about, plain(message) + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else ""))
 
 
 def _consequence(resource: Resource, reason: str) -> str:

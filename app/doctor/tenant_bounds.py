@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
-from app.doctor.model import Finding, error, warning
+from app.doctor.model import Finding, Severity, depends_on, noted
 from app.kube.resources import RESOURCE_QUOTAS, SERVICE_ACCOUNTS
 from app.tenancy.controller.namespace_objects import ISOLATION, OBJECTS, bounds_of, uncounted_in
 from app.workloads.model import TENANTS, tenant_namespace
@@ -14,11 +14,11 @@ from app.workloads.settings import QuotaSettings
 
 _UNBOUNDED = {
     ISOLATION: (
-        error,
+        Severity.error,
         "while the webhook is away, a Pod of the tenant can keep Pods of other namespaces from every node",
     ),
-    OBJECTS: (warning, "the tenant can fill the API server with objects, until no write succeeds"),
-    "default": (warning, "Pods of the tenant get a token for the API server of this cluster"),
+    OBJECTS: (Severity.warning, "the tenant can fill the API server with objects, until no write succeeds"),
+    "default": (Severity.warning, "Pods of the tenant get a token for the API server of this cluster"),
 }
 """What follows where the object of this name is missing in a tenant's namespace."""
 
@@ -46,6 +46,7 @@ async def missing(cluster: Cluster) -> AsyncIterator[Finding]:
         for one in found
     }
     command = await commands.restart_role(cluster, "controller")
+    because = depends_on("controller")
     bounds = bounds_of((await cluster.settings(QuotaSettings, role="controller")).quota)
     for namespace, bound in ((namespace, bound) for namespace in namespaces for bound in bounds):
         found = kept.get((bound.resource, namespace, bound.name))
@@ -58,4 +59,12 @@ async def missing(cluster: Cluster) -> AsyncIterator[Finding]:
         else:
             continue
         unbounded, follows = _UNBOUNDED[bound.name]
-        yield unbounded(f"{bound.resource.kind} {namespace}/{bound.name}", problem, follows, command)
+        yield noted(
+            unbounded,
+            "BERTH2007",
+            f"{bound.resource.kind} {namespace}/{bound.name}",
+            problem,
+            follows,
+            command,
+            because=because,
+        )

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
-from app.doctor import commands, objects, tenant_bounds
+from app.doctor import acting, commands, objects, tenant_bounds
 from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
-from app.doctor.model import Check, Finding, Severity, all_well, error, info, plain, several, warning
+from app.doctor.model import Check, Finding, Severity, error, info, plain, several, sound, warning
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -28,6 +28,7 @@ _CONSEQUENCES = {
 
 
 async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
+    late: list[str] = []
     for tenant in await cluster.listed(TENANTS):
         name, about = tenant["metadata"]["name"], objects.subject(TENANTS.kind, tenant)
         said, ready = objects.status(tenant), objects.condition(tenant, "Ready")
@@ -35,17 +36,15 @@ async def _statuses(cluster: Cluster) -> AsyncIterator[Finding]:
             reason = str(ready.get("reason") or "NotReady")
             text = plain(f"is not ready ({reason}): {ready.get('message') or said.get('message') or ''}")
             follows = _CONSEQUENCES.get(reason, "its rules and workloads are refused, or have no companions")
-            yield error(about, text, follows, _command(name, reason))
+            yield error("BERTH2001", about, text, follows, _command(name, reason))
         if (tenant.get("spec") or {}).get("suspended"):
             patch = '{"spec":{"suspended":false}}'
             command = commands.kubectl("patch", objects.plural(TENANTS), name, "--type=merge", "--patch", patch)
-            yield info(about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
+            yield info("BERTH2002", about, "is suspended", f"{_TURNED_AWAY}; its companions stay as they are", command)
         if objects.unseen(tenant) and objects.unchanged(tenant, cluster.now()) > PATIENCE:
-            running = await cluster.running("controller")
-            text = "changed, and no controller has looked at it"
-            text += "" if running else f": none was found in namespace {cluster.namespace}"
-            follows = "its namespace, its nodes and its certificates are not kept as the Tenant says"
-            yield error(about, text, follows, await commands.restart_role(cluster, "controller"))
+            late.append(about)
+    if late:
+        yield await acting.late(cluster, "controller", "BERTH2003", late, PATIENCE)
 
 
 def _command(name: str, reason: str) -> str:
@@ -75,18 +74,17 @@ def nodes_and_hosts(tenants: Sequence[JSON], dpus: Dpus) -> Iterator[Finding]:
         own, name = objects.labels(node), node["metadata"]["name"]
         if dpus.tenant_label and own.get(dpus.tenant_label) and not own.get(dpus.host_label):
             yield warning(
+                "BERTH2004",
                 f"Node {name}",
                 f"is a DPU of tenant {own[dpus.tenant_label]}, but its label {dpus.host_label} does not say of which "
                 "host",
-                "companions of the workloads of that host stay Pending",
-                f'kubectl label node {name} {dpus.host_label}="$HOST"  # HOST: the node in the tenant\'s cluster',
+                command=f'kubectl label node {name} {dpus.host_label}="$HOST"  # HOST: that of the tenant\'s cluster',
             )
     for tenant in tenants:
         if missing := sorted(set((tenant.get("spec") or {}).get("hosts") or ()) - hosts):
             some = f"{several(len(missing), 'host')} {plain(', '.join(missing))}"
             text = f"no node has label {dpus.host_label} for its {some}"
-            follows = "companions of the workloads of these hosts stay Pending"
-            yield warning(objects.subject(TENANTS.kind, tenant), text, follows, dpus.label(missing[0]))
+            yield warning("BERTH2005", objects.subject(TENANTS.kind, tenant), text, command=dpus.label(missing[0]))
 
 
 async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
@@ -106,13 +104,14 @@ async def _mislabeled(cluster: Cluster) -> AsyncIterator[Finding]:
         if name != named and labeled and labeled != named and named not in reported:
             text = f"is named for tenant {named}, and its label {TENANT_LABEL} says {labeled}"
             command = commands.set_label("namespace", name, TENANT_LABEL, named)
-            yield error(f"Namespace {name}", text, f"its Pods are placed on DPUs of tenant {labeled}", command)
+            yield error(
+                "BERTH2006", f"Namespace {name}", text, f"its Pods are placed on DPUs of tenant {labeled}", command
+            )
 
 
 async def _all_well(cluster: Cluster) -> AsyncIterator[Finding]:
     if tenants := await cluster.listed(TENANTS):
-        text = f"{several(len(tenants), 'tenant')} and their nodes are well"
-        yield all_well("", text, unless=Severity.warning)
+        yield sound(len(tenants), "tenant", unless=Severity.warning)
 
 
 CHECK = Check("tenants", (_statuses, _nodes, _mislabeled, tenant_bounds.missing, _all_well))

@@ -8,7 +8,7 @@ from cryptography import x509
 
 from app.doctor.cluster import Cluster
 from app.doctor.keeping import Keeping, keeping_in
-from app.doctor.model import Finding, error, info, ok, unchecked, warning
+from app.doctor.model import CALLS, Finding, depends_on, error, info, ok, unchecked, warning
 from app.doctor.serving import Served, by_tls, in_secret
 from app.doctor.validity import begin, end, expiry, has_ended, is_overdue, misnamed, read, trusts
 from app.doctor.webhooks import Registered
@@ -30,16 +30,22 @@ async def of_webhooks(cluster: Cluster) -> AsyncIterator[Finding]:
             findings.append(unchecked(refusal))
         except UsageError as broken:
             fix, text = await kept.reissue(cluster, one, None), f"{broken}{kept.words}"
-            findings.append(error(one.subject, text, "no TLS connection to Berth comes about", fix))
+            findings.append(error("BERTH0603", one.subject, text, "no TLS connection to Berth comes about", fix))
             continue
         new = await _trust(cluster, one, served, kept)
         if served is None and not findings and one.url:
             text = f"{one.url} does not answer from here: its certificate was not seen"
-            new.append(info(one.subject, text, "see what `reachability` says for the API server"))
+            new.append(info("BERTH0604", one.subject, text))
         elif served is None and not findings and one.service:
             text = f"no Secret in {one.service[0]} holds a certificate for Service {one.service[1]}"
             new.append(
-                error(one.subject, text, "Pods of the webhook wait for it", await kept.reissue(cluster, one, None))
+                error(
+                    "BERTH0605",
+                    one.subject,
+                    text,
+                    command=await kept.reissue(cluster, one, None),
+                    because=depends_on("certificates"),
+                )
             )
         elif served is not None and served.source not in judged:
             judged.add(served.source)
@@ -74,10 +80,10 @@ async def _trust(cluster: Cluster, one: Registered, served: Served | None, kept:
         text = f"its caBundle does not verify the certificate {served.source} (issued by {issuer})"
     elif is_overdue(last := _last(valid), now):
         text = f"the CA in its caBundle expires on {end(last)}, and has no successor"
-        return [warning(one.subject, text, follows, await kept.reissue(cluster, one, served))]
+        return [warning("BERTH0602", one.subject, text, follows, await kept.reissue(cluster, one, served))]
     else:
         return []
-    return [error(one.subject, text, follows, await kept.trust(cluster, one, served))]
+    return [error("BERTH0601", one.subject, text, follows, await kept.trust(cluster, one, served), explains=(CALLS,))]
 
 
 async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping) -> AsyncIterator[Finding]:
@@ -86,14 +92,15 @@ async def _leaf(cluster: Cluster, one: Registered, served: Served, kept: Keeping
     subject = f"the certificate {served.source}"
     words = kept.words if (one.service and one.service[0], served.secret) == kept.foreign else ""
     if has_ended(leaf, now):
-        yield error(subject, f"{expiry(leaf, now)}{words}", _REFUSED, fix)
+        yield error("BERTH0606", subject, f"{expiry(leaf, now)}{words}", _REFUSED, fix, explains=(CALLS,))
     elif now < leaf.not_valid_before_utc:
-        follows = "a clock is wrong; until then every call to Berth fails"
-        yield error(subject, f"is not valid before {begin(leaf)}{words}", follows, fix)
+        yield error("BERTH0607", subject, f"is not valid before {begin(leaf)}{words}", command=fix, explains=(CALLS,))
     elif text := expiry(leaf, now):
-        yield warning(subject, text + words, "it is not renewed, and every call fails after it has expired", fix)
+        yield warning(
+            "BERTH0608", subject, text + words, "it is not renewed, and every call fails after it has expired", fix
+        )
     if text := misnamed(leaf, f"{one.service[1]}.{one.service[0]}.svc" if one.service else one.host):
-        yield error(subject, text + words, _REFUSED, fix)
+        yield error("BERTH0609", subject, text + words, _REFUSED, fix, explains=(CALLS,))
 
 
 def _last(certificates: Sequence[x509.Certificate]) -> x509.Certificate:

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from app.errors import DRIVER_PERMISSION, EXCEEDED_QUOTA, ApiError
-from app.text import one_line
+from app.text import fault, one_line
 from app.wire import JSON, decode_json
 
 MESSAGE_LIMIT = 300
@@ -47,8 +47,7 @@ def error_of_status(
 
 def error_of_transport(what: str, error: BaseException) -> ApiError:
     """No answer: refused, cut, timed out, not trusted. The status is 0."""
-    detail = "no answer in time" if isinstance(error, TimeoutError) else str(error) or type(error).__name__
-    return ApiError(one_line(f"{what}: {detail}", MESSAGE_LIMIT), status=0, reason=type(error).__name__)
+    return ApiError(one_line(f"{what}: {fault(error)}", MESSAGE_LIMIT), status=0, reason=type(error).__name__)
 
 
 def delay_of(retry_after: str | None, *, clock: Callable[[], float] = time.time) -> float | None:

@@ -6,7 +6,6 @@ request, `Refused` that the daemon has not done it.
 
 from __future__ import annotations
 
-import asyncio
 import ssl
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, nullcontext
@@ -18,7 +17,7 @@ from app.errors import Transient
 from app.kube.fencing import FencedRequest
 from app.rmd.daemon.caches import Cache, read_caches
 from app.rmd.daemon.wire import Malformed, Reservation, read_reservation, read_reservations
-from app.text import one_line
+from app.text import fault, one_line
 from app.wire import JSON, decode_json, encode_json
 
 MOST_BYTES = 8 * 2**20
@@ -88,7 +87,7 @@ class DaemonClient:
             ) as response:
                 return response.status, await _bounded(response, what)
         except (aiohttp.ClientError, OSError) as error:
-            raise Unanswered(f"{what}: {_reason(error)}") from error
+            raise Unanswered(f"{what}: {one_line(fault(error), _SHOWN)}") from error
 
     def changing(self) -> AbstractAsyncContextManager[object]:
         return self._passing()
@@ -155,9 +154,3 @@ async def _bounded(response: aiohttp.ClientResponse, what: str) -> bytes:
             raise Unanswered(f"{what}: the answer has more than {MOST_BYTES} bytes")
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, asyncio.TimeoutError | TimeoutError):
-        return "no answer in time"
-    return one_line(str(error), _SHOWN) or type(error).__name__

@@ -8,6 +8,7 @@ import os
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 import pytest_asyncio
@@ -38,7 +39,8 @@ async def berth(place: Place, *arguments: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    ("replicas", "status", "word"), [(2, 0, "OK  deployments"), (1, 3, "WARNING"), (0, 4, "ERROR  deployments")]
+    ("replicas", "status", "word"),
+    [(2, 0, "OK  deployments"), (1, 3, "[BERTH0307] Deployment"), (0, 4, "[BERTH0305] Deployment")],
 )
 async def test_the_exit_status_is_that_of_the_worst(place: Place, replicas: int, status: int, word: str) -> None:
     """Text without colors where nobody looks at a terminal; the namespace is found by the chart's labels."""
@@ -58,12 +60,19 @@ async def test_json_is_for_programs(place: Place) -> None:
     (finding,) = json.loads(out)["findings"]
     assert finding["subject"] == f"Deployment {HOME}/berth-webhook"
     assert finding["command"] == f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas=2"
+    assert finding["documentation"] == "docs/troubleshooting.md#berth0305"
+    code, out, _ = await berth(place, "--only", "deployments", "--ignore", "BERTH0305", "-o", "junit")
+    assert code == 0
+    assert [suite.get("name") for suite in ET.fromstring(out)] == []
+    code, out, _ = await berth(place, "--only", "BERTH0305", "-o", "junit")
+    assert code == 4
+    assert "scale deployment/berth-webhook" in str(ET.fromstring(out).findtext(".//failure"))
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--only", "nonsense"], "--only: there is no check 'nonsense': want one of "),
+        (["--only", "nonsense"], "--only: there is no check or code 'nonsense': want a code (BERTH0305) or one of "),
         (["--role", "king"], "--role: there is no role 'king': want one of webhook, controller"),
         (["--context", "nowhere"], "kubeconfig "),
     ],
@@ -82,6 +91,7 @@ async def test_a_cluster_that_is_away_is_one_line(place: Place) -> None:
     assert (code, out) == (1, "")
     assert err.startswith("Error: the API server could not be asked: ")
     assert err.count("\n") == 1
+    assert " object at 0x" not in err
 
 
 async def test_a_namespace_that_cannot_be_is_a_mistake_of_the_user(place: Place) -> None:

@@ -12,7 +12,8 @@ from typing import Any
 import typer.main
 
 from app.cli.main import cli
-from app.doctor.model import Finding
+from app.doctor.catalog import CHECK_NUMBERS, FINDINGS
+from app.doctor.model import Finding, Severity
 from tests.support.waiting import PATIENCE
 
 _PARTS = re.compile(r"\n|&&|\|\||\||;")
@@ -21,8 +22,13 @@ _GROUPS = frozenset({"rollout", "set", "config", "auth", "create"})
 
 
 def checked(findings: list[Finding]) -> list[Finding]:
-    """The same findings. Fails for a command, or a flag, that is none."""
+    """The same findings. Fails for a command, or a flag, that is none, and for a code that is not as declared."""
     for finding in findings:
+        if finding.severity > Severity.ok:
+            assert finding.severity.name in FINDINGS[finding.code].severities.split(), finding
+            assert CHECK_NUMBERS.get(finding.code[5:7], finding.check) == finding.check, finding
+            assert finding.severity is Severity.info or finding.consequence, finding
+        assert " object at 0x" not in f"{finding.message} {finding.consequence} {finding.command}", finding
         for words in _commands(finding.command):
             {"berth": _check_berth, "kubectl": _check_kubectl}.get(words[0], lambda _: None)(words)
     return findings

@@ -104,7 +104,7 @@ class Place:
         later = self.patient.later
         options = {"namespace": HOME, "now": lambda: datetime.now(UTC) + later} | options
         async with await connect(kubeconfig=str(kubeconfig or self.patient.kubeconfig)) as client:
-            cluster = Cluster(client, impersonating=_nobody, **options)
+            cluster = Cluster(client, **options)
             try:
                 return checked(await examine(cluster, pick(CHECKS, only or OWN)))
             finally:
@@ -257,9 +257,3 @@ async def _objects(place: Place) -> None:
         # Made by hand beside the release: what Helm owns, `test_chart_installation` has from Helm itself.
         body["metadata"]["labels"] = {k: v for k, v in labels_of("webhook").items() if k not in OF_HELM}
         await place.client.create(resource, body)
-
-
-@asynccontextmanager
-async def _nobody(_user: str) -> AsyncIterator[Any]:
-    raise AssertionError("these checks act as nobody else")
-    yield  # pragma: no cover

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from app.doctor.cluster import Cluster as Examined
 from app.doctor.locating import locate
 from app.doctor.model import Check, Finding, Severity
 from app.kube.client import KubeClient
-from app.kube.credentials import Impersonation
 from app.kube.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     MUTATING_WEBHOOKS,
@@ -54,21 +53,8 @@ class Patient:
 
     async def examine(self, check: Check, *, kubeconfig: Path | None = None, **options: Any) -> list[Finding]:
         """The findings of one check, of a doctor who has not been here before."""
-        path = str(kubeconfig or self.kubeconfig)
-
-        @asynccontextmanager
-        async def impersonating(user: str) -> AsyncIterator[KubeClient]:
-            async with await connect(kubeconfig=path, impersonate=Impersonation(user)) as client:
-                yield client
-
-        async with await connect(kubeconfig=path) as client:
-            examined = Examined(
-                client,
-                namespace=HOME,
-                impersonating=impersonating,
-                now=lambda: datetime.now(UTC) + self.later,
-                **options,
-            )
+        async with await connect(kubeconfig=str(kubeconfig or self.kubeconfig)) as client:
+            examined = Examined(client, namespace=HOME, now=lambda: datetime.now(UTC) + self.later, **options)
             try:
                 return checked(await run(examined, check))
             finally:
@@ -174,7 +160,7 @@ async def a_patient(folder: Path) -> AsyncIterator[Patient]:
 
 async def located(client: KubeClient, release: str, *, namespace: str = "") -> tuple[str, str]:
     """Namespace and release that are found where these are assumed."""
-    cluster = Examined(client, namespace=namespace, impersonating=lambda *_: nullcontext(client), release=release)
+    cluster = Examined(client, namespace=namespace, release=release)
     await locate(cluster)
     await cluster.close()
     return cluster.namespace, cluster.release

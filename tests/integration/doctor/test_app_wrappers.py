@@ -71,7 +71,7 @@ async def test_one_that_waits_with_a_workload_is_well(patient: Patient) -> None:
     await patient.create(WORKLOADS, "w", namespace="default", spec=spec, metadata={"ownerReferences": [owner]})
     patient.later = timedelta(hours=1)
     (found,) = await patient.examine(CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "1 AppWrapper wait, run or end as they should")
+    assert (found.severity, found.message) == (Severity.ok, "1 AppWrapper checked: no problem found")
 
 
 async def test_one_without_a_workload_waits_for_ever(patient: Patient) -> None:
@@ -124,7 +124,7 @@ async def test_both_framework_controllers(patient: Patient) -> None:
         DEPLOYMENTS, "appwrapper-controller-manager", namespace="appwrapper-system", spec=deployment("a")
     )
     (found,) = await patient.complaints(CHECK)
-    assert found.message == "the controllers of Berth and of AppWrapper both run"
+    assert found.message == "runs beside the controller appwrappers of Berth"
     # As the command does: the sandbox has no /scale.
     stopped = {"spec": {"replicas": 0}}
     where = {"namespace": "appwrapper-system", "patch_type": "merge"}
@@ -149,6 +149,15 @@ async def test_one_workload_controller_has_to_act(
     await kueue(patient, *frameworks)
     found = await patient.complaints(CHECK)
     assert [message in one.message for one in found] == ([True] if message else [])
+
+
+async def test_the_other_controllers_stay_chosen(patient: Patient) -> None:
+    """By the command that stops or starts the one of Workloads."""
+    await define(patient)
+    await controller(patient, "appwrappers,tenants")
+    await kueue(patient, "batch/job")
+    (found,) = await patient.complaints(CHECK)
+    assert "'controller.args.controllers={appwrapper-workloads,appwrappers,tenants}'" in found.command
 
 
 async def test_app_wrappers_without_a_check(patient: Patient) -> None:

@@ -27,7 +27,7 @@ def injection(network: str) -> JSON:
 async def test_good_attachments_are_well(patient: Patient) -> None:
     await patient.attachment("good")
     (found,) = await patient.examine(ATTACHMENTS_CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "1 network attachment can be used")
+    assert (found.severity, found.message) == (Severity.ok, "1 network attachment checked: no problem found")
 
 
 async def test_a_cluster_without_attachments_has_nothing_wrong_with_them(patient: Patient) -> None:

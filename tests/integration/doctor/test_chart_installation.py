@@ -273,3 +273,17 @@ async def test_two_releases_are_told_apart(charted: Place) -> None:
     found = await charted.complaints("registrations", release="other", namespace="other-system")
     (rival,) = [one for one in found if one.subject == "MutatingWebhookConfiguration berth"]
     assert rival.command == f"helm uninstall berth --namespace {HOME}"
+
+
+async def test_a_webhook_of_a_wing_that_is_missing_comes_back_with_the_release(charted: Place) -> None:
+    """The settings turn the wing on, and the configuration does not have its webhook."""
+    on = "--set webhook.args.appwrappers=true"
+    await charted.type(f"helm upgrade berth charts/berth --namespace {HOME} --reset-then-reuse-values {on}")
+    assert await charted.complaints("registrations") == []
+    stored = (await charted.client.get(VALIDATING_WEBHOOKS, "berth"))["webhooks"]
+    index = next(i for i, one in enumerate(stored) if one["name"] == "appwrappers.berth.dev")
+    await charted.change(VALIDATING_WEBHOOKS, "berth", {"op": "remove", "path": f"/webhooks/{index}"})
+    finding = await charted.only_complaint("registrations")
+    assert finding.message == "webhook appwrappers.berth.dev is missing, and appwrappers is on"
+    await charted.type(finding.command)
+    assert await charted.complaints("registrations") == []

@@ -1,13 +1,15 @@
-"""The rights of each role, asked as the role itself at an API server with RBAC."""
+"""The permissions of each role, by access reviews of an API server with RBAC."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from app.certs.permissions import WEBHOOK_SECRET
 from app.doctor.access import needed_by
+from app.doctor.causes import follow_from, roots, with_causes
 from app.doctor.installed import read_deployment
 from app.doctor.model import Severity
 from app.doctor.permissions import CHECK, Grant, grant_of
@@ -163,12 +165,12 @@ async def test_every_verb_and_writes_that_a_webhook_does_not_need(patient: Patie
     assert "patch pods in the whole cluster" in found.message
 
 
-async def test_who_may_not_impersonate_is_told_so_once(patient: Patient) -> None:
-    for role in ("webhook", "agent"):
-        await patient.enroll(role, TABLES[role])
+async def as_viewer(patient: Patient, *more: JSON) -> Path:
+    """A user who may read what the check reads, and nothing else but `more`."""
     rules = [
         {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["list"]},
         {"apiGroups": [""], "resources": ["serviceaccounts"], "verbs": ["list"]},
+        *more,
     ]
     await patient.create(CLUSTER_ROLES, "viewer", rules=rules)
     await patient.create(
@@ -177,12 +179,55 @@ async def test_who_may_not_impersonate_is_told_so_once(patient: Patient) -> None
         roleRef={"apiGroup": RBAC, "kind": "ClusterRole", "name": "viewer"},
         subjects=[{"kind": "User", "name": "viewer", "apiGroup": RBAC}],
     )
-    (found,) = await patient.examine(CHECK, kubeconfig=patient.kubeconfig_of("viewer"))
+    return patient.kubeconfig_of("viewer")
+
+
+async def test_who_may_ask_needs_no_right_to_impersonate(patient: Patient) -> None:
+    await patient.enroll("webhook", TABLES["webhook"])
+    asks = {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]}
+    kubeconfig = await as_viewer(patient, asks)
+    (found,) = await patient.examine(CHECK, kubeconfig=kubeconfig)
     assert (found.severity, found.message) == (
-        Severity.warning,
-        "not checked: you may not act as it (verb impersonate)",
+        Severity.ok,
+        "role webhook has the permissions that it needs, and none of the dangerous ones that were asked for",
     )
-    assert found.command == f"kubectl --namespace {HOME} auth can-i impersonate serviceaccounts/berth-webhook"
+
+
+async def test_who_may_not_ask_gets_one_finding(patient: Patient) -> None:
+    for role in ("webhook", "agent"):
+        await patient.enroll(role, TABLES[role])
+    (found,) = await patient.examine(CHECK, kubeconfig=await as_viewer(patient))
+    assert (found.severity, found.code, found.message) == (
+        Severity.warning,
+        "BERTH0001",
+        "not checked: you have no right to create subjectaccessreviews.authorization.k8s.io in the whole cluster",
+    )
+    assert found.command == "kubectl auth can-i create subjectaccessreviews.authorization.k8s.io -A"
+
+
+async def test_one_binding_that_is_missing_is_one_error(patient: Patient) -> None:
+    """What the role may not do follows from it; the command of the cause writes the binding again."""
+    await patient.enroll("controller", TABLES["controller"])
+    await patient.client.delete(CLUSTER_ROLE_BINDINGS, "berth-controller")
+    found = with_causes(await patient.examine(CHECK))
+    (cause,) = roots(found)
+    assert (cause.severity, cause.code, cause.subject) == (
+        Severity.error,
+        "BERTH0801",
+        f"ServiceAccount {HOME}/berth-controller",
+    )
+    assert cause.message.endswith("resources: no ClusterRoleBinding names it")
+    assert len(follow_from(cause, found)) > 5
+    assert {one.code for one in follow_from(cause, found)} == {"BERTH0802"}
+    await patient.run(cause.command)
+    assert not await patient.complaints(CHECK)
+
+
+async def test_a_binding_to_a_role_that_is_missing(patient: Patient) -> None:
+    await patient.enroll("agent", TABLES["agent"])
+    await patient.client.delete(CLUSTER_ROLES, "berth-agent")
+    (cause,) = roots(with_causes(await patient.examine(CHECK)))
+    assert cause.message.endswith("ClusterRoleBinding berth-agent names ClusterRole berth-agent, which is missing")
 
 
 async def test_a_role_that_should_be_here_and_is_not(patient: Patient) -> None:

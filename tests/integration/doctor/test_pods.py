@@ -46,7 +46,7 @@ async def one(patient: Patient) -> Finding:
 async def test_one_pod_is_one(patient: Patient) -> None:
     await patient.pod("plain")
     (found,) = await patient.examine(CHECK)
-    assert found.message == "1 Pod has all that it needs"
+    assert found.message == "1 Pod checked: no problem found"
 
 
 async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> None:
@@ -59,7 +59,7 @@ async def test_pods_that_have_all_or_need_nothing_are_well(patient: Patient) -> 
     await patient.pod("done", annotations=WANTS)
     await patient.report(PODS, "done", {"phase": "Succeeded"}, namespace="default")
     (found,) = await patient.examine(CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "4 Pods have all that they need")
+    assert (found.severity, found.message) == (Severity.ok, "4 Pods checked: no problem found")
 
 
 async def test_a_pod_without_its_devices_and_the_command_that_begins_anew(patient: Patient) -> None:
@@ -239,8 +239,6 @@ async def test_many_pods_are_read_within_bounded_memory(patient: Patient, monkey
     peak = tracemalloc.get_traced_memory()[1] - before
     tracemalloc.stop()
     assert len(found) == 201
-    assert found[-1].message == (
-        "1000 more Pods of other owners lack something: fix the above, then run the doctor again"
-    )
+    assert found[-1].message == ("1000 more Pods with similar findings: fix the above, then run the doctor again")
     # All of them at once take 15 MB; a page, at both ends of the connection, takes 2.
     assert peak < 5_000_000

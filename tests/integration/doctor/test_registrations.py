@@ -34,10 +34,10 @@ async def test_nothing_is_registered(place: Place) -> None:
             "clientConfig/service/path",
             "/wrong",
             Severity.error,
-            "calls the path /wrong of the Service, where Berth answers at /mutate",
+            "clientConfig.service.path is /wrong, and Berth registers /mutate",
         ),
-        ("reinvocationPolicy", "Never", Severity.warning, "reinvocationPolicy is Never"),
-        ("rules/0/operations", ["UPDATE"], Severity.error, "its rules do not name the creation of Pods"),
+        ("reinvocationPolicy", "Never", Severity.warning, "reinvocationPolicy is Never, and Berth registers IfNeeded"),
+        ("rules/0/operations", ["UPDATE"], Severity.error, "rules is [{"),
         ("namespaceSelector", {}, Severity.error, f"does not leave out namespace kube-system and {HOME}"),
         (
             "namespaceSelector",
@@ -340,7 +340,10 @@ async def test_side_effects_that_are_not_known(place: Place) -> None:
     stored["webhooks"][0]["sideEffects"] = "Unknown"
     hooks.update(key, stored)
     finding = await place.only_complaint("registrations")
-    assert (finding.severity, finding.message) == (Severity.error, "sideEffects is Unknown")
+    assert (finding.severity, finding.message) == (
+        Severity.error,
+        "sideEffects is Unknown, and Berth registers NoneOnDryRun",
+    )
     await place.mends(finding)
 
 

@@ -50,8 +50,8 @@ async def test_what_is_reserved_is_well(patient: Patient, rmd: RmdCluster) -> No
     patient.later = timedelta(hours=1)
     found = await patient.examine(CHECK)
     assert [(one.severity, one.message) for one in found] == [
-        (Severity.ok, "1 daemon of RMD: as they should be"),
-        (Severity.ok, "2 RmdWorkloads have what they ask for"),
+        (Severity.ok, "1 daemon checked: no problem found"),
+        (Severity.ok, "2 RmdWorkloads checked: no problem found"),
     ]
 
 
@@ -216,7 +216,7 @@ async def test_changes_that_the_controller_has_not_seen(patient: Patient, rmd: R
     assert await patient.complaints(CHECK) == []
     patient.later = timedelta(minutes=10)
     found = await one_complaint(patient)
-    assert (found.severity, found.subject) == (Severity.error, "RmdWorkload default/one and 1 more")
+    assert (found.severity, found.subject) == (Severity.error, "RmdWorkload default/one, and 1 other")
     assert found.command == f"kubectl --namespace {HOME} rollout restart deployment/berth-controller"
 
 

@@ -64,7 +64,7 @@ async def test_rules_that_do_what_they_say_are_well(patient: Patient) -> None:
     for resource in (ADMIN_RULES, WORKLOAD_RULES):
         await rule(patient, resource, said("success", "AsDesired"))
     (found,) = await patient.examine(rules.CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "2 rules and objects do what they say")
+    assert (found.severity, found.message) == (Severity.ok, "2 objects checked: no problem found")
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ async def test_a_tenant_that_nobody_looks_at(patient: Patient) -> None:
     await tenant(patient, None)
     assert await patient.complaints(tenants.CHECK) == []
     patient.later = timedelta(minutes=3)
-    assert "no controller has looked at it" in (await one(patient, tenants.CHECK)).message
+    assert "the controller has not processed the change" in (await one(patient, tenants.CHECK)).message
 
 
 async def test_nodes_of_a_tenant_without_a_host(patient: Patient) -> None:

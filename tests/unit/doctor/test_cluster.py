@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
@@ -38,7 +38,7 @@ class Answering:
 )
 async def test_a_slow_answer_is_no_difference_of_clocks(ahead: float, read: float, took: float, skew: float) -> None:
     server = Answering(ahead=ahead, read=read, took=took)
-    cluster = Cluster(cast("KubeClient", server), "berth", cast("Any", None), now=lambda: server.now)
+    cluster = Cluster(cast("KubeClient", server), "berth", now=lambda: server.now)
     found = await cluster.skew()
     assert found is not None
     assert found.total_seconds() == skew

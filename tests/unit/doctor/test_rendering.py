@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import replace
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from app.doctor.checks import CHECKS, examine, pick, run
+from app.doctor.causes import roots, with_causes
+from app.doctor.checks import CHECKS, examine, pick, run, shown_of
 from app.doctor.model import Check, Finding, Severity, all_well, info, unchecked, warning
-from app.doctor.rendering import render
+from app.doctor.rendering import Form, render
 from app.errors import ApiError, UsageError
 
 FINDINGS = [
-    Finding("b", Severity.error, "Thing a", "is broken", "it hurts", "mend this"),
-    Finding("b", Severity.error, "Thing b", "is broken", "it hurts", "mend\nthat"),
+    Finding("b", Severity.error, "Thing a", "is broken", "it hurts", "repair this", "BERTH0305"),
+    Finding("b", Severity.error, "Thing b", "is broken", "it hurts", "repair\nthat", "BERTH0306"),
     Finding("a", Severity.ok, "", "the rest is fine"),
 ]
+CAUSE = Finding("b", Severity.error, "Role x", "is down", "it hurts", "start it", "BERTH0305", explains=("x", "y"))
+MIDDLE = Finding("c", Severity.error, "Role y", "is idle", "it hurts", "start y", "BERTH0401", ("z",), because=("x",))
+LAST = Finding("d", Severity.warning, "Rule r", "is late", "no effect", "wait", "BERTH3002", because=("q", "z"))
 
 
 def says(name: str, findings: list[Finding], failure: Exception | None = None) -> Check:
@@ -30,38 +36,95 @@ def says(name: str, findings: list[Finding], failure: Exception | None = None) -
     return Check(name, (part,))
 
 
+def texts(findings: list[Finding], form: Form = "text") -> list[str]:
+    return [line.text for line in render(findings, form)]
+
+
 def test_text_has_a_group_for_each_severity_and_check() -> None:
-    assert [line.text for line in render(FINDINGS, "text")] == [
+    assert texts(FINDINGS) == [
         "ERROR  b",
-        "  Thing a: is broken",
+        "  [BERTH0305] Thing a: is broken",
         "    consequence: it hurts",
-        "    command: mend this",
-        "  Thing b: is broken",
+        "    command: repair this",
+        "    see: docs/troubleshooting.md#berth0305",
+        "  [BERTH0306] Thing b: is broken",
         "    consequence: it hurts",
-        "    command: mend",
+        "    command: repair",
         "             that",
+        "    see: docs/troubleshooting.md#berth0306",
         "OK  a",
         "  the rest is fine",
-        "2 error, 1 ok",
+        "2 errors, 1 ok",
     ]
+
+
+def test_what_follows_is_below_its_cause_and_is_not_counted() -> None:
+    found = with_causes([LAST, MIDDLE, CAUSE])
+    assert texts(found) == [
+        "ERROR  b",
+        "  [BERTH0305] Role x: is down",
+        "    consequence: it hurts",
+        "    command: start it",
+        "    see: docs/troubleshooting.md#berth0305",
+        "    follows: [BERTH0401] Role y: is idle",
+        "      follows: [BERTH3002] Rule r: is late",
+        "1 error",
+    ]
+    document = json.loads("\n".join(texts(found, "json")))
+    assert document["summary"]["error"] == 1
+    assert document["summary"]["warning"] == 0
+    (cause,) = document["findings"]
+    assert cause["follows"][0]["follows"][0]["code"] == "BERTH3002"
+
+
+def test_no_cause_is_milder_than_what_follows_from_it() -> None:
+    mild = replace(CAUSE, severity=Severity.warning)
+    assert roots(with_causes([mild, MIDDLE])) == [mild, MIDDLE]
+
+
+def test_findings_that_explain_each_other_are_both_shown() -> None:
+    """At least one of them stands for itself."""
+    one, other = replace(CAUSE, because=("z",)), MIDDLE
+    assert len(roots(with_causes([one, other]))) == 1
+
+
+async def test_checks_that_did_not_apply_are_said_at_the_end() -> None:
+    found = await examine(None, [says("empty", []), says("a", FINDINGS[2:]), says("none", [])])  # type: ignore[arg-type]  # look at no cluster
+    assert texts(found)[-2:] == ["1 ok", "did not apply here: empty, none"]
+
+
+def test_junit_has_a_case_for_each_finding() -> None:
+    """Failures are what is worse than information; what follows is in the text of its cause."""
+    skipped = Finding("e", Severity.skipped, "", "did not apply")
+    document = ET.fromstring("\n".join(texts([*with_causes([CAUSE, MIDDLE]), FINDINGS[2], skipped], "junit")))
+    assert [suite.get("name") for suite in document] == ["b", "c", "a", "e"]
+    assert [document.get(name) for name in ("tests", "failures", "skipped")] == ["3", "1", "1"]
+    failure = document.find(".//testcase[@name='[BERTH0305] Role x: is down']/failure")
+    assert failure is not None
+    assert (failure.get("type"), failure.get("message")) == ("error", "is down")
+    assert "command: start it" in str(failure.text)
+    assert "follows: [BERTH0401] Role y: is idle" in str(failure.text)
 
 
 def test_foreign_text_does_not_command_the_terminal() -> None:
     """What an API server or a kubelet says may be anybody's."""
-    lines = [line.text for line in render([Finding("a", Severity.error, "b", "x\x1b[2Jy\u202ez", "c\x9bd")], "text")]
+    lines = texts([Finding("a", Severity.error, "b", "x\x1b[2Jy\u202ez", "c\x9bd")])
     assert lines[1:3] == ["  b: x\\x1b[2Jy\\u202ez", "    consequence: c\\x9bd"]
 
 
 def test_json_has_every_field_and_the_counts() -> None:
-    document = json.loads("\n".join(line.text for line in render(FINDINGS, "json")))
-    assert document["summary"] == {"error": 2, "warning": 0, "info": 0, "ok": 1}
+    document = json.loads("\n".join(texts(FINDINGS, "json")))
+    assert document["summary"] == {"error": 2, "warning": 0, "info": 0, "ok": 1, "skipped": 0}
     assert document["findings"][0] == {
         "check": "b",
         "severity": "error",
+        "code": "BERTH0305",
+        "documentation": "docs/troubleshooting.md#berth0305",
         "subject": "Thing a",
         "message": "is broken",
         "consequence": "it hurts",
-        "command": "mend this",
+        "command": "repair this",
+        "follows": [],
     }
 
 
@@ -90,7 +153,11 @@ async def test_a_part_that_fails_stops_no_other_and_what_it_had_found_stays() ->
 
 @pytest.mark.parametrize(
     ("others", "said"),
-    [([], True), ([info("x", "is so")], False), ([warning("x", "is bad", "it hurts")], False)],
+    [
+        ([], True),
+        ([info("BERTH0101", "x", "is so")], False),
+        ([warning("BERTH0102", "x", "is bad", "it hurts")], False),
+    ],
 )
 async def test_all_is_well_where_nothing_else_is_found(others: list[Finding], *, said: bool) -> None:
     found = await run(None, says("a", [*others, all_well("", "all is well")]))  # type: ignore[arg-type]  # looks at none
@@ -121,8 +188,41 @@ def test_a_server_that_is_away_is_no_missing_right() -> None:
 def test_checks_are_picked_by_name() -> None:
     assert [check.name for check in pick(CHECKS, ["leases", "clock"])] == ["leases", "clock"]
     assert pick(CHECKS, []) == list(CHECKS)
-    with pytest.raises(UsageError, match="there is no check 'x': want one of clock, definitions"):
-        pick(CHECKS, ["x"])
+    for only, ignore, flag in ((["x"], [], "--only"), ([], ["x"], "--ignore"), (["BERTH9999"], [], "--only")):
+        with pytest.raises(
+            UsageError, match=f"{flag}: there is no check or code '.*': want a code .* or one of clock, def"
+        ):
+            pick(CHECKS, only, ignore)
+
+
+def test_codes_pick_their_checks() -> None:
+    assert [check.name for check in pick(CHECKS, ["BERTH0401", "BERTH0101"])] == ["leases", "clock"]
+    assert pick(CHECKS, ["BERTH0001"]) == list(CHECKS)
+    assert "pods" not in {check.name for check in pick(CHECKS, [], ["pods", "BERTH0401"])}
+    assert "leases" in {check.name for check in pick(CHECKS, [], ["pods", "BERTH0401"])}
+
+
+@pytest.mark.parametrize(
+    ("only", "ignore", "left"),
+    [
+        ([], [], ["BERTH0305", "BERTH0306", ""]),
+        (["BERTH0306"], [], ["BERTH0306"]),
+        (["b"], ["BERTH0305"], ["BERTH0306"]),
+        (["a", "BERTH0305"], [], ["BERTH0305", ""]),
+        ([], ["b"], [""]),
+    ],
+)
+async def test_only_what_is_wanted_is_shown(only: list[str], ignore: list[str], left: list[str]) -> None:
+    checks = [says("b", FINDINGS[:2]), says("a", FINDINGS[2:])]
+    found = await examine(None, checks, shown_of(only, ignore))  # type: ignore[arg-type]  # these checks look at no cluster
+    assert [one.code for one in found] == left
+
+
+async def test_what_follows_from_an_ignored_finding_is_shown() -> None:
+    """It was not named."""
+    checks = [says("b", [CAUSE]), says("c", [MIDDLE])]
+    found = await examine(None, checks, shown_of([], ["BERTH0305"]))  # type: ignore[arg-type]  # these checks look at no cluster
+    assert [(one.code, one.cause) for one in found] == [("BERTH0401", None)]
 
 
 def test_the_names_of_checks_differ() -> None:

@@ -35,7 +35,7 @@ class Silent:
 
 
 def watch(server: Silent, pause: float) -> Watch:
-    return Watch(lambda: Cluster(cast("KubeClient", server), "berth", cast("Any", None)), pause)
+    return Watch(lambda: Cluster(cast("KubeClient", server), "berth"), pause)
 
 
 @pytest.mark.parametrize(("took", "pause", "between"), [(0.0, 5.0, 5.0), (1.0, 5.0, 6.0), (30.0, 5.0, 60.0)])

@@ -1,0 +1,42 @@
+"""Which controllers act: the command that chooses them, and the findings where one does not act or two do."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Sequence
+
+from app.doctor import commands
+from app.doctor.cluster import Cluster
+from app.doctor.model import Finding, depends_on, error, several
+
+
+async def choose(cluster: Cluster, *names: str, without: Collection[str] = (), values: Sequence[str] = ()) -> str:
+    """The command with which the chart runs these controllers beside those that run, but for some; and sets values."""
+    chosen = ",".join(sorted({*await cluster.controllers(), *names} - {*without}))
+    return await commands.helm(cluster, *values, "controller.enabled=true", f"controller.args.controllers={{{chosen}}}")
+
+
+async def late(cluster: Cluster, role: str, code: str, subjects: Sequence[str], patience: float) -> Finding:
+    """Objects of which the role has not processed a change for that many seconds."""
+    running = await cluster.running(role)
+    text = f"changed more than {patience / 60:.0f} minutes ago, and the {role} has not processed the change"
+    text += "" if running else f": no {role} was found in namespace {cluster.namespace}"
+    about = subjects[0] + (f", and {several(len(subjects) - 1, 'other')}" if len(subjects) > 1 else "")
+    command = await commands.restart_role(cluster, role)
+    return error(code, about, text, command=command, because=depends_on(role))
+
+
+async def without_replica(cluster: Cluster, name: str, code: str) -> AsyncIterator[Finding]:
+    """The Deployments that choose a controller, and have no ready replica."""
+    for one in await cluster.running("controller"):
+        if name in one.setting("controllers") and not (one.object.get("status") or {}).get("readyReplicas"):
+            text, because = f"has the controller {name}, and no ready replica", depends_on(one.role)
+            yield error(code, one.subject, text, command=commands.look_at(one), because=because)
+
+
+async def beside(cluster: Cluster, name: str, code: str, peer: tuple[str, str]) -> AsyncIterator[Finding]:
+    """The Deployment of a peer, namespace and name, that runs beside a controller of the same objects."""
+    if name in await cluster.controllers() and await cluster.peer(*peer) is not None:
+        stop = commands.kubectl("scale", "deployment", peer[1], "--replicas=0", namespace=peer[0])
+        yield error(
+            code, f"Deployment {peer[0]}/{peer[1]}", f"runs beside the controller {name} of Berth", command=stop
+        )
