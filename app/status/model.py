@@ -83,7 +83,7 @@ class Diagnosis:
 
     @property
     def severity(self) -> Severity:
-        return max((one for one, count in self.counts.items() if count), default=Severity.ok)
+        return max([Severity.ok, *(one for one, count in self.counts.items() if count)])
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from docs.generate.texts import Page, code, codes, page, prose, table
 _INTRO = f"""\
 `berth status --output json` prints one object; with `--watch` one on each line, and an object with `at` and `error`
 where the API server could not be asked. Members may be added; those here keep their names and meanings. A `severity` is
-one of {codes(one.name for one in Severity)}."""
+one of {codes(one.name for one in Severity if one >= Severity.ok)}."""
 _MEMBERS = (
     ("at", "when it was read, RFC 3339"),
     ("namespace", "the namespace of Berth that was looked at"),
