@@ -16,7 +16,7 @@ from app.doctor.model import Severity
 from app.errors import ApiError, Terminal, Transient, UsageError
 from app.explain.rendering import Line
 from app.status.model import Away, Status
-from app.status.rendering import Form, apology, compact, fitted, render
+from app.status.rendering import Form, compact, fitted, render, unreachable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -105,7 +105,7 @@ async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) ->
             if output == "json":
                 show([compact(one)])
             else:
-                show([*(render(one, "text") if isinstance(one, Status) else [apology(one)]), Line("")])
+                show([*(render(one, "text") if isinstance(one, Status) else [unreachable(one)]), Line("")])
 
 
 async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> None:
@@ -121,7 +121,7 @@ async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> Non
                     if isinstance(one, Status):
                         top, lines = [], list(render(one, "text"))
                     else:
-                        top = [apology(one), Line("")]
+                        top = [unreachable(one), Line("")]
                     visible = fitted([*top, *lines], console.height)
                     live.update(Text("\n").join(Text(*line) for line in visible), refresh=True)
     finally:

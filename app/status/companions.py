@@ -154,12 +154,12 @@ async def _read(reading: Reading) -> Found | None:
         return None
     waiting = sum(group.count for group in tally.groups.values())
     # What was counted before a refusal is less than there is.
-    ruled, podded = not refused, len(reading.unread) == refused
+    rules_read, pods_read = not refused, len(reading.unread) == refused
     totals = {
-        "wanted": max(tally.wanted + tally.asked, tally.mirrors) if ruled else None,
-        "running": tally.running if podded else None,
-        "waiting": waiting if ruled and podded else None,
-        "ended": tally.ended if podded else None,
+        "wanted": max(tally.wanted + tally.asked, tally.mirrors) if rules_read else None,
+        "running": tally.running if pods_read else None,
+        "waiting": waiting if rules_read and pods_read else None,
+        "ended": tally.ended if pods_read else None,
     }
     return Found(totals, tuple(tally.rows()), tuple(reading.unread))
 

@@ -37,7 +37,7 @@ def render(status: Status, form: Form) -> Iterator[Line]:
     yield from _diagnosis(status.diagnosis)
 
 
-def apology(away: Away) -> Line:
+def unreachable(away: Away) -> Line:
     """What is shown while the API server cannot be asked."""
     return Line(plain(f"{stamp(away.at)}: the API server could not be asked: {away.message}"), "bold red")
 

@@ -19,12 +19,22 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from app.definitions import INFRA, TENANT, read_definitions
+from app.appwrappers.model import APP_WRAPPERS
+from app.definitions import GROUPS, INFRA, TENANT, read_definitions
 from app.devtools.sandbox.pki import Authority
 from app.devtools.sandbox.server import Cluster
-from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, NETWORK_ATTACHMENTS, NODES, PODS, Resource
+from app.kube.resources import (
+    CUSTOM_RESOURCE_DEFINITIONS,
+    NAMESPACES,
+    NETWORK_ATTACHMENTS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    Resource,
+)
 from app.kube.transport import connect
 from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.rmd.model import RMD_NODE_STATES
 from app.text import stamp
 from app.workloads.model import ADMIN_RULES, COMPANION, MIRROR, TENANTS, UVS_PODS, WORKLOAD_RULES
 from tests.integration.doctor.installation import Place
@@ -231,6 +241,49 @@ async def test_an_empty_cluster(empty: Patient) -> None:
         "  no Deployment here runs Berth; --namespace names another namespace",
     ]
     assert lines[5].startswith("DOCTOR: 1 warning, ")
+
+
+async def test_wings_are_there_where_their_kinds_or_roles_are(tmp_path: Path) -> None:
+    """And a role that runs as a process of its own is known by its Lease."""
+    kinds = (*GROUPS["appwrappers"], *GROUPS["rmd"])
+    async with a_cluster(tmp_path, kinds) as patient:
+        place = Place(patient, tmp_path)
+        await place.deploy("controller", "--controllers=claims", "--no-leader-elect")
+        await place.lead("berth-agent", holder="host-a_12")
+
+        def store(resource: Resource, name: str, **fields: Any) -> None:
+            metadata = {"namespace": "default", "name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
+            body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **fields}
+            patient.cluster.storage.create((resource.group, resource.plural), body)
+
+        for number, phase in enumerate(("Running", "Running", "Suspended", None)):
+            store(APP_WRAPPERS, f"w{number}", status={"phase": phase} if phase else {})
+        for name, said in (("n1", condition("Connected", "True", "Answered", "")), ("n2", None)):
+            store(RMD_NODE_STATES, name, spec={"node": name}, status={"conditions": [said] if said else []})
+        results = [{"request": "r", "driver": "d", "pool": "p", "device": "a"}]
+        entry = {"driver": "d", "pool": "p", "device": "a", "networkData": {"ips": ["10.0.0.1/24"]}}
+        for name, devices in (("c1", [entry]), ("c2", [])):
+            status = {"allocation": {"devices": {"results": results}}, "devices": devices}
+            store(RESOURCE_CLAIMS, name, spec={}, status=status)
+        code, out, err = await berth(patient.kubeconfig)
+        assert (code in (3, 4), err) == (True, "")
+        assert [line for line in out.splitlines()[:-2] if not line.startswith("Berth ")] == [
+            "",
+            "ROLES: 2 roles, 2 ready",
+            "  ROLE        READY  LEADER     VERSION",
+            "  controller  2/2    -          0.1.0",
+            "  agent       -      host-a_12  -",
+            "",
+            "APPWRAPPERS: 4 all, 1 New, 1 Suspended, 2 Running",
+            "",
+            "RMD: 2 nodes, 1 ready, 0 workloads",
+            "  NODE",
+            "  n2",
+            "    the controller has not asked the daemon yet",
+            "",
+            "CLAIMS: 2 allocated, 1 published",
+            "",
+        ]
 
 
 async def test_what_may_not_be_read_is_said_and_hides_nothing(infra: Patient) -> None:

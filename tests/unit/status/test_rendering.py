@@ -12,7 +12,7 @@ from app.doctor.model import Severity
 from app.status import attachments, companions, roles, tenants
 from app.status.gathering import SECTIONS
 from app.status.model import Away, Diagnosis, Found, Row, Section, Status
-from app.status.rendering import ROWS, WIDTH, apology, compact, fitted, render
+from app.status.rendering import ROWS, WIDTH, compact, fitted, render, unreachable
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 DIAGNOSIS = Diagnosis(
@@ -187,7 +187,7 @@ def test_foreign_text_does_not_command_the_terminal() -> None:
     for form in ("text", "json"):
         for line in render(Status(NOW, "n", "r", ((companions.SECTION, found),)), form):  # type: ignore[arg-type]  # one of the two
             assert line.text.isprintable()
-    assert apology(Away(NOW, bad)).text.isprintable()
+    assert unreachable(Away(NOW, bad)).text.isprintable()
     assert compact(Away(NOW, bad)).text.isprintable()
 
 
