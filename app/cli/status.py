@@ -66,6 +66,7 @@ def status(
         async with examining(kubeconfig, context, namespace=namespace, release=release) as fresh:
             if watch:
                 await _watch(fresh, output, interval)
+                return 0
             found = await _once(fresh)
         show(render(found, output))
         return _STATUS.get(found.severity, 0)

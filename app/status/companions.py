@@ -22,7 +22,7 @@ from app.workloads.model import ADMIN_RULES, COMPANION, MIRROR, TENANT_RULES, UV
 PATIENCE = 300.0
 """Seconds in which a companion starts: scheduling and images take their time."""
 _GROUPS = 50
-"""Reasons that are told apart; what has a further reason is in one group."""
+"""Reasons with a group of their own; all others are in one group."""
 OTHER = "Other"
 
 

@@ -106,7 +106,7 @@ def leader_of(lease: JSON | None, about: str, there: datetime) -> tuple[str | No
 
 
 async def _elsewhere(reading: Reading, found: set[str], there: datetime) -> AsyncIterator[Row]:
-    """Roles that hold a Lease here and have no Deployment: they run as processes of their own."""
+    """Roles that hold a Lease here and have no Deployment: they run as processes of their own, or have left it."""
     cluster = reading.cluster
     for role in ROLES if not reading.unread else ():
         for namespace in {cluster.namespace: 0, SYSTEM_NAMESPACE: 0} if role.lease and role.name not in found else ():
@@ -114,7 +114,7 @@ async def _elsewhere(reading: Reading, found: set[str], there: datetime) -> Asyn
             holder, note = leader_of(lease, f"Lease {namespace}/{role.lease}", there)
             if holder:
                 values = {"role": role.name, "kind": "Lease", "name": role.lease, "leader": holder}
-                yield Row({**values, "message": note or None}, Severity.error if note else Severity.ok)
+                yield Row({**values, "message": note or None}, Severity.warning if note else Severity.ok)
 
 
 SECTION = Section(
