@@ -20,7 +20,7 @@ from app.cli import cluster, options, tenant_showing
 from app.errors import Terminal, UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, name_problem
-from app.tenancy.tenants import bundles, changes, enrolling
+from app.tenancy.tenants import bundles, changes, enrolling, moving
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def authority(
     epilog=options.epilog(
         "berth tenant add tenant1 --host host-a --host host-b",
         "berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)",
+        "berth tenant add tenant3 --move tenant1 (the cluster of tenant1 is tenant3's from now on)",
         text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
 cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
 is none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""",
@@ -139,6 +140,9 @@ def add(
     force: Annotated[
         bool, typer.Option(help="Issue one more certificate to a tenant that is there", show_default=False)
     ] = False,
+    move: Annotated[
+        str, typer.Option(metavar="TENANT", help="Take over the cluster of this tenant", show_default=False)
+    ] = "",
     admin_names: Annotated[str, typer.Option(help="Comma list of names that no tenant may have")] = ADMIN_NAME,
     kubeconfig: _Kubeconfig = None,
     context: cluster.Context = None,
@@ -158,7 +162,15 @@ def add(
         name, hosts=tuple(hosts) if hosts else None, names=tuple(names or ()), force=force, admin_names=admins
     )
     now = datetime.now(UTC)
-    _print(_run(lambda client: enrolling.add(client, adding, issuing, now=now), kubeconfig, context))
+
+    async def work(client: KubeClient) -> list[str]:
+        cluster = await moving.cluster_to_move(client, move, name) if move else ""  # before anything is made
+        lines = await enrolling.add(client, adding, issuing, now=now)
+        if not move:
+            return lines
+        return [*lines, *await moving.move_cluster(client, cluster, source=move, target=name, now=now)]
+
+    _print(_run(work, kubeconfig, context))
 
 
 @_command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))

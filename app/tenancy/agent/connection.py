@@ -210,7 +210,7 @@ class Connection:
         return (cluster, ("tenant-id", tenant)) if tenant else (cluster,)
 
     def _note(self, stream: Stream) -> None:
-        """The stream may have been lost, or may be down for another cause: tell those who show it."""
+        """Call the listeners where the stream is lost, or is down for another cause than before."""
         if stream not in self._problems:
             return
         cause = self._cause(stream)

@@ -29,21 +29,24 @@ class LinkReconciler:
         self, client: KubeClient, claims: Claims, events: EventRecorder | None, *, now: Callable[[], datetime]
     ) -> None:
         self._client, self._claims, self._events, self._now = client, claims, events, now
-        self._told: dict[str, tuple[str, str]] = {}
+        self._recorded: dict[str, tuple[str, str]] = {}
 
     async def reconcile(self, name: str) -> Result:
         """One Tenant by its name, as the cache has it."""
         state = self._claims.tenants.get("", name)
         if state is None or state.ending:
-            self._told.pop(name, None)
+            self._recorded.pop(name, None)
             metrics.forget(name)
             return Done()
         verdict = judge(state, holder_of=self._claims.holder_of, now=self._now())
         before = state.connected
         if (before.get("status"), before.get("reason"), before.get("message")) != verdict.shown:
             await self._write(state, verdict)
-        self._tell(state, verdict)
-        metrics.connected(name, verdict.reason, up=verdict.truth == "True")
+        self._record(state, verdict)
+        if verdict.reason == SUSPENDED:  # as the cloud admin wants it: no alert
+            metrics.forget(name)
+        else:
+            metrics.connected(name, verdict.reason, up=verdict.truth == "True")
         return Done() if verdict.until is None else RequeueAfter(verdict.until)
 
     async def _write(self, state: TenantState, verdict: Verdict) -> None:
@@ -53,11 +56,11 @@ class LinkReconciler:
         request = self._client.apply(TENANTS, state.name, body, field_manager=FIELD_MANAGER, subresource="status")
         await if_there(request)
 
-    def _tell(self, state: TenantState, verdict: Verdict) -> None:
-        """An Event for each change; none where no agent has called yet, or the cache shows what was told before."""
+    def _record(self, state: TenantState, verdict: Verdict) -> None:
+        """An Event for each change; none where no agent has called yet, or the cache lags behind the last one."""
         now = (verdict.truth, verdict.reason)
-        before = self._told.get(state.name) or (state.connected.get("status"), state.connected.get("reason"))
-        self._told[state.name] = now
+        before = self._recorded.get(state.name) or (state.connected.get("status"), state.connected.get("reason"))
+        self._recorded[state.name] = now
         if self._events is None or now == before or verdict.truth == "Unknown":
             return
         event: EventType = "Normal" if verdict.truth == "True" or verdict.reason == SUSPENDED else "Warning"

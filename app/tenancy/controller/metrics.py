@@ -5,8 +5,8 @@ from __future__ import annotations
 from prometheus_client import Gauge
 
 CONNECTED = Gauge(
-    "tenant_connected",
-    "1 where the gateway accepts the tenant's agent, with the reason of Connected",
+    "tenants_connected",
+    "1 where the gateway accepts the tenant's agent, by the reason of Connected; none for a suspended tenant",
     ("tenant", "reason"),
 )
 _reasons: dict[str, str] = {}

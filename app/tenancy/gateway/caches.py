@@ -68,9 +68,12 @@ class Sources:
         )
 
     def rivals_of(self, name: str) -> list[Tenant]:
-        """The other tenants on which the cluster of this tenant is noted; none where it has none, or another has it."""
+        """The other tenants on which the cluster of this tenant is noted; none where it has none, or another has it.
+
+        None either while the cache may show what never was.
+        """
         tenant = self.tenants.get("", name)
-        if tenant is None or self.holder_of(tenant.link.cluster) != name:
+        if tenant is None or self.tenants.in_doubt or self.holder_of(tenant.link.cluster) != name:
             return []
         return [other for other in self.tenants.by_index(_BY_CLUSTER, tenant.link.cluster) if other.name != name]
 

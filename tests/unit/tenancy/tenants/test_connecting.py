@@ -91,7 +91,7 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
     assert (earlier.until, later.until) == (60, 120)
 
 
-def test_whose_a_cluster_is() -> None:
+def test_which_tenant_has_a_cluster() -> None:
     moved = link_of({"metadata": {"annotations": {CLUSTER: "c", MOVED: ago(9)}, "creationTimestamp": ago(1)}})
     again = link_of({"metadata": {"annotations": {CLUSTER: "c", MOVED: ago(5)}, "creationTimestamp": ago(0)}})
     old, new = Link("c", created=ago(50)), Link("c", created=ago(40))
