@@ -106,7 +106,7 @@ def _differences(subject: str, shipped: JSON, present: JSON, fix: str) -> Iterat
         parts = [f"lacks {listed(missing)}"] if missing else []
         parts += [f"differs in {listed(changed)}"] if changed else []
         follows = (
-            "what Berth writes there is dropped by the API server without a word"
+            "the API server drops what Berth writes there, and reports no error"
             if missing
             else "the API server checks objects by other rules than Berth does"
         )

@@ -8,7 +8,8 @@ from app.doctor import commands, namespaces
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, error, warning
 from app.doctor.tenant_namespaces import ANY, TenantNamespace, confines_tenants, tenant_namespaces
-from app.doctor.webhooks import Registered, selecting, uncovered
+from app.doctor.wanted import uncovered
+from app.doctor.webhooks import Registered, selecting
 from app.registration.objects import further_webhooks, rules_of
 from app.wire import JSON
 

@@ -53,7 +53,7 @@ class Keeping:
         return await commands.recreate(cluster, one, "certificates.mode=self-managed")
 
     async def trust(self, cluster: Cluster, one: Registered, served: Served | None) -> str:
-        """Trust the CA that the Secret has; where it has none, issue anew or say whose CA it takes."""
+        """Trust the CA that the Secret has; where it has none, issue it again, or say which CA it needs."""
         if one.installer_name:
             return commands.certs_install(one)
         if served is not None and served.trust_key and one.service:

@@ -27,7 +27,7 @@ async def exempt(cluster: Cluster) -> AsyncIterator[Finding]:
             selector = _exempting(one, one.webhook.get("namespaceSelector") or _whole(one, pods))
             command = commands.fix(cluster, one, "namespaceSelector", selector)
             if one.fails_closed:
-                follows = "no Pod can be created there, Berth's own among them: the cluster cannot heal itself"
+                follows = "no Pod can be created there, Berth's own among them, so Berth cannot start again"
                 yield error("BERTH0505", one.subject, text, f"while Berth is away {follows}", command)
             else:
                 follows = "each Pod of the system waits for Berth, and for its timeout while Berth is away"

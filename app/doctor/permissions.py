@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from app.doctor import commands, objects
+from app.doctor import commands
 from app.doctor.access import EVERYTHING, Account, Asking, Question, accounts_of
 from app.doctor.cluster import Cluster
+from app.doctor.excess import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLES, Grant, grant_of, too_much, where
 from app.doctor.model import (
     Check,
     Finding,
@@ -27,13 +28,8 @@ from app.doctor.model import (
     worst,
 )
 from app.doctor.tenant_namespaces import tenant_namespaces
-from app.kube.resources import ROLE_BINDINGS, Resource
+from app.kube.resources import ROLE_BINDINGS
 
-CLUSTER_ROLE_BINDINGS, ROLES, CLUSTER_ROLES = (
-    Resource(ROLE_BINDINGS.group, ROLE_BINDINGS.version, kind.lower() + "s", kind, namespaced=kind == "Role")
-    for kind in ("ClusterRoleBinding", "Role", "ClusterRole")
-)
-_REASON = re.compile(r'(ClusterRoleBinding|RoleBinding) "([^"]+)" of (ClusterRole|Role) "([^"]+)"')
 _UNNAMED = re.compile(r"[^a-z0-9]+")
 
 
@@ -52,7 +48,7 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
     # Alone, so that a missing right to ask shows in one request and not in hundreds.
     everything = await asking.reason(EVERYTHING)
     if everything is not None:
-        return [await _too_much(cluster, account, grant_of(everything), [EVERYTHING])]
+        return [await too_much(cluster, account, grant_of(everything), [EVERYTHING])]
     findings = await _lacking(cluster, account, await asking.refused(account.needed()))
     for namespace, refused in (await _refused_in_tenants(cluster, account, asking)).items():
         what = listed([f"{one.verb} {one.what}" for one in refused], 5)
@@ -65,11 +61,11 @@ async def _judged(cluster: Cluster, account: Account) -> list[Finding]:
         findings.append(error("BERTH0803", account.subject, text, follows, command, because=because))
     reasons = await asking.reasons(account.excessive())
     granted = {question: reason for question, reason in reasons.items() if reason is not None}
-    too_much: dict[Grant, list[Question]] = {}
+    grants: dict[Grant, list[Question]] = {}
     for question, reason in granted.items():
         if not question.namespace or replace(question, namespace="") not in granted:
-            too_much.setdefault(grant_of(reason), []).append(question)
-    findings += [await _too_much(cluster, account, given, questions) for given, questions in too_much.items()]
+            grants.setdefault(grant_of(reason), []).append(question)
+    findings += [await too_much(cluster, account, given, questions) for given, questions in grants.items()]
     text = f"role {account.role} has the permissions that it needs, and none of the dangerous ones that were asked for"
     return findings or [ok(account.subject, text)]
 
@@ -97,7 +93,7 @@ async def _lacking(cluster: Cluster, account: Account, lacking: Sequence[Questio
     roles = {"because": topics} if len(verbs) > 1 else {"explains": topics}
     for one, of_it in verbs.items():
         found, what = warning if one.resource == "events" else error, f"{one.what}/{one.name}".rstrip("/")
-        text = f"role {account.role} may not {', '.join(of_it)} {what} {_where(one.namespace)}"
+        text = f"role {account.role} may not {', '.join(of_it)} {what} {where(one.namespace)}"
         consequence = account.without(one.resource)
         findings.append(found("BERTH0802", account.subject, text, consequence, grants[one], **roles))
     if len(verbs) < 2:
@@ -143,10 +139,6 @@ async def _unbound(cluster: Cluster, account: Account, namespace: str) -> tuple[
     return "", ""
 
 
-def _where(namespace: str) -> str:
-    return f"in namespace {namespace}" if namespace else "in the whole cluster"
-
-
 def grant(cluster: Cluster, account: Account, lacking: Question) -> str:
     """The command that gives the verbs of `lacking` (a comma list); by the chart, where that keeps the roles."""
     if account.by_chart:
@@ -159,64 +151,6 @@ def grant(cluster: Cluster, account: Account, lacking: Question) -> str:
     to = [f"--{kind}={name}", f"--serviceaccount={account.namespace}:{account.name}"]
     first = commands.kubectl("create", kind, name, *rule, namespace=lacking.namespace)
     return f"{first} &&\n{commands.kubectl('create', f'{kind}binding', name, *to, namespace=lacking.namespace)}"
-
-
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """The binding that gives a right, as RBAC says it in its reason; all "" where something else authorizes."""
-
-    kind: str = ""
-    name: str = ""
-    namespace: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
-
-
-def grant_of(reason: str) -> Grant:
-    """Reads `RBAC: allowed by RoleBinding "name/namespace" of Role "role" to …`."""
-    found = _REASON.search(reason)
-    if found is None:
-        return Grant()
-    kind, place = found[1], found[2]
-    name, _, namespace = place.rpartition("/") if kind == "RoleBinding" else (place, "", "")
-    return Grant(kind, name, namespace)
-
-
-async def _too_much(cluster: Cluster, account: Account, given: Grant, questions: Sequence[Question]) -> Finding:
-    if questions[0] == EVERYTHING:
-        what, risk = "everything", "who gets hold of its token owns the cluster"
-    else:
-        parts: dict[tuple[str, str], list[str]] = {}
-        for one in questions:
-            verb = "do anything (`*`) with" if one.verb == "*" else one.verb
-            parts.setdefault((one.what, one.namespace), []).append(verb)
-        what = listed([f"{', '.join(verbs)} {kind} {_where(place)}" for (kind, place), verbs in parts.items()], 6)
-        risk = "who gets hold of its token may do that too, and Berth does not need it"
-    by = f" by {given}" if given.kind else ""
-    text = f"role {account.role} may do more than it needs{by}: {what}"
-    return warning("BERTH0804", account.subject, text, risk, await _revoke(cluster, given, account))
-
-
-async def _revoke(cluster: Cluster, given: Grant, account: Account) -> str:
-    """The command that removes the account from the binding, or deletes a binding without other subjects."""
-    resource, place = ROLE_BINDINGS if given.namespace else CLUSTER_ROLE_BINDINGS, given.namespace
-    found = None
-    if given.kind:
-        found = await or_default(cluster.get(resource, given.name, namespace=place or None), None)
-    if found is None:
-        return commands.kubectl("auth", "can-i", "--list", f"--as={account.user}", namespace=account.namespace)
-    if objects.labels(found).get(objects.PART_OF) == "berth":
-        return commands.helm_upgrade(cluster)
-    kind, subjects = objects.plural(resource), found.get("subjects") or []
-    own = [index for index, one in enumerate(subjects) if account.is_among([one])]
-    if not own:  # it is bound as a member of a group, with others
-        return commands.kubectl("describe", kind, given.name, namespace=place)
-    if len(subjects) == 1:
-        return commands.kubectl("delete", kind, given.name, namespace=place)
-    path = f"/subjects/{own[0]}"
-    test = {"op": "test", "path": f"{path}/name", "value": account.name}
-    return commands.json_patch(kind, given.name, [test, {"op": "remove", "path": path}], namespace=place)
 
 
 CHECK = Check("permissions", (_permissions,))

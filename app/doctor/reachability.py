@@ -130,7 +130,7 @@ async def _probe(
 ) -> Finding | None:
     """What the API server's answer says; None where it does not know the kind."""
     kind, one = f"a {resource.kind} that Berth refuses", called[0]
-    # Refused by us, or by whom it may be; a dry run stores nothing whatever is answered.
+    # Berth or another component refuses it. A dry run stores nothing in any case.
     refusal = await cluster.refusal(resource, body, namespace=namespace)
     if refusal is None:
         return error(

@@ -11,7 +11,8 @@ from math import ceil
 from app.doctor import commands, conditions, isolation, namespaces, objects
 from app.doctor.cluster import Cluster
 from app.doctor.model import Check, Finding, Severity, error, info, noted, or_default, plain, sound, warning
-from app.doctor.webhooks import SHARED, Registered, differences, uncovered
+from app.doctor.wanted import SHARED, differences, uncovered
+from app.doctor.webhooks import Registered
 from app.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, JOBS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS
 from app.registration.objects import rules_of
 from app.registry import webhooks_of

@@ -102,7 +102,7 @@ def _is_of(row: Row, key: Key, held: Held, state: JSON) -> bool:
 
 def lost(held: Held, states: States) -> Iterator[tuple[Key, str]]:
     """RmdWorkloads, and the ids of reservations that these have and the daemon has not."""
-    # A daemon that has started anew gives the same ids to others.
+    # A daemon that was restarted gives the same ids to others.
     there = {(row.name if not row.qualified else row.key, row.id) for row in held.rows}
     for key, state in states.items():
         mine = {(key[1], state.get("id")), (key, state.get("id"))}

@@ -42,7 +42,7 @@ async def differing(cluster: Cluster, held: Held, states: States, daemon: Daemon
     if gone:
         names = listed([f"{namespace}/{name} (id {number})" for (namespace, name), number in gone], _SHOWN)
         text = f"its daemon does not hold what RmdWorkloads have in their status: {names}"
-        follows = "their cores run without it; the controller does not ask anew for those with InvalidSpec"
+        follows = "their cores run without it; the controller does not ask again for those with InvalidSpec"
         (namespace, name), _ = gone[0]
         yield error(
             "BERTH6014",

@@ -28,7 +28,7 @@ _OF_DAEMON: Final = 3
 """Classes of service that a daemon takes for itself: default, infrastructure, shared pool."""
 _WITHOUT = "its cores run without the cache, the bandwidth or the P-state that it asks for"
 _ASK_LESS = frozenset({"NoPool", "UnknownPolicy", "NoPlugin", "BandwidthUnit", "NotOnThisMachine"})
-"""Refusals of what the RmdWorkload asks for: the daemon has no such thing, and will not get it by itself."""
+"""Refusals of what the RmdWorkload asks for: the daemon has no such thing."""
 
 
 @dataclass(slots=True)

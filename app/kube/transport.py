@@ -48,15 +48,13 @@ async def connect(
     kubeconfig: str | None,
     context: str | None = None,
     deadline: float = DEADLINE,
-    impersonate: Impersonation | None = None,
 ) -> KubeClient:
     """A client for `kubeconfig`; None means the mounted service account, else the default kubeconfig.
 
-    `impersonate` goes before what the kubeconfig says in `as`. Raises `UsageError` where there is no usable
-    configuration. Nothing is sent yet.
+    Raises `UsageError` where there is no usable configuration. Nothing is sent yet.
     """
     credentials = await load_credentials(kubeconfig=kubeconfig, context=context)
-    return KubeClient(Session(credentials, deadline=deadline, impersonate=impersonate))
+    return KubeClient(Session(credentials, deadline=deadline))
 
 
 @dataclass(slots=True)
@@ -82,15 +80,13 @@ class _Request(FencedRequest):
 class Session:
     """`deadline` bounds each request in seconds, its answer's body included; of a stream, its beginning alone."""
 
-    def __init__(
-        self, credentials: Credentials, *, deadline: float = DEADLINE, impersonate: Impersonation | None = None
-    ) -> None:
-        self._credentials, self._impersonate, self.deadline = credentials, impersonate, deadline
+    def __init__(self, credentials: Credentials, *, deadline: float = DEADLINE) -> None:
+        self._credentials, self.deadline = credentials, deadline
         self._refreshing: asyncio.Task[None] | None = None
         self._reloaded_at = float("-inf")
         self._generation = 0
         self._identity = self._present_identity()
-        self._api = _api_client(credentials.configuration, self._acting_as)
+        self._api = _api_client(credentials.configuration, self._credentials.impersonation)
         self._retired: deque[Any] = deque()
         self._closed = False
 
@@ -107,15 +103,15 @@ class Session:
     def server(self) -> str:
         return str(self._credentials.configuration.host)
 
-    @property
-    def _acting_as(self) -> Impersonation | None:
-        return self._impersonate or self._credentials.impersonation
-
     def _present_identity(self) -> tuple[object, ...]:
         """What a client is made from, the state of TLS files included: when it changes, a new client is needed."""
         configuration = self._credentials.configuration
         files = configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file
-        return (self._acting_as, *(getattr(configuration, name, None) for name in _TLS_FIELDS), stamps(files))
+        return (
+            self._credentials.impersonation,
+            *(getattr(configuration, name, None) for name in _TLS_FIELDS),
+            stamps(files),
+        )
 
     async def open(self, request: Request) -> aiohttp.ClientResponse:
         """The response of a success within the deadline; the caller reads its body and closes it."""
@@ -235,7 +231,7 @@ class Session:
                 # A new TLS identity needs a new client, since the old holds its context. Requests under way finish on
                 # the client that they began with, within reason.
                 self._retired.append(self._api)
-                self._api, self._identity = _api_client(configuration, self._acting_as), identity
+                self._api, self._identity = _api_client(configuration, self._credentials.impersonation), identity
                 while len(self._retired) > _RETIRED_CLIENTS:
                     await self._retired.popleft().close()
             self._generation += 1

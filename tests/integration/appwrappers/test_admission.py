@@ -10,6 +10,7 @@ from typing import Any
 import aiohttp
 import pytest
 import pytest_asyncio
+import yaml
 
 from app.appwrappers.model import APP_WRAPPERS, CREATOR, QUEUE_NAME, USER, USER_ID
 from app.devtools.clusters.certificates import write_webhook_certificate
@@ -19,7 +20,6 @@ from app.devtools.clusters.webhooks import start_webhook
 from app.devtools.kueue.definitions import kueue_definitions
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.credentials import Impersonation
 from app.kube.resources import (
     CONFIG_MAPS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -73,11 +73,18 @@ class Reviewed:
         binding = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRoleBinding", "metadata": {"name": user}}
         await self.admin.apply(BINDINGS, user, binding | {"roleRef": ref, "subjects": subjects})
 
+    def acting_as(self, name: str) -> str:
+        """The path of a kubeconfig by which an administrator impersonates this user."""
+        config = yaml.safe_load(Path(self.cluster.kubeconfig).read_text())
+        config["users"][0]["user"]["as"] = name
+        path = Path(self.cluster.kubeconfig).with_name(f"{name}.kubeconfig")
+        path.write_text(yaml.safe_dump(config))
+        return str(path)
+
     @contextlib.asynccontextmanager
     async def user(self, name: str, *rules: JSON) -> AsyncIterator[KubeClient]:
         await self.grant(name, WRAP, *rules)
-        path = str(self.cluster.kubeconfig)
-        async with await connect(kubeconfig=path, impersonate=Impersonation(name)) as client:
+        async with await connect(kubeconfig=self.acting_as(name)) as client:
             yield client
 
     async def post(self, path: str, body: JSON, *, old: JSON | None = None) -> tuple[int, JSON]:

@@ -57,7 +57,7 @@ async def test_an_older_definition(place: Place) -> None:
     await schema(place, RULES, {"op": "remove", "path": "/template"})
     finding = await place.only_complaint("definitions")
     assert (finding.severity, finding.message) == (Severity.warning, "is not that of this version: lacks spec.template")
-    assert finding.consequence == "what Berth writes there is dropped by the API server without a word"
+    assert finding.consequence == "the API server drops what Berth writes there, and reports no error"
     assert finding.command == APPLY.format("infra", " --force-conflicts")
     await place.mends(finding)
 

@@ -6,10 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from app.doctor.causes import follow_from, roots
 from app.doctor.model import Severity
 from app.kube.resources import DEPLOYMENTS, LEASES
-from tests.integration.doctor.installation import Place
+from app.workloads.model import ADMIN_RULES
+from tests.integration.doctor.installation import ENDPOINTS, SERVICE, Place
 from tests.integration.doctor.patient import HOME, Patient
+from tests.integration.doctor.test_rules import rule
 
 DEPLOYMENT = f"Deployment {HOME}/berth-webhook"
 SCALE = f"kubectl --namespace {HOME} scale deployment/berth-webhook --replicas=2"
@@ -162,3 +165,29 @@ async def test_a_role_of_a_release_that_is_not_there_is_installed(patient: Patie
     assert finding.command == (
         f"helm upgrade --install berth charts/berth --namespace {HOME} --create-namespace --set webhook.enabled=true"
     )
+
+
+async def test_what_a_stopped_role_leaves_undone_is_below_it(place: Place) -> None:
+    """One error: the Lease and the change of a rule follow from it, and are started again, not restarted."""
+    await rule(place.patient, ADMIN_RULES, None)
+    await place.change(DEPLOYMENTS, "berth-controller", {"op": "replace", "path": "/spec/replicas", "value": 0})
+    await place.lead("berth-controller", ago=timedelta(minutes=5), good_for=15)
+    place.patient.later = timedelta(minutes=6)
+    found = [one for one in await place.examine("deployments", "leases", "rules") if one.severity is Severity.error]
+    (cause,) = roots(found)
+    assert cause.code == "BERTH0305"
+    assert {one.code for one in follow_from(cause, found)} == {"BERTH0403", "BERTH3002"}
+    assert {one.command for one in found} == {cause.command}
+    assert cause.command == f"kubectl --namespace {HOME} scale deployment/berth-controller --replicas=2"
+
+
+async def test_calls_that_fail_because_the_webhook_is_stopped_are_below_it(place: Place) -> None:
+    await place.change(DEPLOYMENTS, "berth-webhook", {"op": "replace", "path": "/spec/replicas", "value": 0})
+    await place.change(ENDPOINTS, SERVICE, {"op": "remove", "path": "/subsets"})
+    place.patient.cluster.services.clear()
+    found = [one for one in await place.examine() if one.severity is Severity.error]
+    (cause,) = roots(found)
+    assert (cause.code, cause.subject) == ("BERTH0305", DEPLOYMENT)
+    (service,) = follow_from(cause, found)
+    assert service.code == "BERTH0701"
+    assert [one.code for one in follow_from(service, found)] == ["BERTH0704", "BERTH0704"]

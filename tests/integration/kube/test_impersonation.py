@@ -11,7 +11,6 @@ import yaml
 
 from app.devtools.sandbox.server import Cluster
 from app.errors import ApiError, UsageError
-from app.kube.credentials import Impersonation
 from app.kube.resources import CONFIG_MAPS
 from app.kube.transport import connect
 
@@ -31,9 +30,9 @@ def write(cluster: Cluster, path: Path, **fields: Any) -> str:
     return str(path)
 
 
-async def who(kubeconfig: str, impersonate: Impersonation | None = None) -> dict[str, Any]:
+async def who(kubeconfig: str) -> dict[str, Any]:
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    async with await connect(kubeconfig=kubeconfig, impersonate=impersonate) as client:
+    async with await connect(kubeconfig=kubeconfig) as client:
         return (await client.post(REVIEWS, body))["status"]["userInfo"]
 
 
@@ -47,9 +46,9 @@ async def test_the_fields_of_a_kubeconfig_reach_the_server(cluster: Cluster, tmp
     assert found["extra"]["example.com/scopes"] == ["read", "write"]
 
 
-async def test_a_caller_goes_before_the_kubeconfig(cluster: Cluster, tmp_path: Path) -> None:
-    given = write(cluster, tmp_path / "as", **{"as": "jane"})
-    found = await who(given, Impersonation("system:serviceaccount:berth-system:berth-webhook"))
+async def test_a_service_account_has_its_groups(cluster: Cluster, tmp_path: Path) -> None:
+    user = {"as": "system:serviceaccount:berth-system:berth-webhook"}
+    found = await who(write(cluster, tmp_path / "as", **user))
     assert found["username"] == "system:serviceaccount:berth-system:berth-webhook"
     assert "system:serviceaccounts:berth-system" in found["groups"]
 

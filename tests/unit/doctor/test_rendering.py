@@ -12,7 +12,7 @@ import pytest
 
 from app.doctor.causes import roots, with_causes
 from app.doctor.checks import CHECKS, examine, pick, run, shown_of
-from app.doctor.model import Check, Finding, Severity, all_well, info, unchecked, warning
+from app.doctor.model import Check, Finding, Severity, all_well, info, sound, unchecked, warning
 from app.doctor.rendering import Form, render
 from app.errors import ApiError, UsageError
 
@@ -162,6 +162,13 @@ async def test_a_part_that_fails_stops_no_other_and_what_it_had_found_stays() ->
 async def test_all_is_well_where_nothing_else_is_found(others: list[Finding], *, said: bool) -> None:
     found = await run(None, says("a", [*others, all_well("", "all is well")]))  # type: ignore[arg-type]  # looks at none
     assert ("all is well" in [one.message for one in found]) is said
+
+
+def test_one_object_is_one() -> None:
+    assert [sound(count, "companion").message for count in (1, 2)] == [
+        "1 companion checked: no problem found",
+        "2 companions checked: no problem found",
+    ]
 
 
 @pytest.mark.parametrize(
