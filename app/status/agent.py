@@ -25,14 +25,16 @@ async def _read(reading: Reading) -> Found | None:
             if ready.get("reason") == NOT_CONNECTED:
                 apart = apart or str(ready.get("message") or "not connected")
     agents = [replicas(one) for one in await reading.workloads() if one.role == "agent"]
-    return Found({"objects": count}, (_row(apart, agents),), tuple(reading.unread))
+    return Found({"objects": count}, (_row(apart, agents, seen=not reading.unread),), tuple(reading.unread))
 
 
-def _row(apart: str, agents: list[tuple[int, int]]) -> Row:
+def _row(apart: str, agents: list[tuple[int, int]], *, seen: bool) -> Row:
+    """`seen` is whether everything could be read."""
     if apart:
         return Row({"connected": "no", "message": apart}, Severity.error)
     if not agents:
-        return Row({"connected": "unknown", "message": "no Deployment here runs the agent"}, Severity.info)
+        message = "no Deployment here runs the agent" if seen else None
+        return Row({"connected": "unknown", "message": message}, Severity.info)
     if not any(ready for ready, _ in agents):
         return Row({"connected": "no", "message": "no replica of the agent is ready"}, Severity.error)
     return Row({"connected": "yes"})
