@@ -163,7 +163,7 @@ class Wing:
     `ReviewRule`, `webhooks` to a tuple of `Webhook`; `asks` to a tuple of the annotations (texts) and `Term`s by which
     a Pod asks for something of it; `parts` to the function from `app.admission.parts.Context` to its `Parts`;
     `permissions` to its `Permissions`; `settings` to what it adds to the settings of roles, by role; `checks` to
-    checks of the doctor.
+    checks of the doctor, `status` to sections of `berth status`.
 
     `paths` are those of a peer under which reviews are answered too, each with "mutate" or "validate". `arguments` are
     what the chart writes on the command lines of roles for it; `egress` what roles call for it, as in `Chart`.
@@ -183,6 +183,7 @@ class Wing:
     settings: Mapping[str, str] = field(default_factory=dict)
     arguments: Mapping[str, tuple[Argument, ...]] = field(default_factory=dict)
     checks: tuple[str, ...] = ()
+    status: tuple[str, ...] = ()
     egress: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     metrics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     roles: tuple[Role, ...] = ()

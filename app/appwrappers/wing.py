@@ -41,6 +41,7 @@ WING = Wing(
         "controller": "app.appwrappers.settings:WrappedKindsSettings",
     },
     checks=("app.doctor.app_wrappers:CHECK",),
+    status=("app.status.wings:APP_WRAPPERS_SECTION",),
     metrics={"app.appwrappers.metrics": ("controller",)},
     arguments={
         "webhook": (

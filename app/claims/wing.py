@@ -89,6 +89,7 @@ WING = Wing(
     ),
     permissions="app.claims.permissions:PERMISSIONS",
     checks=("app.doctor.claims:CHECK",),
+    status=("app.status.wings:CLAIMS_SECTION",),
     settings={
         "webhook": "app.claims.settings:AdmissionSettings",
         "controller": "app.claims.settings:ControllerSettings",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
@@ -13,8 +14,11 @@ from app.errors import UsageError
 from app.kube.names import check_dns_label
 
 if TYPE_CHECKING:
+    from app.doctor.cluster import Cluster
     from app.kube.client import KubeClient
 
+EXAMINING_DEADLINE = 35.0
+"""Seconds for one request: an API server waits up to 30 for a webhook before it reports what is wrong with it."""
 T = TypeVar("T")
 Context = Annotated[str | None, typer.Option("--context", help="Context of the kubeconfig", show_default=False)]
 
@@ -56,3 +60,19 @@ def in_cluster(
             return await work(client)
 
     return asyncio.run(run())
+
+
+@asynccontextmanager
+async def examining(
+    kubeconfig: str | None, context: str | None, *, namespace: str | None, release: str, roles: Iterable[str] = ()
+) -> AsyncIterator[Callable[[], Cluster]]:
+    """A function that makes what the doctor and the status read, each time without anything that was read before.
+
+    Raises Terminal for a kubeconfig that cannot be used.
+    """
+    # Imported late: the official client takes longer to import than the flags to parse.
+    from app.doctor.cluster import Cluster  # noqa: PLC0415
+    from app.kube.transport import connect  # noqa: PLC0415
+
+    async with await connect(kubeconfig=kubeconfig, context=context, deadline=EXAMINING_DEADLINE) as client:
+        yield lambda: Cluster(client, namespace=namespace or "", release=release, roles=frozenset(roles))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.cluster import Context, dns_label, kubeconfig_option
+from app.cli.cluster import Context, dns_label, examining, kubeconfig_option
 from app.cli.options import alone, epilog, show
 from app.doctor.model import Finding, Severity, worst
 from app.doctor.rendering import Form, render
@@ -27,8 +27,6 @@ Changes nothing: it reads, asks what may be done, and tries with dry runs. What 
 too; an administrator of the cluster sees everything.""",
 )
 WARNINGS, ERRORS = 3, 4
-_DEADLINE = 35.0
-"""Seconds for one request: an API server waits up to 30 for a webhook before it reports what is wrong with it."""
 _STATUS = {Severity.warning: WARNINGS, Severity.error: ERRORS}
 
 
@@ -69,15 +67,13 @@ def doctor(
             raise UsageError(f"--role: there is no role {role!r}: want one of {', '.join(BY_NAME)}")
 
     async def run() -> list[Finding]:
-        # Imported late: the official client takes longer to import than the flags to parse.
+        # Imported late: the checks take longer to import than the flags to parse.
         from app.doctor.checks import CHECKS, examine, pick, shown_of  # noqa: PLC0415
-        from app.doctor.cluster import Cluster  # noqa: PLC0415
         from app.doctor.locating import locate  # noqa: PLC0415
-        from app.kube.transport import connect  # noqa: PLC0415
 
         checks = pick(CHECKS, only or (), ignore or ())
-        async with await connect(kubeconfig=kubeconfig, context=context, deadline=_DEADLINE) as client:
-            cluster = Cluster(client, namespace=namespace or "", release=release, roles=frozenset(roles or ()))
+        async with examining(kubeconfig, context, namespace=namespace, release=release, roles=roles or ()) as fresh:
+            cluster = fresh()
             try:
                 await locate(cluster)
                 return await examine(cluster, checks, shown_of(only or (), ignore or ()))

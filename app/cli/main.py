@@ -33,6 +33,10 @@ _COMMANDS = {
         "doctor:doctor_app",
         "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
     ),
+    "status": (
+        "status:status_app",
+        "Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments.",
+    ),
     "health": ("health:health_app", "Ask a role on this machine whether it lives."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (

@@ -7,6 +7,7 @@ from typing import Literal
 
 import yaml
 
+from app.tenancy.model import tenant_state
 from app.wire import JSON, encode_json
 from app.workloads.model import TENANTS, tenant_namespace
 
@@ -48,7 +49,7 @@ def _row(tenant: JSON) -> tuple[str, ...]:
         tenant_namespace(name),
         "<any>" if hosts is None else ",".join(hosts) or "<none>",
         ", ".join(pins) or f"by name: {','.join(identity.get('names') or ())}",
-        _state(tenant, suspended=bool(spec.get("suspended"))),
+        _state(tenant),
     )
 
 
@@ -56,15 +57,9 @@ def _pin(pin: JSON) -> str:
     return f"{pin['sha256'][:_SHOWN_DIGITS]} until {pin.get('until') or 'it expires'}"
 
 
-def _state(tenant: JSON, *, suspended: bool) -> str:
-    status = tenant.get("status") or {}
-    if tenant["metadata"].get("deletionTimestamp"):
-        return "removing"
-    if status.get("result") == "error":
-        return f"error: {status.get('message') or 'unknown'}"
-    if suspended:
-        return "suspended"
-    return "ready" if status.get("result") == "success" else "pending"
+def _state(tenant: JSON) -> str:
+    state = tenant_state(tenant)
+    return f"error: {tenant['status'].get('message') or 'unknown'}" if state == "error" else state
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:

@@ -18,4 +18,5 @@ WING = Wing(
         "app.doctor.networks:ATTACHMENTS_CHECK",
         "app.doctor.pods:CHECK",
     ),
+    status=("app.status.attachments:SECTION",),
 )

@@ -45,6 +45,7 @@ WING = Wing(
     asks="app.rmd.permissions:ASKS",
     parts="app.rmd.build:review",
     checks=("app.doctor.rmd:CHECK",),
+    status=("app.status.wings:RMD_SECTION",),
     controllers=(
         Controller(
             "rmd",

@@ -80,6 +80,18 @@ def tenant_certificate_name(tenant: str) -> str:
     return f"{tenant}.tenant.local"
 
 
+def tenant_state(obj: JSON) -> str:
+    """One word for the state of a Tenant object: removing, error, suspended, ready or pending."""
+    status = obj.get("status") or {}
+    if obj["metadata"].get("deletionTimestamp"):
+        return "removing"
+    if status.get("result") == "error":
+        return "error"
+    if (obj.get("spec") or {}).get("suspended"):
+        return "suspended"
+    return "ready" if status.get("result") == "success" else "pending"
+
+
 def project_tenant(obj: JSON) -> Tenant:
     """The Tenant of a Tenant object; one that is being deleted counts as suspended. ValueError with every problem."""
     if problems := tenant_problems(obj):

@@ -115,6 +115,7 @@ WING = Wing(
         "certificates": "app.tenancy.authority.settings:AuthoritySettings",
     },
     checks=("app.doctor.tenants:CHECK", "app.doctor.agents:CHECK"),
+    status=("app.status.tenants:SECTION", "app.status.agent:SECTION"),
     metrics={
         "app.tenancy.agent.metrics": ("agent",),
         "app.tenancy.gateway.metrics": ("gateway",),

@@ -20,4 +20,5 @@ WING = Wing(
     parts="app.workloads.build:review",
     permissions="app.workloads.permissions:PERMISSIONS",
     checks=("app.doctor.rules:CHECK", "app.doctor.companions:CHECK"),
+    status=("app.status.companions:SECTION",),
 )

@@ -15,6 +15,7 @@ from docs.generate.flags import flags_page
 from docs.generate.metrics import metrics_page
 from docs.generate.openapi import openapi_file
 from docs.generate.permissions import permissions_page
+from docs.generate.status import status_page
 from docs.generate.texts import Page
 from docs.generate.values import values_page
 
@@ -32,6 +33,7 @@ def build_pages(root: Path) -> list[Page]:
         crds_page(),
         metrics_page(),
         permissions_page(),
+        status_page(),
         *chart_definitions(),
         *chart_pages(root),
         openapi_file(),

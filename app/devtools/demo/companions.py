@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from importlib import resources
 
 from app.devtools.demo.calling import Caller
+from app.devtools.demo.overview import show_status
 from app.devtools.demo.stage import Stage, get_or_nothing, read_manifest
 from app.kube.client import KubeClient
 from app.kube.resources import NODES, PODS, Resource
@@ -44,6 +45,7 @@ class Companions:
         await self._delete_workload()
         await self._delete_rule()
         await self._create_admin_rule()
+        await show_status(self._stage, self._infra, companions=2)
         await self._delete_admin_rule()
 
     async def _create_uvs_pod(self) -> None:

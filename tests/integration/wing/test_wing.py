@@ -101,6 +101,7 @@ def test_the_reference_has_its_flags_rights_metrics_and_kinds(generated: Path) -
     assert "`echoes/status`" in pages["permissions.md"]
     assert "`echoes_total`" in pages["metrics.md"]
     assert "### Echo" in pages["crds.md"]
+    assert "## echoes" in pages["status.md"]
     assert "kind: Echo" in (generated / "charts/berth/files/crds/infra.yaml").read_text()
 
 
@@ -156,3 +157,5 @@ def test_a_cluster_runs_it_and_the_doctor_sees_it(berth: Berth, sandbox: Path) -
         made = kubernetes.client.CoreV1Api(api).create_namespaced_pod("default", pod)
     assert made.metadata.annotations["echo.example.com/heard"] == "hallo"
     assert "1 echoes are heard" in berth("app", "doctor", "--kubeconfig", str(sandbox), "--only", "echoes").stdout
+    shown = json.loads(berth("app", "status", "--kubeconfig", str(sandbox), "-o", "json").stdout)
+    assert shown["sections"]["echoes"]["totals"] == {"echoes": 1}

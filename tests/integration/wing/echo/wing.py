@@ -29,6 +29,7 @@ WING = Wing(
     settings={"webhook": "app.echo.settings:EchoWebhookSettings", "controller": "app.echo.settings:EchoSettings"},
     arguments={"webhook": (Argument("echo_annotation"),), "controller": (Argument("echo_suffix"),)},
     checks=("app.echo.check:CHECK",),
+    status=("app.echo.showing:SECTION",),
     metrics={"app.echo.metrics": ("controller",)},
     roles=(ECHOER,),
 )

@@ -1,0 +1,129 @@
+"""`berth status`: parses the flags, has the cluster read, and draws the screen, once or until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from app.cli.cluster import Context, dns_label, examining, kubeconfig_option
+from app.cli.options import alone, epilog, show
+from app.doctor.model import Severity
+from app.errors import ApiError, Terminal, Transient, UsageError
+from app.explain.rendering import Line
+from app.status.model import Away, Status
+from app.status.rendering import Form, compact, fitted, render, unreachable
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from app.doctor.cluster import Cluster
+
+_EPILOG = epilog(
+    "berth status",
+    "berth status --watch",
+    "berth status --kubeconfig tenant1.kubeconfig -o json",
+    text="""Exit status: 0 all is well, 1 it could not run, 2 the command line is wrong, 3 warnings, 4 errors, of the
+screen or of the doctor. With --watch it runs until Ctrl-C, and exits 130.
+
+Changes nothing. What it has no right to read is a line of the screen, and hides nothing else; an administrator of the
+cluster sees everything. With --watch a terminal shows the newest screen; a file or a pipe gets each screen that
+differs from the one before, in JSON one document a line. The members of the JSON: docs/reference/status.md.""",
+)
+_STATUS = {Severity.warning: 3, Severity.error: 4}
+
+status_app = alone()
+
+
+@status_app.command(epilog=_EPILOG)
+def status(
+    *,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "-n",
+            "--namespace",
+            help="Namespace of Berth (default: found by its labels)",
+            callback=dns_label("--namespace", optional=True),
+        ),
+    ] = None,
+    release: Annotated[str, typer.Option("--release-name", help="Name of the release")] = "berth",
+    output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="Show changes until Ctrl-C")] = False,
+    interval: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1.0, max=3600.0, help="With --watch: pause between two reads")
+    ] = 5.0,
+    kubeconfig: Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")] = None,
+    context: Context = None,
+) -> int:
+    """Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments."""
+
+    async def run() -> int:
+        async with examining(kubeconfig, context, namespace=namespace, release=release) as fresh:
+            if watch:
+                await _watch(fresh, output, interval)
+                return 0
+            found = await _once(fresh)
+        show(render(found, output))
+        return _STATUS.get(found.severity, 0)
+
+    try:
+        return asyncio.run(run())
+    except Terminal as error:
+        raise UsageError(str(error)) from error
+    except ApiError as error:
+        raise Transient(f"the API server could not be asked: {error}") from error
+
+
+async def _once(fresh: Callable[[], Cluster]) -> Status:
+    # Imported late, with all wings: they take longer to import than the flags to parse.
+    from app.status.gathering import diagnose, gather  # noqa: PLC0415
+
+    # The reads of both are done once.
+    cluster = fresh()
+    try:
+        found, diagnosis = await asyncio.gather(gather(cluster), diagnose(cluster))
+    finally:
+        await cluster.close()
+    return replace(found, diagnosis=diagnosis)
+
+
+async def _watch(fresh: Callable[[], Cluster], output: Form, interval: float) -> None:
+    """Runs until it is interrupted."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from app.status.watching import Watch  # noqa: PLC0415
+
+    watching, console = Watch(fresh, interval), Console(highlight=False)
+    if output == "text" and console.is_terminal and not console.is_dumb_terminal:
+        await _draw(watching.screens(), console)
+    async with aclosing(watching.changes()) as changes:
+        async for one in changes:
+            if output == "json":
+                show([compact(one)])
+            else:
+                show([*(render(one, "text") if isinstance(one, Status) else [unreachable(one)]), Line("")])
+
+
+async def _draw(screens: AsyncGenerator[Status | Away], console: Console) -> None:
+    """Each screen is drawn over the one before, in one write. The last stays when the terminal is given back."""
+    from rich.live import Live  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    lines: list[Line] = []
+    try:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            async with aclosing(screens):
+                async for one in screens:
+                    if isinstance(one, Status):
+                        top, lines = [], list(render(one, "text"))
+                    else:
+                        top = [unreachable(one), Line("")]
+                    visible = fitted([*top, *lines], console.height)
+                    live.update(Text("\n").join(Text(*line) for line in visible), refresh=True)
+    finally:
+        show(lines)

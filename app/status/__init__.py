@@ -1,0 +1,1 @@
+"""What Berth does in a cluster, on one screen: `berth status`."""

@@ -1,0 +1,89 @@
+"""Section `attachments`: those whose resource, or device class, neither a node nor a driver offers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from app.claims.roads import Offer, allocatable_of, claim_road, road_of
+from app.doctor.model import Severity
+from app.kube.resources import DEVICE_CLASSES, NETWORK_ATTACHMENTS, RESOURCE_SLICES
+from app.networks.model import project_with_claims
+from app.networks.settings import NetworksSettings
+from app.status.model import Column, Found, Row, Section, Value
+from app.status.reading import Reading
+from app.wire import JSON
+
+Wanted = tuple[str, bool]
+"""A resource, or (True) a DeviceClass."""
+
+
+class Asked(NamedTuple):
+    """How many attachments ask for the same, and the first of them."""
+
+    number: int
+    first: str
+
+
+async def _read(reading: Reading) -> Found | None:
+    cluster, total = reading.cluster, 0
+    keys = (await cluster.settings(NetworksSettings)).resource_name_keys
+    asked: dict[Wanted, Asked] = {}
+    async for obj in reading.each(cluster.paged(NETWORK_ATTACHMENTS)):
+        total += 1
+        count(asked, obj, keys)
+    if not total and not reading.unread and not await cluster.serves(NETWORK_ATTACHMENTS):
+        return None
+    # The allocatable amounts alone are kept of nodes.
+    nodes = {name: amounts async for one in reading.nodes() for name, amounts in allocatable_of([one]).items()}
+    classes, slices = [await reading.tried(cluster.listed(one), []) for one in (DEVICE_CLASSES, RESOURCE_SLICES)]
+    # Without all of them it is not known what is missing.
+    lacking = [] if reading.unread else list(unoffered(asked, Offer(nodes, classes, slices)))
+    without = None if reading.unread else sum(asked[wanted].number for wanted, _ in lacking)
+    rows = tuple(row for _, row in lacking)
+    return Found({"attachments": total, "unoffered": without}, rows, tuple(reading.unread))
+
+
+def count(asked: dict[Wanted, Asked], attachment: JSON, keys: Sequence[str]) -> None:
+    """Add what Pods that select the attachment ask for."""
+    name = "{namespace}/{name}".format(**attachment["metadata"])
+    for wanted in _wanted_by(attachment, keys):
+        before = asked.get(wanted, Asked(0, name))
+        asked[wanted] = Asked(before.number + 1, min(before.first, name))
+
+
+def _wanted_by(attachment: JSON, keys: Sequence[str]) -> list[Wanted]:
+    """Which class a template asks for depends on the namespace of the Pod."""
+    one = project_with_claims(attachment, keys)
+    if one.claim is not None:
+        return [(one.claim.device_class, True)] if one.claim.device_class else []
+    return [(name, False) for name in one.resources if name]
+
+
+def unoffered(asked: Mapping[Wanted, Asked], offer: Offer) -> Iterator[tuple[Wanted, Row]]:
+    """What nothing offers; it is information, for an attachment may be there before its driver."""
+    for (name, by_class), asking in sorted(asked.items()):
+        road = claim_road(name, offer) if by_class else road_of(name, offer)
+        if road.ways == ("nothing",):
+            resource = f"DeviceClass {name}" if by_class else name
+            values: dict[str, Value] = {
+                "resource": resource,
+                "attachments": asking.number,
+                "example": asking.first,
+            }
+            yield (name, by_class), Row({**values, "message": road.text}, Severity.info)
+
+
+SECTION = Section(
+    "attachments",
+    "ATTACHMENTS",
+    "NetworkAttachmentDefinitions, and the resources of theirs that no node and no driver offers.",
+    _read,
+    totals={"attachments": "NetworkAttachmentDefinitions", "unoffered": "those whose resource nothing offers"},
+    columns=(
+        Column("resource", "the resource, or `DeviceClass NAME`"),
+        Column("attachments", "how many ask for it"),
+        Column("example", "the first of them"),
+        Column("message", "what is missing", shown="note"),
+    ),
+)

@@ -1,0 +1,166 @@
+"""Writes a status for people, in 80 columns, and for programs. Pure: a value in, styled lines out."""
+
+from __future__ import annotations
+
+import json
+import re
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+from app.doctor.model import Severity, plain
+from app.explain.rendering import Line
+from app.status.model import Away, Column, Diagnosis, Found, Row, Section, Status, Value
+from app.text import cut, moment, stamp
+from app.wire import JSON
+
+Form = Literal["text", "json"]
+
+WIDTH = 80
+ROWS = 20
+"""Items of a section on the screen: the worst. JSON has all."""
+_NARROWEST = 8
+_STYLES = {Severity.error: "bold red", Severity.warning: "yellow", Severity.info: "cyan", Severity.ok: ""}
+_WORDS = re.compile(r"(?<=[a-z])(?=[A-Z])")
+_UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
+
+
+def render(status: Status, form: Form) -> Iterator[Line]:
+    if form == "json":
+        yield from map(Line, json.dumps(document(status), indent=2).split("\n"))
+        return
+    yield Line(f"Berth in namespace {status.namespace}, release {status.release}: {stamp(status.at)}", "bold")
+    for section, found in status.sections:
+        yield Line("")
+        yield from _section(section, found, status)
+    yield Line("")
+    yield from _diagnosis(status.diagnosis)
+
+
+def unreachable(away: Away) -> Line:
+    """What is shown while the API server cannot be asked."""
+    return Line(plain(f"{stamp(away.at)}: the API server could not be asked: {away.message}"), "bold red")
+
+
+def compact(one: Status | Away) -> Line:
+    """JSON on one line."""
+    said = document(one) if isinstance(one, Status) else {"at": stamp(one.at), "error": one.message}
+    return Line(json.dumps(said))
+
+
+def fitted(lines: Sequence[Line], height: int) -> Sequence[Line]:
+    """As many lines as a terminal of this height shows; the last says how many more there are."""
+    if len(lines) <= height:
+        return lines
+    return [*lines[: height - 1], Line(f"… {len(lines) - height + 1} more lines: enlarge the terminal")]
+
+
+def document(status: Status) -> JSON:
+    """The JSON form; its members are in `docs/reference/status.md`."""
+    return {
+        "at": stamp(status.at),
+        "namespace": status.namespace,
+        "release": status.release,
+        "severity": status.severity.name,
+        "sections": {section.name: _object(section, found) for section, found in status.sections},
+        "doctor": status.diagnosis and _counted(status.diagnosis),
+    }
+
+
+def _object(section: Section, found: Found) -> JSON:
+    items = [
+        {column.name: row.values.get(column.name) for column in section.columns} | {"severity": row.severity.name}
+        for row in found.rows
+    ]
+    return {
+        "severity": found.severity.name,
+        "totals": dict(found.totals),
+        "items": items,
+        "unread": list(found.unread),
+    }
+
+
+def _counted(diagnosis: Diagnosis) -> JSON:
+    counts = {one.name: diagnosis.counts.get(one, 0) for one in reversed(Severity)}
+    return {"at": stamp(diagnosis.at), **counts, "command": diagnosis.command}
+
+
+def _section(section: Section, found: Found, status: Status) -> Iterator[Line]:
+    totals = ", ".join(
+        f"{'?' if count is None else count} {_noun(name, count)}" for name, count in found.totals.items()
+    )
+    heading = f"{section.title}: {totals}" if totals else section.title
+    yield from _wrapped(heading, indent="", style=_STYLES[found.severity] or "bold")
+    rows = sorted(found.rows, key=lambda row: -row.severity)[:ROWS]
+    if rows:
+        yield from _table(section, rows, status)
+    if len(found.rows) > ROWS:
+        yield Line(f"  and {len(found.rows) - ROWS} more: --output json shows all")
+    if not rows and not found.unread and section.empty:
+        yield from _wrapped(section.empty, indent="  ", style="")
+    for text in found.unread:
+        yield from _wrapped(plain(text), indent="  ", style=_STYLES[Severity.warning])
+
+
+def _noun(name: str, count: int | None) -> str:
+    return name.removesuffix("s") if count == 1 and name[0].islower() else name
+
+
+def _table(section: Section, rows: Sequence[Row], status: Status) -> Iterator[Line]:
+    columns = [one for one in section.columns if one.shown in ("cell", "age")]
+    head = [one.heading or _WORDS.sub(" ", one.name).upper() for one in columns]
+    cells = [[_cell(column, row, status) for column in columns] for row in rows]
+    widths = _widths([head, *cells])
+    yield Line(_row(head, widths))
+    notes = [one.name for one in section.columns if one.shown == "note"]
+    for row, texts in zip(rows, cells, strict=True):
+        yield Line(_row(texts, widths), _STYLES[row.severity])
+        for note in filter(None, (row.values.get(name) for name in notes)):
+            yield from _wrapped(plain(note), indent="    ", style=_STYLES[row.severity])
+
+
+def _cell(column: Column, row: Row, status: Status) -> str:
+    value = row.values.get(column.name)
+    if value is None:
+        return "-"
+    if column.shown == "age":
+        return age(value, status)
+    return plain(f"{value}/{row.values.get(column.of)}" if column.of else value)
+
+
+def age(value: Value, status: Status) -> str:
+    """The time since then, in its largest unit."""
+    then = moment(value)
+    if then is None:
+        return plain(value)
+    seconds = max(0, int((status.at - then).total_seconds()))
+    size, unit = next((one for one in _UNITS if seconds >= one[0]), _UNITS[-1])
+    return f"{seconds // size} {unit}"
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Those of the columns, the widest made narrower until all fit the screen."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    room = WIDTH - 2 * len(widths)
+    while sum(widths) > room and max(widths) > _NARROWEST:
+        widths[widths.index(max(widths))] -= 1
+    return widths
+
+
+def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
+    texts = (cut(cell, width).ljust(width) for cell, width in zip(cells, widths, strict=True))
+    return f"  {'  '.join(texts)}".rstrip()
+
+
+def _wrapped(text: str, *, indent: str, style: str) -> Iterator[Line]:
+    for line in textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False):
+        yield Line(line, style)
+
+
+def _diagnosis(diagnosis: Diagnosis | None) -> Iterator[Line]:
+    if diagnosis is None:
+        yield Line("DOCTOR: examines the cluster", "bold")
+        return
+    counts = ", ".join(f"{diagnosis.counts[one]} {one.name}" for one in reversed(Severity) if diagnosis.counts.get(one))
+    yield Line(f"DOCTOR: {counts or 'nothing was checked'}", _STYLES[diagnosis.severity] or "bold")
+    yield Line(f"  {diagnosis.command}")

@@ -1,0 +1,52 @@
+"""status.md: the members of what `berth status --output json` prints, out of the sections of the wings."""
+
+from __future__ import annotations
+
+from app.doctor.model import Severity
+from app.status.gathering import SECTIONS
+from app.status.model import Section
+from docs.generate.texts import Page, code, codes, page, prose, table
+
+_INTRO = f"""\
+`berth status --output json` prints one object; with `--watch` one on each line, and an object with `at` and `error`
+where the API server could not be asked. Members may be added; those here keep their names and meanings. A `severity` is
+one of {codes(one.name for one in Severity if one >= Severity.ok)}."""
+_MEMBERS = (
+    ("at", "when it was read, RFC 3339"),
+    ("namespace", "the namespace of Berth that was looked at"),
+    ("release", "the name of the release"),
+    ("severity", "the worst of all sections and of the doctor; it decides the exit status"),
+    ("sections", "the sections below by name; one that the cluster has nothing for is absent"),
+    ("doctor", "findings of `berth doctor`; null in a watch before it has ended once"),
+    ("doctor.at", "when it ended"),
+    *((f"doctor.{one.name}", f"how many findings of severity {one.name}") for one in reversed(Severity)),
+    ("doctor.command", "the command that shows them"),
+)
+_SECTION = """\
+Each has these members; `items` have the members in the table of the section, and `severity`."""
+_OF_SECTION = (
+    ("severity", "the worst of its items; warning where something could not be read"),
+    ("totals", "numbers, by name; null where it depends on what could not be read, none where nothing could be"),
+    ("items", "a list; a value that is not known is null"),
+    ("unread", "a list of texts: what could not be read"),
+)
+
+
+def status_page() -> Page:
+    blocks = [_INTRO, _table(_MEMBERS), "## Sections", _SECTION, _table(_OF_SECTION)]
+    for section in SECTIONS:
+        blocks += _section(section)
+    return page("docs/reference/status.md", "What berth status prints", *blocks)
+
+
+def _section(section: Section) -> list[str]:
+    totals = [(f"totals.{name}", text) for name, text in section.totals.items()]
+    return [
+        f"## {section.name}",
+        prose(section.text),
+        _table([*totals, *((f"items.{column.name}", column.text) for column in section.columns)]),
+    ]
+
+
+def _table(rows: list[tuple[str, str]] | tuple[tuple[str, str], ...]) -> str:
+    return table(("Member", "Meaning"), ((code(name), prose(text)) for name, text in rows))

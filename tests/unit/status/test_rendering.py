@@ -1,0 +1,259 @@
+"""A status as text in 80 columns and as JSON. The texts and members here are what users and programs rely on."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from app.doctor.model import Severity
+from app.status import attachments, companions, roles, tenants
+from app.status.gathering import SECTIONS
+from app.status.model import Away, Diagnosis, Found, Row, Section, Status
+from app.status.rendering import ROWS, WIDTH, compact, fitted, render, unreachable
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+DIAGNOSIS = Diagnosis(
+    NOW,
+    {Severity.error: 1, Severity.warning: 2, Severity.ok: 9},
+    "berth doctor --namespace berth-system --release-name berth",
+)
+
+
+def role(name: str, ready: int, wanted: int, leader: str | None, message: str | None = None) -> Row:
+    values = {"role": name, "kind": "Deployment", "name": f"berth-{name}", "ready": ready, "wanted": wanted}
+    said = {"leader": leader, "version": "0.1.0", "message": message}
+    return Row(values | said, Severity.warning if message else Severity.ok)
+
+
+ROLES = Found(
+    {"roles": 2, "ready": 1},
+    (
+        role("webhook", 2, 2, None),
+        role("controller", 1, 2, "berth-controller-6d5f8-abcde_1234", "Pod berth-controller-6d5f8-x: ErrImagePull: no"),
+    ),
+)
+TENANTS = Found(
+    {"tenants": 1, "connected": 0},
+    (
+        Row(
+            {
+                "tenant": "tenant1",
+                "agent": "CertificateRefused",
+                "lastContact": "2026-01-31T11:15:00Z",
+                "certificateDays": 29,
+                "hosts": 2,
+                "readyDpus": 1,
+                "dpus": 2,
+                "state": "ready",
+                "message": "the certificate is not pinned; 1 of its DPUs is not ready",
+            },
+            Severity.error,
+        ),
+    ),
+)
+STATUS = Status(
+    NOW,
+    "berth-system",
+    "berth",
+    ((roles.SECTION, ROLES), (tenants.SECTION, TENANTS)),
+    DIAGNOSIS,
+)
+
+
+def text_of(status: Status) -> list[str]:
+    return [line.text for line in render(status, "text")]
+
+
+def test_the_screen() -> None:
+    assert text_of(STATUS) == [
+        "Berth in namespace berth-system, release berth: 2026-01-31T12:00:00Z",
+        "",
+        "ROLES: 2 roles, 1 ready",
+        "  ROLE        READY  LEADER                             VERSION",
+        "  controller  1/2    berth-controller-6d5f8-abcde_1234  0.1.0",
+        "    Pod berth-controller-6d5f8-x: ErrImagePull: no",
+        "  webhook     2/2    -                                  0.1.0",
+        "",
+        "TENANTS: 1 tenant, 0 connected",
+        "  TENANT   AGENT               CONTACT  CERT  HOSTS  DPUS  STATE",
+        "  tenant1  CertificateRefused  45 min   29    2      1/2   ready",
+        "    the certificate is not pinned; 1 of its DPUs is not ready",
+        "",
+        "DOCTOR: 1 error, 2 warning, 9 ok",
+        "  berth doctor --namespace berth-system --release-name berth",
+    ]
+
+
+def test_the_json() -> None:
+    document = json.loads("\n".join(text for text, _ in render(STATUS, "json")))
+    assert document == {
+        "at": "2026-01-31T12:00:00Z",
+        "namespace": "berth-system",
+        "release": "berth",
+        "severity": "error",
+        "sections": {
+            "roles": {
+                "severity": "warning",
+                "totals": {"roles": 2, "ready": 1},
+                "items": [
+                    {
+                        "role": "webhook",
+                        "kind": "Deployment",
+                        "name": "berth-webhook",
+                        "ready": 2,
+                        "wanted": 2,
+                        "leader": None,
+                        "version": "0.1.0",
+                        "message": None,
+                        "severity": "ok",
+                    },
+                    {
+                        "role": "controller",
+                        "kind": "Deployment",
+                        "name": "berth-controller",
+                        "ready": 1,
+                        "wanted": 2,
+                        "leader": "berth-controller-6d5f8-abcde_1234",
+                        "version": "0.1.0",
+                        "message": "Pod berth-controller-6d5f8-x: ErrImagePull: no",
+                        "severity": "warning",
+                    },
+                ],
+                "unread": [],
+            },
+            "tenants": {
+                "severity": "error",
+                "totals": {"tenants": 1, "connected": 0},
+                "items": [
+                    {
+                        "tenant": "tenant1",
+                        "agent": "CertificateRefused",
+                        "lastContact": "2026-01-31T11:15:00Z",
+                        "certificateDays": 29,
+                        "hosts": 2,
+                        "readyDpus": 1,
+                        "dpus": 2,
+                        "state": "ready",
+                        "message": "the certificate is not pinned; 1 of its DPUs is not ready",
+                        "severity": "error",
+                    }
+                ],
+                "unread": [],
+            },
+        },
+        "doctor": {
+            "at": "2026-01-31T12:00:00Z",
+            "error": 1,
+            "warning": 2,
+            "info": 0,
+            "ok": 9,
+            "skipped": 0,
+            "command": "berth doctor --namespace berth-system --release-name berth",
+        },
+    }
+
+
+def test_a_watch_in_json_has_one_line_a_screen() -> None:
+    assert json.loads(compact(STATUS).text)["sections"]["roles"]["totals"] == {"roles": 2, "ready": 1}
+    assert json.loads(compact(Away(NOW, "no answer")).text) == {"at": "2026-01-31T12:00:00Z", "error": "no answer"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(-5, "0 s"), (0, "0 s"), (59, "59 s"), (60, "1 min"), (7300, "2 h"), (200_000, "2 d")]
+)
+def test_a_time_is_an_age_on_the_screen(seconds: int, shown: str) -> None:
+    then = (NOW - timedelta(seconds=seconds)).isoformat()
+    found = Found({}, (Row({"tenant": "t", "lastContact": then}),))
+    line = text_of(Status(NOW, "a", "b", ((tenants.SECTION, found),)))[4]
+    assert " ".join(line.split()) == f"t - {shown} - - - -"
+
+
+def test_no_line_is_longer_than_the_screen_is_wide() -> None:
+    """Names are cut in the widest columns first; messages are broken."""
+    long = {column.name: "x" * 253 for column in tenants.SECTION.columns} | {"lastContact": "2026-01-31T11:15:00Z"}
+    found = Found({"tenants": 1}, (Row(long),), unread=("not checked: " + "word " * 60,))
+    lines = text_of(Status(NOW, "berth-system", "berth", ((tenants.SECTION, found),)))
+    assert max(map(len, lines)) <= WIDTH
+    assert "…" in lines[4]
+    assert "45 min" in lines[4]
+
+
+def test_foreign_text_does_not_command_the_terminal() -> None:
+    bad = "a\x1b[2Jb\u202ec\x9bd\ne"
+    found = Found({}, (Row({"reason": bad, "count": 1, "example": bad, "message": bad}),), unread=(bad,))
+    for form in ("text", "json"):
+        for line in render(Status(NOW, "n", "r", ((companions.SECTION, found),)), form):  # type: ignore[arg-type]  # one of the two
+            assert line.text.isprintable()
+    assert unreachable(Away(NOW, bad)).text.isprintable()
+    assert compact(Away(NOW, bad)).text.isprintable()
+
+
+def test_the_worst_items_are_on_the_screen_and_all_in_json() -> None:
+    fine = [Row({"reason": f"r{number}", "count": 1, "example": "e"}) for number in range(40)]
+    found = Found({}, (*fine, Row({"reason": "bad", "count": 1, "example": "e"}, Severity.error)))
+    status = Status(NOW, "n", "r", ((companions.SECTION, found),))
+    lines = text_of(status)
+    assert lines[4].split()[0] == "bad"
+    assert f"  and {41 - ROWS} more: --output json shows all" in lines
+    document = json.loads("\n".join(text for text, _ in render(status, "json")))
+    assert len(document["sections"]["companions"]["items"]) == 41
+
+
+def test_what_could_not_be_read_is_said_and_is_a_warning() -> None:
+    unread = ("not checked: you have no right to list nodes in the whole cluster",)
+    found = Found({"attachments": 3, "unoffered": None}, (), unread)
+    status = Status(NOW, "n", "r", ((attachments.SECTION, found),))
+    assert text_of(status)[2:4] == ["ATTACHMENTS: 3 attachments, ? unoffered", f"  {unread[0]}"]
+    assert json.loads(compact(status).text)["sections"]["attachments"]["totals"]["unoffered"] is None
+    assert status.severity is Severity.warning
+
+
+def test_a_section_without_items_says_what_it_may_mean() -> None:
+    status = Status(NOW, "n", "r", ((roles.SECTION, Found({"roles": 0, "ready": 0})),))
+    assert text_of(status)[2:4] == ["ROLES: 0 roles, 0 ready", f"  {roles.SECTION.empty}"]
+
+
+def test_before_the_doctor_has_ended() -> None:
+    status = replace(STATUS, diagnosis=None)
+    assert text_of(status)[-1] == "DOCTOR: examines the cluster"
+    assert json.loads(compact(status).text)["doctor"] is None
+
+
+def test_what_a_terminal_has_no_room_for_is_counted() -> None:
+    lines = list(render(STATUS, "text"))
+    assert list(fitted(lines, len(lines))) == lines
+    assert [line.text for line in fitted(lines, 4)][-1] == f"… {len(lines) - 3} more lines: enlarge the terminal"
+    assert len(fitted(lines, 4)) == 4
+
+
+def test_times_alone_are_no_change() -> None:
+    def after(seconds: int, agent: str = "CertificateRefused") -> Status:
+        then = NOW + timedelta(seconds=seconds)
+        (row,) = TENANTS.rows
+        rows = (replace(row, values={**row.values, "lastContact": then.isoformat(), "agent": agent}),)
+        sections = ((roles.SECTION, ROLES), (tenants.SECTION, replace(TENANTS, rows=rows)))
+        return Status(then, "berth-system", "berth", sections, replace(DIAGNOSIS, at=then))
+
+    assert after(0).settled() == after(60).settled()
+    assert after(0).settled() != after(60, "AgentConnected").settled()
+
+
+@pytest.mark.parametrize("severity", [one for one in Severity if one >= Severity.ok])
+def test_the_severity_is_that_of_the_worst(severity: Severity) -> None:
+    section = Section("x", "X", "", tenants.SECTION.read)
+    found = Found({}, (Row({}), Row({}, severity)))
+    assert Status(NOW, "n", "r", ((section, found),)).severity is severity
+    assert Status(NOW, "n", "r", (), Diagnosis(NOW, {Severity.ok: 1, severity: 1}, "c")).severity is severity
+
+
+def test_sections_and_their_members_have_names_and_meanings() -> None:
+    assert len({section.name for section in SECTIONS}) == len(SECTIONS)
+    for section in SECTIONS:
+        names = [column.name for column in section.columns]
+        assert len(set(names)) == len(names)
+        assert all(column.text for column in section.columns)
+        assert {column.of for column in section.columns} - {""} <= set(names)
+        assert section.text.endswith(".")
