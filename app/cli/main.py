@@ -49,7 +49,7 @@ _COMMANDS = {
     ),
     "tenant": (
         "tenant:tenant_app",
-        "Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
+        "Add, show, suspend and remove the tenants of an infra cluster, and make its gateway's certificates.",
     ),
 }
 """The commands that are not roles: where they are, and their summaries, as the help of each begins."""
