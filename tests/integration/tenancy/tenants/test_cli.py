@@ -7,7 +7,9 @@ import base64
 import itertools
 import json
 import stat
+import subprocess
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,20 @@ async def test_the_bundle_is_private_and_its_secret_is_the_same(cluster, tmp_pat
         assert base64.b64decode(value) == (folder / name).read_bytes()
     assert (folder / "gateway-name").read_text() == "api-gateway.local"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "infra.kubeconfig"]
+
+
+async def test_git_ignores_what_is_secret(cluster, tmp_path) -> None:
+    """In any repository, under whatever name of the directory; a second bundle replaces the first."""
+
+    async def git(*arguments: str) -> str:
+        run_git = partial(subprocess.run, check=True, capture_output=True, text=True)
+        return (await asyncio.to_thread(run_git, ["git", *arguments], cwd=tmp_path)).stdout
+
+    await git("init", "--quiet")
+    for command in ("add", "rotate"):
+        assert (await cluster.berth(command, "tenant1", "--out", "handed-over")).status == 0
+    assert (await cluster.berth("authority", "--out", "authority")).status == 0
+    assert await git("status", "--porcelain", "--untracked-files=all") == "?? infra.kubeconfig\n"
 
 
 async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tmp_path) -> None:
