@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 SHOWN = 80
 """Characters of a value that a message quotes."""
@@ -22,6 +26,17 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 def one_line(text: str, limit: int) -> str:
     return cut(" ".join(text.split()), limit)
+
+
+_WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
+
+
+def wanted(item: ErrorDetails) -> str:
+    """What one error of pydantic says of a value, in our words: "want …", or the text of our own validator."""
+    if item["type"] == "value_error":
+        return item["msg"].removeprefix("Value error, ")
+    said = _WANTS.get(item["type"]) or item["msg"].partition(", unable to")[0]
+    return said.replace("Input should be", "want", 1)
 
 
 def utc_now() -> datetime:

@@ -18,7 +18,8 @@ import typer.main
 from typer.exceptions import Abort, TyperException
 
 from app.cli.goflags import normalize
-from app.cli.options import LazyGroup, missing_command, switches_of
+from app.cli.options import App, LazyGroup, show_help, switches_of
+from app.cli.plain_help import HELP_NAMES
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
@@ -33,6 +34,7 @@ _COMMANDS = {
         "doctor:doctor_app",
         "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
     ),
+    "version": ("version:version_app", "Print the version of Berth and of Python."),
     "health": ("health:health_app", "Ask a role on this machine whether it lives."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (
@@ -61,13 +63,12 @@ class _Root(LazyGroup):
     }
 
 
-cli = typer.Typer(
+cli = App(
     name="berth",
     cls=_Root,
     help="Puts every Pod beside the network hardware that it needs.",
-    no_args_is_help=False,
     add_completion=True,
-    rich_markup_mode="rich",
+    context_settings={"help_option_names": HELP_NAMES},
     pretty_exceptions_enable=False,
 )
 
@@ -88,8 +89,7 @@ def root(
     ] = False,
 ) -> None:
     """Puts every Pod beside the network hardware that it needs."""
-    if context.invoked_subcommand is None:
-        raise missing_command(context)
+    show_help(context)
 
 
 def run(arguments: Sequence[str]) -> int:

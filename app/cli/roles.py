@@ -11,7 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from app.cli.options import PanelCommand, alone, epilog
+from app.cli.options import alone, epilog
+from app.cli.plain_help import PlainCommand
 from app.registry import settings_of
 from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
 from app.wiring import Role
@@ -31,7 +32,7 @@ def role_app(role: Role) -> typer.Typer:
     return app
 
 
-class RoleCommand(PanelCommand):
+class RoleCommand(PlainCommand):
     """A command whose options are the fields of a role's settings."""
 
     role: Role
@@ -51,7 +52,11 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
     if parsed_type(info, flag) is bool:
         names = tuple(f"{name}/--no-{name.removeprefix('--')}" for name in names)
     found: typer.models.OptionInfo = typer.Option(
-        *names, help=help_of(info, flag), rich_help_panel=panel or flag.panel, show_default=False
+        *names,
+        help=help_of(info, flag),
+        metavar=flag.metavar or None,
+        rich_help_panel=panel or flag.panel,
+        show_default=False,
     )
     return found
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import sys
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,8 +44,6 @@ tenant_app = options.group(
     ),
 )
 
-_command = partial(tenant_app.command, cls=options.PanelCommand)
-
 _Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Directory of the bundle (default: tenant-NAME)", show_default=False),
@@ -76,7 +73,7 @@ _AgentNamespace = Annotated[
 ]
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant authority",
         "berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates",
@@ -111,10 +108,10 @@ def authority(
     print_lines(in_infra(work, kubeconfig, context))
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant add tenant1 --host host-a --host host-b",
-        "berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)",
+        "berth tenant add tenant2 --name agent.tenant2.example   # its own certificates, so no bundle",
         text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
 cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
 is none, or with --ca-cert and --ca-key. A tenant that exists keeps its certificates and hosts;
@@ -166,7 +163,7 @@ def add(
 tenant_app.add_typer(host_app)
 
 
-@_command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
+@tenant_app.command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
     output: Annotated[tenant_showing.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
     kubeconfig: Kubeconfig = None,
@@ -180,7 +177,7 @@ def list_command(
         print(text)
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant show tenant1",
         "berth tenant show tenant1 -o json",
@@ -201,7 +198,7 @@ def show(
     print(tenant_showing.render_summary(found, output))
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant rotate tenant1 --overlap 24h",
         "berth tenant rotate tenant1 --now",
@@ -242,7 +239,7 @@ def rotate(
     )
 
 
-_command(
+tenant_app.command(
     epilog=options.epilog(
         "berth tenant suspend tenant1",
         "berth tenant suspend tenant1 --yes",
@@ -250,10 +247,10 @@ _command(
 infra cluster runs on. The command says what that is and asks; berth tenant resume ends the suspension.""",
     )
 )(suspend)
-_command(epilog=options.epilog("berth tenant resume tenant1"))(resume)
+tenant_app.command(epilog=options.epilog("berth tenant resume tenant1"))(resume)
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant remove tenant1",
         "berth tenant remove tenant1 --yes",

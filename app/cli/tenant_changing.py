@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,11 +18,10 @@ host_app = options.group(
     "Add hosts to a tenant, and remove them.",
     epilog=options.epilog("berth tenant host add tenant1 host-c", "berth tenant host remove tenant1 host-b"),
 )
-_command = partial(host_app.command, cls=options.PanelCommand)
 _Hosts = Annotated[list[str], typer.Argument(metavar="HOST", help="Names of hosts", show_default=False)]
 
 
-@_command(
+@host_app.command(
     epilog=options.epilog(
         "berth tenant host add tenant1 host-c host-d",
         text="""The nodes (DPUs) of these hosts get the label of the tenant. If the tenant had no list of hosts,
@@ -37,7 +35,7 @@ def add(
     return _change_hosts(name, kubeconfig, context, add=hosts, yes=yes)
 
 
-@_command(
+@host_app.command(
     epilog=options.epilog(
         "berth tenant host remove tenant1 host-b",
         text="""The nodes (DPUs) of these hosts lose the label of the tenant. Its companions there run on until they end

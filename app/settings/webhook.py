@@ -57,7 +57,13 @@ class WebhookSettings(RoleSettings):
         Field("kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
     )
 
-    verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
+    # The flag of klog, which Deployments of Network Resources Injector set.
+    verbosity: Annotated[
+        int,
+        Flag(
+            "Verbosity as of klog: 4 or more is --log-level debug", LOGS, names=("-v", "--v"), default="", metavar="N"
+        ),
+    ] = 0
 
     @classmethod
     def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:
