@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from app.cli import completing
 from app.cli.cluster import Context, dns_label, kubeconfig_option
 from app.cli.options import alone, epilog, show
 from app.doctor.model import Finding, Severity, worst
@@ -52,10 +53,18 @@ def doctor(
     ] = None,
     release: Annotated[str, typer.Option("--release-name", help="Name of the release")] = "berth",
     roles: Annotated[
-        list[str] | None, typer.Option("--role", help="A role that has to be here; repeatable (default: as installed)")
+        list[str] | None,
+        typer.Option(
+            "--role",
+            help="A role that has to be here; repeatable (default: as installed)",
+            autocompletion=completing.among(BY_NAME),
+        ),
     ] = None,
     only: Annotated[
-        list[str] | None, typer.Option(metavar="CHECK", help="Run this check; repeatable (default: all)")
+        list[str] | None,
+        typer.Option(
+            metavar="CHECK", help="Run this check; repeatable (default: all)", autocompletion=completing.checks
+        ),
     ] = None,
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
     kubeconfig: Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")] = None,

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
 
+from app.cli import completing
 from app.cli.options import alone, epilog
 from app.cli.plain_help import PlainCommand
 from app.registry import settings_of
@@ -55,10 +57,15 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
         *names,
         help=help_of(info, flag),
         metavar=flag.metavar or None,
+        autocompletion=completing.among(choices) if (choices := _choices(info)) else None,
         rich_help_panel=panel or flag.panel,
         show_default=False,
     )
     return found
+
+
+def _choices(info: FieldInfo) -> tuple[str, ...]:
+    return get_args(info.annotation) if get_origin(info.annotation) is Literal else ()
 
 
 def _running(role: Role) -> Callable[..., int]:

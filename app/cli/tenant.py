@@ -16,7 +16,7 @@ import typer
 from app.certs.certificate_set import DAYS
 from app.cli import cluster, options, tenant_showing
 from app.cli.tenant_changing import host_app, resume, suspend
-from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, print_lines
+from app.cli.tenant_running import Kubeconfig, Name, NewName, Yes, check_name, confirmed, in_infra, print_lines
 from app.errors import UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
@@ -120,7 +120,7 @@ is none, or with --ca-cert and --ca-key. A tenant that exists keeps its certific
 )
 def add(
     *,
-    name: Name,
+    name: NewName,
     hosts: Annotated[
         list[str] | None, typer.Option("--host", help="A host of the tenant; its DPUs get its label; repeatable")
     ] = None,

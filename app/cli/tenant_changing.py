@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from app.cli import cluster, options
+from app.cli import cluster, completing, options
 from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, print_lines
 from app.tenancy.tenants import changes, hosts, summary
 
@@ -18,7 +18,11 @@ host_app = options.group(
     "Add hosts to a tenant, and remove them.",
     epilog=options.epilog("berth tenant host add tenant1 host-c", "berth tenant host remove tenant1 host-b"),
 )
-_Hosts = Annotated[list[str], typer.Argument(metavar="HOST", help="Names of hosts", show_default=False)]
+_NewHosts = Annotated[list[str], typer.Argument(metavar="HOST", help="Names of hosts", show_default=False)]
+_Hosts = Annotated[
+    list[str],
+    typer.Argument(metavar="HOST", help="Names of hosts", show_default=False, autocompletion=completing.hosts),
+]
 
 
 @host_app.command(
@@ -29,7 +33,7 @@ other nodes lose its label: the command says which, and asks.""",
     ),
 )
 def add(
-    *, name: Name, hosts: _Hosts, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None
+    *, name: Name, hosts: _NewHosts, yes: Yes = False, kubeconfig: Kubeconfig = None, context: cluster.Context = None
 ) -> int:
     """Add hosts to a tenant."""
     return _change_hosts(name, kubeconfig, context, add=hosts, yes=yes)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from app.cli import cluster
+from app.cli import cluster, completing
 from app.errors import Terminal, UsageError
 from app.tenancy.model import name_problem
 
@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
+NewName = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False, autocompletion=completing.tenants),
+]
 Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
 Yes = Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)]
 

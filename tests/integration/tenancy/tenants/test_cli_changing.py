@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -17,6 +18,7 @@ from app.placement.model import TENANT_LABEL
 from app.tenancy.model import CLUSTER
 from app.text import stamp
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANTS, WORKLOAD, WORKLOADS
+from tests.support.completion import completed
 from tests.support.tenants import tenant
 from tests.support.waiting import eventually
 
@@ -205,3 +207,27 @@ async def test_show_of_a_tenant_that_nothing_has_looked_at(cluster) -> None:
     ):
         assert line in lines
     assert f"{WORKLOADS.kind}s: 0" in lines
+
+
+async def test_names_of_the_cluster_are_completed(cluster) -> None:
+    """Tenants, and the hosts of one that are not typed yet; the new tenant of `add` is not completed."""
+    await cluster.client.create(TENANTS, tenant("tenant1", hosts=["host-a", "host-b"]))
+    await cluster.client.create(TENANTS, tenant("other"))
+    here = ("--kubeconfig", str(cluster.kubeconfig))
+    assert await offered("show", *here, "") == ["other", "tenant1"]
+    assert await offered("remove", *here, "ten") == ["tenant1"]
+    assert await offered("host", "remove", *here, "tenant1", "host-a", "") == ["host-b"]
+    assert await offered("add", *here, "") == []
+
+
+async def test_a_cluster_that_cannot_be_asked_completes_nothing(cluster, tmp_path) -> None:
+    """Neither one that refuses connections nor a file that is none, and nothing is printed but the empty list."""
+    gone = tmp_path / "gone.kubeconfig"
+    gone.write_text(cluster.kubeconfig.read_text().replace(str(cluster.served.url), "https://127.0.0.1:1"))
+    for kubeconfig in (gone, tmp_path / "none", tmp_path):
+        assert await offered("show", "--kubeconfig", str(kubeconfig), "") == []
+
+
+async def offered(*words: str) -> list[str]:
+    """For the last word."""
+    return await asyncio.to_thread(completed, " ".join(("berth", "tenant", *words)))
