@@ -215,20 +215,20 @@ def install_command(
     epilog=options.epilog(
         "berth certs unregister --name berth",
         "berth certs unregister --name berth --service kube-system/berth-webhook",
-        text="""For an uninstallation: while a configuration is there, Pods may wait for a webhook that is not. Deletes
-only what carries the label app.kubernetes.io/part-of=berth or calls nothing but the Service; what is gone is no
-error.""",
+        text="""For an uninstallation: with a configuration and without its webhook, new Pods are refused. Deletes only
+configurations with the label app.kubernetes.io/part-of=berth, or that call the Service of --service alone. A
+configuration that does not exist is no error.""",
     )
 )
 def unregister(
     name: Annotated[str, typer.Option(help="Name of the mutating and of the validating configuration")] = "berth",
     service: Annotated[
-        str, typer.Option(metavar="NS/NAME", help="What calls nothing but this Service is ours too")
+        str, typer.Option(metavar="NS/NAME", help="Also delete configurations that call this Service alone")
     ] = "",
     kubeconfig: _Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
-    """Delete Berth's webhook configurations, so that nothing is called that is about to go."""
+    """Delete Berth's webhook configurations, before the webhook is removed."""
     target = _service(service)
 
     for line in cluster.in_cluster(

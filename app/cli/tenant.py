@@ -78,7 +78,7 @@ _AgentNamespace = Annotated[
         "berth tenant authority",
         "berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates",
         text="""Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the
-namespace and renews what is due, so it may be run again at any time; berth certificates --gateway does it all the time.
+namespace and renews what is due, so it may be run at any time; berth certificates --gateway keeps doing it.
 The gateway answers to api-gateway.local, its Service's names and what --dns and --address add. With --out, gateway/ and
 admin/ in that directory hold the same as files.""",
     ),
@@ -115,7 +115,7 @@ def authority(
         text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
 cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
 is none, or with --ca-cert and --ca-key. A tenant that exists keeps its certificates and hosts;
---force issues one more certificate, berth tenant host changes the hosts.""",
+--force issues another certificate, berth tenant host changes the hosts.""",
     ),
 )
 def add(
@@ -136,7 +136,7 @@ def add(
     namespace: _Namespace = "",
     agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
     force: Annotated[
-        bool, typer.Option(help="Issue one more certificate to a tenant that exists", show_default=False)
+        bool, typer.Option(help="Issue another certificate to a tenant that exists", show_default=False)
     ] = False,
     admin_names: Annotated[str, typer.Option(help="Comma list of names that no tenant may have")] = ADMIN_NAME,
     kubeconfig: Kubeconfig = None,
@@ -202,17 +202,16 @@ def show(
     epilog=options.epilog(
         "berth tenant rotate tenant1 --overlap 24h",
         "berth tenant rotate tenant1 --now",
-        text="""The certificates before the new one are accepted until the overlap ends; with --now they are refused at
-once.""",
+        text="""Older certificates are accepted until the overlap ends; with --now they are refused at once.""",
     ),
 )
 def rotate(
     *,
     name: Name,
     overlap: Annotated[
-        str, typer.Option(metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
+        str, typer.Option(metavar="TIME", help="How long older ones stay valid: 90s, 15m, 24h, 7d")
     ] = "24h",
-    now: Annotated[bool, typer.Option(help="Refuse those before at once", show_default=False)] = False,
+    now: Annotated[bool, typer.Option(help="Refuse older ones at once", show_default=False)] = False,
     out: _Out = None,
     days: _Days = DAYS,
     ca_cert: _AuthorityCert = None,
@@ -223,7 +222,7 @@ def rotate(
     kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
-    """Issue a new certificate to a tenant, and let those before it end."""
+    """Issue a new certificate to a tenant, and end the older ones."""
     check_name(name)
     ends, moment = timedelta() if now else _duration(overlap), datetime.now(UTC)
     issuing = bundles.Issuing(
@@ -254,7 +253,7 @@ tenant_app.command(epilog=options.epilog("berth tenant resume tenant1"))(resume)
     epilog=options.epilog(
         "berth tenant remove tenant1",
         "berth tenant remove tenant1 --yes",
-        text="Suspends the tenant, then deletes its Tenant object and its namespace with all that is in it.",
+        text="Suspends the tenant, then deletes its Tenant object and its namespace and everything in it.",
     ),
 )
 def remove(

@@ -76,7 +76,7 @@ class Limits:
     pending_pods: int = 100
     """… and how many these are: Pods of other tenants wait behind them for the scheduler …"""
     daemon_set_bytes: int = 16 * 1024
-    """… and of a DaemonSet, which has as many Pods as there are nodes, all of them made anew with each change …"""
+    """… and of a DaemonSet, which has as many Pods as there are nodes, all of them replaced with each change …"""
     manifest_bytes: int = 1024 * 1024
     """… and of a ConfigMap or Secret."""
     stored_bytes_per_second: float = 128.0 * 1024

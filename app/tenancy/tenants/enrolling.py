@@ -112,7 +112,9 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
     if adding.force:
         return [*lines, *await _issue_one_more(client, present, issuing, now=now, overlap=None)]
     if identity.get("certificates") and not adding.names:
-        lines.append("no certificate issued: it has one; --force issues one more, berth tenant rotate a successor")
+        lines.append(
+            "no certificate issued: the tenant has one; --force issues another, berth tenant rotate replaces it"
+        )
     return lines
 
 
@@ -132,15 +134,15 @@ def _check_hosts(name: str, present: list[str] | None, wanted: tuple[str, ...]) 
 
 
 async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: datetime, overlap: timedelta) -> list[str]:
-    """A new bundle; certificates before it end after `overlap`, at once where that is zero."""
+    """A new bundle; older certificates end after `overlap`, at once where that is zero."""
     present = await existing_tenant(client, name)
     lines = await _issue_one_more(client, present, issuing, now=now, overlap=overlap)
     ends = f"are accepted until {stamp(now + overlap)} at most" if overlap else "are refused from now on"
-    return [*lines, f"certificates before it {ends}"]
+    return [*lines, f"older certificates {ends}"]
 
 
 async def describe(client: KubeClient, name: str) -> str:
-    """One line that says what `remove` would take away. Raises UsageError where there is nothing of that name."""
+    """One line that says what `remove` would remove. Raises UsageError where there is nothing of that name."""
     tenant, found = await read_tenant(client, name), await read_namespace(client, name)
     ours = found is not None and found.ours
     if tenant is None and not ours:
