@@ -35,7 +35,7 @@ _COMMANDS = {
         "Find what is wrong with Berth in a cluster, what follows from it, and the command that fixes it.",
     ),
     "version": ("version:version_app", "Print the version of Berth and of Python."),
-    "health": ("health:health_app", "Ask a role on this machine whether it lives."),
+    "health": ("health:health_app", "Check whether a role on this machine is alive."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (
         "development:sandbox_app",

@@ -19,10 +19,10 @@ from app.registry import settings_of
 from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
 from app.wiring import Role
 
-_ENVIRONMENT = """Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas
-(BERTH_LOG_LEVEL=debug). A flag beats the environment.
+_ENVIRONMENT = """Environment: every flag has a variable, BERTH_ and its name in capitals (BERTH_LOG_LEVEL=debug);
+lists have commas. A flag beats its variable.
 
-Exit status: 0 after a drained stop, 1 after a fault or a stop before that, 2 for a wrong flag or file."""
+Exit status: 0 after a stop that was drained, 1 after a fault or another stop, 2 for a wrong flag or file."""
 
 
 def role_app(role: Role) -> typer.Typer:
