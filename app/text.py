@@ -6,6 +6,10 @@ import difflib
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
 
 SHOWN = 80
 """Characters of a value that a message quotes."""
@@ -16,6 +20,10 @@ _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
 """How aiohttp says by which TLS context it tried to connect."""
+
+
+_WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
+"""Texts for errors of pydantic, by type, where its own are unclear."""
 
 
 def cut(text: str, limit: int = SHOWN) -> str:
@@ -52,6 +60,14 @@ def fault(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return _CONTEXT.sub("", str(error)) or type(error).__name__
+
+
+def wanted(item: ErrorDetails) -> str:
+    """What one error of pydantic says of a value, in our words: "want …", or the text of our own validator."""
+    if item["type"] == "value_error":
+        return item["msg"].removeprefix("Value error, ")
+    said = _WANTS.get(item["type"]) or item["msg"].partition(", unable to")[0]
+    return said.replace("Input should be", "want", 1)
 
 
 def utc_now() -> datetime:

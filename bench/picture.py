@@ -14,7 +14,7 @@ from matplotlib import pyplot as plt
 from bench.report import FLOOR_AIMS, number
 from bench.rounds import Run
 
-# Okabe and Ito's palette, told apart by every kind of color vision; the hatches serve for print.
+# Okabe and Ito's palette, distinct for every kind of color vision; the hatches serve for print.
 _GREY, _BLUE, _ORANGE, _GREEN = "#999999", "#0072B2", "#E69F00", "#009E73"
 _PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
 

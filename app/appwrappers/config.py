@@ -14,6 +14,7 @@ from pydantic_core import ErrorDetails
 
 from app.cel.patterns import parse_duration
 from app.kube.configuration import yaml_in
+from app.text import wanted
 from app.wire import JSON
 
 _SECOND = 10**9
@@ -146,7 +147,7 @@ def parse_config(config_map: JSON) -> OperatorConfig:
 
 def _said(item: ErrorDetails) -> str:
     path = ".".join(map(str, item["loc"])) or "appwrapper"
-    return f"{path}: {item['msg'].removeprefix('Value error, ')}"
+    return f"{path}: {wanted(item)}"
 
 
 def _without_null(value: Any) -> Any:

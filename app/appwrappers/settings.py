@@ -43,8 +43,9 @@ class AdmissionSettings(ConfigSettings):
     appwrapper_strict: Annotated[
         bool,
         Flag(
-            "Ask for more rights of who creates an AppWrapper (delete, and create pods), ask again when it is resumed, "
-            "and let only who may admit AppWrappers change spec.suspend and podSetInfos of one with a queue",
+            "Require more rights of the creator of an AppWrapper (delete, and create pods), check them again when it "
+            "is resumed, and let only users with the verb admit change spec.suspend and podSetInfos of one with a "
+            "queue",
             _PANEL,
         ),
     ] = False
@@ -52,8 +53,8 @@ class AdmissionSettings(ConfigSettings):
     appwrapper_controller: Annotated[
         str,
         Flag(
-            "Service account of the controller of AppWrappers, as NAMESPACE/NAME: users are warned of rights that it "
-            "has not",
+            "Service account of the controller of AppWrappers, as NAMESPACE/NAME: users get a warning about rights "
+            "that it lacks",
             _PANEL,
         ),
     ] = ""

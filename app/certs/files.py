@@ -128,5 +128,5 @@ def _hide_leftovers(directory: Path, files: Mapping[str, bytes]) -> None:
 def _drop_generations(directory: Path, *, keep: set[str]) -> None:
     for folder in directory.glob(f"{_GENERATION}*"):
         if folder.name not in keep and folder.is_dir() and not folder.is_symlink():
-            # A reader that has resolved its name shall find the whole folder or none.
+            # A reader that has resolved its name must find the whole folder or none.
             shutil.rmtree(folder.rename(f"{folder}.gone"))

@@ -40,14 +40,14 @@ class PublishingSettings(RoleSettings):
     ] = ()
     claims_conflict: Annotated[
         Literal["defer", "force"],
-        Flag("What becomes of network data that another field manager owns: defer to it, or force ours", PANEL),
+        Flag("Network data that another field manager owns: defer (keep it) or force (overwrite it)", PANEL),
     ] = "defer"
     claims_self_publishing: Annotated[
-        Drivers, Flag("Comma list of drivers that publish network data for themselves, and are left alone", PANEL)
+        Drivers, Flag("Comma list of drivers that publish their own network data; Berth does not change it", PANEL)
     ] = ("dra.net",)
     claims_repair_after: Annotated[
         float,
-        Flag("After how many seconds network data are published that such a driver has not published; 0: never", PANEL),
+        Flag("Seconds after which Berth publishes network data that such a driver has not published; 0: never", PANEL),
     ] = Field(0.0, ge=0, allow_inf_nan=False)
     network_resource_name_keys: Annotated[
         Annotated[Items, AfterValidator(_keys)],

@@ -41,10 +41,10 @@ _Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("Cluster to change
 
 @certs_app.command(
     epilog=options.epilog(
-        "berth certs make --dir certs (for localhost)",
+        "berth certs make --dir certs   # for localhost",
         "berth certs make --dir certs --service berth --namespace kube-system --client kube-apiserver",
         text="""Writes ca.crt, ca.key, ca-bundle.crt, tls.crt, tls.key and client-<CN>.crt, client-<CN>.key. A CA that
-is in the directory already signs again. Keys are readable by their owner alone.""",
+is already in the directory is used again. Only the owner can read the keys.""",
     )
 )
 def make(
@@ -91,8 +91,8 @@ def make(
         "berth certs renew --dir certs",
         "berth certs renew --dir certs --force",
         text="""A certificate is due when less than a third of its lifetime is left. When the CA is due, ca-bundle.crt
-keeps the old one beside the new, and tls.crt carries the new CA signed by the old one, so clients that trust either go
-on.""",
+keeps the old one beside the new, and tls.crt carries the new CA signed by the old one, so clients that
+trust either CA keep working.""",
     )
 )
 def renew(
@@ -137,7 +137,7 @@ def patch(
     kubeconfig: _Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
-    """Make webhook configurations trust a CA; touches nothing but caBundle."""
+    """Make webhook configurations trust a CA; changes only caBundle."""
     try:
         authorities = certificate_set.parse_bundle(authority.read_bytes(), source=str(authority))
     except OSError as error:
@@ -166,7 +166,7 @@ def patch(
         "berth certs install --dir /etc/tls --every 3600",
         text="""Takes the flags of Network Resources Injector's installer. Any number of replicas may run it at once;
 the Secret named like --name is the lock and holds the CA and the certificate. Nothing is ever deleted, and each run
-repairs what an earlier one left undone. A Service that is there keeps its targetPort.""",
+repairs what an earlier one left undone. An existing Service keeps its targetPort.""",
     ),
 )
 def install_command(
@@ -183,7 +183,7 @@ def install_command(
         ),
     ] = None,
     directory: Annotated[Path, typer.Option("--dir", help="Where tls.crt and tls.key are written")] = Path("/etc/tls"),
-    every: Annotated[int, typer.Option(min=0, help="Stay, and repeat after so many seconds (0: once)")] = 0,
+    every: Annotated[int, typer.Option(min=0, help="Keep running, and repeat after so many seconds (0: run once)")] = 0,
     kubeconfig: _Kubeconfig = None,
     context: cluster.Context = None,
     _logtostderr: Annotated[bool, typer.Option("--logtostderr/--no-logtostderr", hidden=True)] = False,
@@ -215,20 +215,20 @@ def install_command(
     epilog=options.epilog(
         "berth certs unregister --name berth",
         "berth certs unregister --name berth --service kube-system/berth-webhook",
-        text="""For an uninstallation: while a configuration is there, Pods may wait for a webhook that is not. Deletes
-only what carries the label app.kubernetes.io/part-of=berth or calls nothing but the Service; what is gone is no
-error.""",
+        text="""For an uninstallation: with a configuration and without its webhook, new Pods are refused. Deletes only
+configurations with the label app.kubernetes.io/part-of=berth, or that call the Service of --service alone. A
+configuration that does not exist is no error.""",
     )
 )
 def unregister(
     name: Annotated[str, typer.Option(help="Name of the mutating and of the validating configuration")] = "berth",
     service: Annotated[
-        str, typer.Option(metavar="NS/NAME", help="What calls nothing but this Service is ours too")
+        str, typer.Option(metavar="NS/NAME", help="Also delete configurations that call this Service alone")
     ] = "",
     kubeconfig: _Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
-    """Delete Berth's webhook configurations, so that nothing is called that is about to go."""
+    """Delete Berth's webhook configurations, before the webhook is removed."""
     target = _service(service)
 
     for line in cluster.in_cluster(

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from app.cli import completing
 from app.cli.cluster import Context, dns_label, examining, kubeconfig_option
 from app.cli.options import alone, epilog, show
 from app.doctor.model import Finding, Severity, worst
@@ -47,15 +48,28 @@ def doctor(
     ] = None,
     release: Annotated[str, typer.Option("--release-name", help="Name of the release")] = "berth",
     roles: Annotated[
-        list[str] | None, typer.Option("--role", help="A role that has to be here; repeatable (default: as installed)")
+        list[str] | None,
+        typer.Option(
+            "--role",
+            help="A role that has to be here; repeatable (default: as installed)",
+            autocompletion=completing.among(BY_NAME),
+        ),
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="CHECK|CODE", help="Show this check, or findings of this code; repeatable (default: all)"),
+        typer.Option(
+            metavar="CHECK|CODE",
+            help="Show this check, or findings of this code; repeatable (default: all)",
+            autocompletion=completing.checks,
+        ),
     ] = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option(metavar="CHECK|CODE", help="Leave out this check, or findings of this code; repeatable"),
+        typer.Option(
+            metavar="CHECK|CODE",
+            help="Leave out this check, or findings of this code; repeatable",
+            autocompletion=completing.checks,
+        ),
     ] = None,
     output: Annotated[Form, typer.Option("-o", "--output", help="Form of the answer")] = "text",
     kubeconfig: Annotated[str | None, kubeconfig_option("The cluster (default: in-cluster, $KUBECONFIG)")] = None,

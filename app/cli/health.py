@@ -1,4 +1,4 @@
-"""`berth health`: asks a role on this machine whether it lives, or is ready; for container engines that run a command.
+"""`berth health`: checks whether a role on this machine is alive, or ready; for engines that run a command.
 
 Imports little and reads no settings: it is run every few seconds. It takes address and port from the variables
 that the role itself reads.
@@ -36,7 +36,7 @@ health_app = alone()
 def health(
     *,
     ready: Annotated[
-        bool, typer.Option("--ready", help="Ask whether it is ready to work, not just whether it lives")
+        bool, typer.Option("--ready", help="Check whether it is ready, not only whether it is alive")
     ] = False,
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help=f"Its plain port (default: ${PORT_VARIABLE} or {_PORT})")
@@ -46,7 +46,7 @@ def health(
     ] = None,
     timeout_seconds: Annotated[float, typer.Option(min=0.1, help="How long to wait for the answer")] = 3.0,
 ) -> int:
-    """Ask a role on this machine whether it lives."""
+    """Check whether a role on this machine is alive."""
     host = address if address is not None else os.environ.get(ADDRESS_VARIABLE, "")
     target = _WILDCARDS.get(host, host), port if port is not None else _port_of_environment()
     connection = http.client.HTTPConnection(*target, timeout=timeout_seconds)

@@ -18,7 +18,8 @@ import typer.main
 from typer.exceptions import Abort, TyperException
 
 from app.cli.goflags import normalize
-from app.cli.options import LazyGroup, missing_command, switches_of
+from app.cli.options import App, LazyGroup, show_help, switches_of
+from app.cli.plain_help import HELP_NAMES
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
@@ -37,7 +38,8 @@ _COMMANDS = {
         "status:status_app",
         "Show on one screen what Berth does in a cluster: roles, agents, tenants, companions, attachments.",
     ),
-    "health": ("health:health_app", "Ask a role on this machine whether it lives."),
+    "version": ("version:version_app", "Print the version of Berth and of Python."),
+    "health": ("health:health_app", "Check whether a role on this machine is alive."),
     "crds": ("crds:crds_app", "Print the CustomResourceDefinitions of Berth's kinds as YAML."),
     "sandbox": (
         "development:sandbox_app",
@@ -53,7 +55,7 @@ _COMMANDS = {
     ),
     "tenant": (
         "tenant:tenant_app",
-        "Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
+        "Add, show, suspend and remove the tenants of an infra cluster, and make its gateway's certificates.",
     ),
 }
 """The commands that are not roles: where they are, and their summaries, as the help of each begins."""
@@ -65,13 +67,12 @@ class _Root(LazyGroup):
     }
 
 
-cli = typer.Typer(
+cli = App(
     name="berth",
     cls=_Root,
     help="Puts every Pod beside the network hardware that it needs.",
-    no_args_is_help=False,
     add_completion=True,
-    rich_markup_mode="rich",
+    context_settings={"help_option_names": HELP_NAMES},
     pretty_exceptions_enable=False,
 )
 
@@ -92,8 +93,7 @@ def root(
     ] = False,
 ) -> None:
     """Puts every Pod beside the network hardware that it needs."""
-    if context.invoked_subcommand is None:
-        raise missing_command(context)
+    show_help(context)
 
 
 def run(arguments: Sequence[str]) -> int:

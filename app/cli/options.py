@@ -1,4 +1,4 @@
-"""What commands have alike: groups, also lazy ones; lines in styles; help with examples and without `--no-…` twins."""
+"""What commands have alike: applications and groups, also lazy ones; lines in styles; examples below the help."""
 
 from __future__ import annotations
 
@@ -7,31 +7,16 @@ from typing import Any
 
 import typer
 import typer.main
-from typer.core import TyperCommand, TyperGroup
 
+from app.cli.plain_help import PlainCommand, PlainGroup
 from app.errors import UsageError
 from app.wiring import resolve
-
-
-class PanelCommand(TyperCommand):
-    """Leaves the `--no-…` twin of each switch out of the help, where it would squeeze everything else."""
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        twins = [(param, param.secondary_opts) for param in self.params]
-        for param, _ in twins:
-            param.secondary_opts = []
-        try:
-            super().format_help(ctx, formatter)
-        finally:
-            for param, names in twins:
-                param.secondary_opts = names
-
 
 Loaders = Mapping[str, tuple[str, Callable[[], typer.Typer]]]
 """By name: the summary, and what makes the command, or the group of commands."""
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(PlainGroup):
     """Commands that are imported when they are used: their list needs no more than their summaries.
 
     They are those of `loaders`, which a subclass has, in their order.
@@ -51,7 +36,7 @@ class LazyGroup(TyperGroup):
         """What a list shows of a command; None where there is none."""
         if cmd_name not in self.loaders:
             return None
-        return TyperCommand(name=cmd_name, help=self.loaders[cmd_name][0])
+        return PlainCommand(name=cmd_name, help=self.loaders[cmd_name][0])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is typed. Raises UsageError of Typer for one that does not exist."""
@@ -78,27 +63,30 @@ class _Commands(Mapping[str, Any]):
         return len(self._loaders)
 
 
+class App(typer.Typer):
+    """An application whose commands have plain help."""
+
+    def command(self, name: str | None = None, *, cls: Any = PlainCommand, **settings: Any) -> Callable[..., Any]:
+        """As Typer's."""
+        return super().command(name, cls=cls, **settings)
+
+
 def group(name: str, text: str, *, epilog: str) -> typer.Typer:
-    """A group of commands, which have to be called by name."""
-    found = typer.Typer(name=name, help=text, epilog=epilog, add_completion=False, rich_markup_mode="rich")
-
-    @found.callback(invoke_without_command=True)
-    def called(context: typer.Context) -> None:
-        if context.invoked_subcommand is None:
-            raise missing_command(context)
-
+    """A group of commands; without one of them it shows its help."""
+    found = App(name=name, cls=PlainGroup, help=text, epilog=epilog, add_completion=False)
+    found.callback(invoke_without_command=True)(show_help)
     return found
 
 
 def alone() -> typer.Typer:
     """An application of one command."""
-    return typer.Typer(add_completion=False, rich_markup_mode="rich")
+    return App(add_completion=False)
 
 
-def missing_command(context: typer.Context) -> UsageError:
-    """What to raise where a group of commands is called without one of them."""
-    commands = getattr(context.command, "commands", {})
-    return UsageError(f"missing command: want one of {', '.join(commands)}; see {context.command_path} --help")
+def show_help(context: typer.Context) -> None:
+    """What a group of commands does without one of them, as kubectl and helm do."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
 
 
 def show(lines: Iterable[tuple[str, str]], *, aside: bool = False) -> None:

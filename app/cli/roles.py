@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 import typer
+from pydantic.fields import FieldInfo
 
-from app.cli.options import PanelCommand, alone, epilog
+from app.cli import completing
+from app.cli.options import alone, epilog
+from app.cli.plain_help import PlainCommand
 from app.registry import settings_of
 from app.settings.source import RoleSettings, flag_names, flags_of, help_of, parsed_type
 from app.wiring import Role
 
-_ENVIRONMENT = """Environment: BERTH_ and the flag in capitals stand for every flag, lists with commas
-(BERTH_LOG_LEVEL=debug). A flag beats the environment.
+_ENVIRONMENT = """Environment: every flag has a variable, BERTH_ and its name in capitals (BERTH_LOG_LEVEL=debug);
+lists have commas. A flag beats its variable.
 
-Exit status: 0 after a drained stop, 1 after a fault or a stop before that, 2 for a wrong flag or file."""
+Exit status: 0 after a stop that was drained, 1 after a fault or another stop, 2 for a wrong flag or file."""
 
 
 def role_app(role: Role) -> typer.Typer:
@@ -31,7 +34,7 @@ def role_app(role: Role) -> typer.Typer:
     return app
 
 
-class RoleCommand(PanelCommand):
+class RoleCommand(PlainCommand):
     """A command whose options are the fields of a role's settings."""
 
     role: Role
@@ -51,9 +54,18 @@ def option_of(settings: type[RoleSettings], field: str, *, panel: str = "") -> t
     if parsed_type(info, flag) is bool:
         names = tuple(f"{name}/--no-{name.removeprefix('--')}" for name in names)
     found: typer.models.OptionInfo = typer.Option(
-        *names, help=help_of(info, flag), rich_help_panel=panel or flag.panel, show_default=False
+        *names,
+        help=help_of(info, flag),
+        metavar=flag.metavar or None,
+        autocompletion=completing.among(choices) if (choices := _choices(info)) else None,
+        rich_help_panel=panel or flag.panel,
+        show_default=False,
     )
     return found
+
+
+def _choices(info: FieldInfo) -> tuple[str, ...]:
+    return get_args(info.annotation) if get_origin(info.annotation) is Literal else ()
 
 
 def _running(role: Role) -> Callable[..., int]:

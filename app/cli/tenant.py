@@ -1,4 +1,4 @@
-"""`berth tenant`: adds, lists, rotates and removes the tenants of an infra cluster.
+"""`berth tenant`: adds, shows, changes and removes the tenants of an infra cluster.
 
 Parses, asks and prints; the work is in `app.tenancy`.
 """
@@ -7,44 +7,43 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from app.certs.certificate_set import DAYS
 from app.cli import cluster, options, tenant_showing
-from app.errors import Terminal, UsageError
+from app.cli.tenant_changing import host_app, resume, suspend
+from app.cli.tenant_running import Kubeconfig, Name, NewName, Yes, check_name, confirmed, in_infra, print_lines
+from app.errors import UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
-from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME, name_problem
-from app.tenancy.tenants import bundles, changes, enrolling, moving
+from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
+from app.tenancy.tenants import bundles, changes, enrolling, moving, summary
 from app.workloads.model import SYSTEM_NAMESPACE, tenant_namespace
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
 
-T = TypeVar("T")
 _DURATION = re.compile(r"([0-9]{1,6})([smhd])", re.ASCII)
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 tenant_app = options.group(
     "tenant",
-    "Add, list, rotate and remove the tenants of an infra cluster, and make its gateway's certificates.",
+    "Add, show, suspend and remove the tenants of an infra cluster, and make its gateway's certificates.",
     epilog=options.epilog(
         "berth tenant authority --address 10.133.133.1",
         "berth tenant add tenant1 --host host-a --host host-b --out tenant1",
         "berth tenant list",
+        "berth tenant show tenant1",
+        "berth tenant host add tenant1 host-c",
         "berth tenant rotate tenant1 --out tenant1",
+        "berth tenant suspend tenant1",
         "berth tenant remove tenant1",
     ),
 )
 
-_command = partial(tenant_app.command, cls=options.PanelCommand)
-
-_Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the tenant", show_default=False)]
 _Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Directory of the bundle (default: tenant-NAME)", show_default=False),
@@ -55,7 +54,6 @@ _AuthorityCert = Annotated[
 ]
 _AuthorityKey = Annotated[Path | None, typer.Option("--ca-key", help="PEM file of its key", show_default=False)]
 _Gateway = Annotated[str, typer.Option("--gateway-name", help="Name that the gateway's certificate answers to")]
-_Kubeconfig = Annotated[str | None, cluster.kubeconfig_option("The infra cluster (default: in-cluster, $KUBECONFIG)")]
 _Namespace = Annotated[
     str,
     typer.Option(
@@ -75,12 +73,12 @@ _AgentNamespace = Annotated[
 ]
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant authority",
         "berth tenant authority --dns gateway.example --address 10.133.133.1 --out certificates",
         text="""Makes what is missing of the Secrets berth-gateway-ca, berth-gateway-tls and berth-cloud-admin in the
-namespace and renews what is due, so it may be run again at any time; berth certificates --gateway does it all the time.
+namespace and renews what is due, so it may be run at any time; berth certificates --gateway keeps doing it.
 The gateway answers to api-gateway.local, its Service's names and what --dns and --address add. With --out, gateway/ and
 admin/ in that directory hold the same as files.""",
     ),
@@ -97,7 +95,7 @@ def authority(
         list[str] | None, typer.Option("--address", metavar="IP", help="One more address of the gateway; repeatable")
     ] = None,
     namespace: _Namespace = "",
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Make or renew the certificates of the gateway and of the cloud admin."""
@@ -107,22 +105,23 @@ def authority(
         wanted = AuthorityOptions(namespace=home, dns=tuple(dns or ()), addresses=tuple(addresses or ()))
         return await enrolling.certify(client, options=wanted, directory=out, now=datetime.now(UTC))
 
-    _print(_run(work, kubeconfig, context))
+    print_lines(in_infra(work, kubeconfig, context))
 
 
-@_command(
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant add tenant1 --host host-a --host host-b",
-        "berth tenant add tenant2 --name agent.tenant2.example (no bundle: the tenant has certificates of its own)",
-        "berth tenant add tenant3 --move tenant1 (the cluster of tenant1 is tenant3's from now on)",
+        "berth tenant add tenant2 --name agent.tenant2.example   # its own certificates, so no bundle",
+        "berth tenant add tenant3 --move tenant1   # tenant3 takes over the cluster of tenant1",
         text="""Writes ca.crt, tls.crt, tls.key, gateway-name and secret.yaml, the same as a Secret for the tenant's
 cluster: kubectl apply -f DIR/secret.yaml there. Signs with the CA in Secret berth-gateway-ca, which is made where there
-is none, or with --ca-cert and --ca-key. A tenant that is there keeps its certificates; --force issues one more.""",
+is none, or with --ca-cert and --ca-key. A tenant that exists keeps its certificates and hosts;
+--force issues another certificate, berth tenant host changes the hosts.""",
     ),
 )
 def add(
     *,
-    name: _Name,
+    name: NewName,
     hosts: Annotated[
         list[str] | None, typer.Option("--host", help="A host of the tenant; its DPUs get its label; repeatable")
     ] = None,
@@ -138,17 +137,17 @@ def add(
     namespace: _Namespace = "",
     agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
     force: Annotated[
-        bool, typer.Option(help="Issue one more certificate to a tenant that is there", show_default=False)
+        bool, typer.Option(help="Issue another certificate to a tenant that exists", show_default=False)
     ] = False,
     move: Annotated[
         str, typer.Option(metavar="TENANT", help="Take over the cluster of this tenant", show_default=False)
     ] = "",
     admin_names: Annotated[str, typer.Option(help="Comma list of names that no tenant may have")] = ADMIN_NAME,
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """Make a tenant, its namespace, and the certificate bundle of its agent."""
-    _check_name(name)
+    check_name(name)
     issuing = bundles.Issuing(
         _directory(name, out),
         days=days,
@@ -170,38 +169,61 @@ def add(
             return lines
         return [*lines, *await moving.move_cluster(client, cluster, source=move, target=name, now=now)]
 
-    _print(_run(work, kubeconfig, context))
+    print_lines(in_infra(work, kubeconfig, context))
 
 
-@_command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
+tenant_app.add_typer(host_app)
+
+
+@tenant_app.command("list", epilog=options.epilog("berth tenant list", "berth tenant list -o json"))
 def list_command(
     output: Annotated[tenant_showing.Form, typer.Option("-o", "--output", help="Form of the answer")] = "table",
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
     """List the tenants with their certificates and state."""
-    tenants = _run(changes.list_tenants, kubeconfig, context)
+    tenants = in_infra(changes.list_tenants, kubeconfig, context)
     if not tenants and output == "table":
         print("no tenants; add one with berth tenant add NAME", file=sys.stderr)
     elif text := tenant_showing.render_tenants(tenants, output):
         print(text)
 
 
-@_command(
+@tenant_app.command(
+    epilog=options.epilog(
+        "berth tenant show tenant1",
+        "berth tenant show tenant1 -o json",
+        text="""Shows the conditions of the tenant, its hosts and DPUs, its certificates, and how many objects its
+namespace has.""",
+    ),
+)
+def show(
+    *,
+    name: Name,
+    output: Annotated[tenant_showing.SummaryForm, typer.Option("-o", "--output", help="Form of the answer")] = "text",
+    kubeconfig: Kubeconfig = None,
+    context: cluster.Context = None,
+) -> None:
+    """Show one tenant: its state, hosts, DPUs and certificates."""
+    check_name(name)
+    found = in_infra(lambda client: summary.summarize(client, name, now=datetime.now(UTC)), kubeconfig, context)
+    print(tenant_showing.render_summary(found, output))
+
+
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant rotate tenant1 --overlap 24h",
         "berth tenant rotate tenant1 --now",
-        text="""The certificates before the new one are accepted until the overlap ends; with --now they are refused at
-once.""",
+        text="""Older certificates are accepted until the overlap ends; with --now they are refused at once.""",
     ),
 )
 def rotate(
     *,
-    name: _Name,
+    name: Name,
     overlap: Annotated[
-        str, typer.Option(metavar="TIME", help="How long those before stay good: 90s, 15m, 24h, 7d")
+        str, typer.Option(metavar="TIME", help="How long older ones stay valid: 90s, 15m, 24h, 7d")
     ] = "24h",
-    now: Annotated[bool, typer.Option(help="Refuse those before at once", show_default=False)] = False,
+    now: Annotated[bool, typer.Option(help="Refuse older ones at once", show_default=False)] = False,
     out: _Out = None,
     days: _Days = DAYS,
     ca_cert: _AuthorityCert = None,
@@ -209,11 +231,11 @@ def rotate(
     gateway: _Gateway = GATEWAY_NAME,
     namespace: _Namespace = "",
     agent_namespace: _AgentNamespace = SYSTEM_NAMESPACE,
-    kubeconfig: _Kubeconfig = None,
+    kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> None:
-    """Issue a new certificate to a tenant, and let those before it end."""
-    _check_name(name)
+    """Issue a new certificate to a tenant, and end the older ones."""
+    check_name(name)
     ends, moment = timedelta() if now else _duration(overlap), datetime.now(UTC)
     issuing = bundles.Issuing(
         _directory(name, out),
@@ -223,53 +245,43 @@ def rotate(
         namespace=namespace,
         agent_namespace=agent_namespace,
     )
-    _print(_run(lambda client: enrolling.rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context))
+    print_lines(
+        in_infra(lambda client: enrolling.rotate(client, name, issuing, now=moment, overlap=ends), kubeconfig, context)
+    )
 
 
-@_command(
+tenant_app.command(
+    epilog=options.epilog(
+        "berth tenant suspend tenant1",
+        "berth tenant suspend tenant1 --yes",
+        text="""The gateway ends the streams of the tenant's agent and refuses its calls. What the tenant has in the
+infra cluster runs on. The command says what that is and asks; berth tenant resume ends the suspension.""",
+    )
+)(suspend)
+tenant_app.command(epilog=options.epilog("berth tenant resume tenant1"))(resume)
+
+
+@tenant_app.command(
     epilog=options.epilog(
         "berth tenant remove tenant1",
         "berth tenant remove tenant1 --yes",
-        text="Cuts the tenant's agent, then deletes its Tenant object and its namespace with all that is in it.",
+        text="Suspends the tenant, then deletes its Tenant object and its namespace and everything in it.",
     ),
 )
 def remove(
     *,
-    name: _Name,
-    yes: Annotated[bool, typer.Option("--yes/--no-yes", "-y", help="Do not ask", show_default=False)] = False,
-    kubeconfig: _Kubeconfig = None,
+    name: Name,
+    yes: Yes = False,
+    kubeconfig: Kubeconfig = None,
     context: cluster.Context = None,
 ) -> int:
     """Remove a tenant, its namespace and everything in it."""
-    _check_name(name)
-    print(_run(lambda client: enrolling.describe(client, name), kubeconfig, context))
-    if not yes:
-        if not (sys.stdin is not None and sys.stdin.isatty()):
-            raise UsageError("nothing removed: there is no terminal to confirm on; use --yes")
-        if not typer.confirm(f"Remove tenant {name} for good?"):
-            print("nothing removed")
-            return 1
-    _print(_run(lambda client: enrolling.remove(client, name), kubeconfig, context))
+    check_name(name)
+    print(in_infra(lambda client: enrolling.describe(client, name), kubeconfig, context))
+    if not confirmed(f"Remove tenant {name} for good?", "nothing removed", yes=yes):
+        return 1
+    print_lines(in_infra(lambda client: enrolling.remove(client, name), kubeconfig, context))
     return 0
-
-
-def _run(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None, context: str | None) -> T:
-    """Do the work in the cluster. What will not pass by itself is a UsageError: the user has to act."""
-    try:
-        return cluster.in_cluster(work, kubeconfig, context)
-    except Terminal as error:
-        raise UsageError(str(error)) from error
-
-
-def _print(lines: list[str]) -> None:
-    for line in lines:
-        print(line)
-
-
-def _check_name(name: str) -> None:
-    problem = name_problem(name)
-    if problem:
-        raise UsageError(f"NAME: {problem}")
 
 
 def _directory(name: str, out: Path | None) -> Path:

@@ -1,9 +1,9 @@
-"""How `berth tenant list` shows Tenants: a table, or the objects in the forms that kubectl has. Pure."""
+"""How `berth tenant list` and `berth tenant show` show Tenants: as text, or in the forms that kubectl has. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import yaml
 
@@ -11,26 +11,84 @@ from app.tenancy.model import tenant_state
 from app.wire import JSON, encode_json
 from app.workloads.model import TENANTS, tenant_namespace
 
+if TYPE_CHECKING:
+    from app.tenancy.tenants.contents import Dpu
+    from app.tenancy.tenants.summary import Pin, Summary
+
 Form = Literal["table", "json", "yaml", "name"]
+SummaryForm = Literal["text", "json", "yaml"]
 
 _SHOWN_DIGITS = 12
+_NAMES = {"other Pod": "otherPods"}
 
 
 def render_tenants(tenants: Sequence[JSON], form: Form) -> str:
     """Text without a newline at its end."""
     match form:
-        case "json":
-            return encode_json(_listed(tenants)).decode()
-        case "yaml":
-            return yaml.safe_dump(_listed(tenants), sort_keys=False, allow_unicode=True).rstrip("\n")
+        case "json" | "yaml":
+            return _document(
+                {"apiVersion": "v1", "kind": "List", "items": [_shown(tenant) for tenant in tenants]}, form
+            )
         case "name":
             return "\n".join(f"tenant.{TENANTS.group}/{tenant['metadata']['name']}" for tenant in tenants)
         case "table":
             return _table([("NAME", "NAMESPACE", "HOSTS", "CERTIFICATES", "STATE"), *map(_row, tenants)])
 
 
-def _listed(tenants: Sequence[JSON]) -> JSON:
-    return {"apiVersion": "v1", "kind": "List", "items": [_shown(tenant) for tenant in tenants]}
+def render_summary(summary: Summary, form: SummaryForm) -> str:
+    """Text without a newline at its end."""
+    if form != "text":
+        return _document(_summary_document(summary), form)
+    tenant, found = summary.tenant, summary.namespace
+    name, status = tenant["metadata"]["name"], tenant.get("status") or {}
+    where = "does not exist" if found is None else "" if found.ours else "is not ours"
+    rows = [
+        ("Name:", name),
+        ("State:", _state(tenant)),
+        ("Namespace:", f"{tenant_namespace(name)}{where and f' ({where})'}"),
+        ("Cluster:", summary.cluster or "<none yet>"),
+        *([("Last contact:", str(status["lastContact"]))] if status.get("lastContact") else ()),
+        ("Hosts:", _hosts(tenant["spec"])),
+        *_labeled("DPUs:", [_dpu(dpu, name) for dpu in summary.dpus]),
+        ("Certificate names:", ", ".join(tenant["spec"]["identity"]["names"])),
+        *_labeled("Certificates:", [_valid(pin) for pin in summary.pins], none="<any of these names>"),
+        *((f"{noun[0].upper()}{noun[1:]}s:", str(number)) for noun, number in summary.counts.items()),
+    ]
+    conditions = status.get("conditions") or ()
+    table = [
+        ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
+        *(
+            tuple(str(one.get(key) or "") for key in ("type", "status", "reason", "lastTransitionTime", "message"))
+            for one in conditions
+        ),
+    ]
+    below = _table([("", *row) for row in table]) if conditions else "   <none yet>"
+    return "\n".join((_table(rows), "Conditions:", below))
+
+
+def _summary_document(summary: Summary) -> JSON:
+    tenant, found = summary.tenant, summary.namespace
+    return {
+        "tenant": _shown(tenant),
+        "state": _state(tenant),
+        "cluster": summary.cluster,
+        "namespace": {
+            "name": tenant_namespace(tenant["metadata"]["name"]),
+            "exists": found is not None,
+            "managed": found is not None and found.ours,
+        },
+        "dpus": [
+            {"node": dpu.node, "host": dpu.host, "tenant": dpu.tenant, "ready": dpu.ready} for dpu in summary.dpus
+        ],
+        "certificates": [{"sha256": pin.sha256, "until": pin.until, "days": pin.days} for pin in summary.pins],
+        "counts": {_NAMES.get(noun, f"{noun}s"): number for noun, number in summary.counts.items()},
+    }
+
+
+def _document(value: JSON, form: str) -> str:
+    if form == "json":
+        return encode_json(value).decode()
+    return yaml.safe_dump(value, sort_keys=False, allow_unicode=True).rstrip("\n")
 
 
 def _shown(tenant: JSON) -> JSON:
@@ -42,19 +100,42 @@ def _shown(tenant: JSON) -> JSON:
 def _row(tenant: JSON) -> tuple[str, ...]:
     name, spec = tenant["metadata"]["name"], tenant.get("spec") or {}
     identity = spec.get("identity") or {}
-    hosts = spec.get("hosts")
-    pins = [_pin(pin) for pin in identity.get("certificates") or ()]
+    pins = [
+        f"{_digits(pin['sha256'])} until {pin.get('until') or 'it expires'}"
+        for pin in identity.get("certificates") or ()
+    ]
     return (
         name,
         tenant_namespace(name),
-        "<any>" if hosts is None else ",".join(hosts) or "<none>",
+        _hosts(spec),
         ", ".join(pins) or f"by name: {','.join(identity.get('names') or ())}",
         _state(tenant),
     )
 
 
-def _pin(pin: JSON) -> str:
-    return f"{pin['sha256'][:_SHOWN_DIGITS]} until {pin.get('until') or 'it expires'}"
+def _hosts(spec: JSON) -> str:
+    hosts = spec.get("hosts")
+    return "<any>" if hosts is None else ",".join(hosts) or "<none>"
+
+
+def _valid(pin: Pin) -> str:
+    if pin.days is None:
+        return f"{_digits(pin.sha256)} until it expires"
+    left = "expired" if pin.days < 0 else f"{pin.days} day{'' if pin.days == 1 else 's'} left"
+    return f"{_digits(pin.sha256)} until {pin.until} ({left})"
+
+
+def _digits(sha256: str) -> str:
+    return sha256[:_SHOWN_DIGITS]
+
+
+def _dpu(dpu: Dpu, tenant: str) -> str:
+    labeled = "" if dpu.tenant == tenant else f", labeled for tenant {dpu.tenant}" if dpu.tenant else ", not labeled"
+    return f"{dpu.node} (host {dpu.host or '<none>'}, {'ready' if dpu.ready else 'not ready'}{labeled})"
+
+
+def _labeled(label: str, values: Sequence[str], *, none: str = "<none>") -> list[tuple[str, str]]:
+    return [(label if not index else "", value) for index, value in enumerate(values or (none,))]
 
 
 def _state(tenant: JSON) -> str:

@@ -45,7 +45,7 @@ class Controller(Generic[K]):
     `reconcile` returns Done or RequeueAfter, or raises.
 
     Transient is tried again after its delay or the key's backoff; Terminal is logged and not tried again until the
-    key is added anew; any other exception is a bug, logged with its traceback and tried again like Transient.
+    key is added again; any other exception is a bug, logged with its traceback and tried again like Transient.
     `keys` lists every key for the first run and the resync, which happens every `resync` seconds (None: never).
     """
 

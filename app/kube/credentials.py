@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it: kubeconfig or service account, and whom we act as.
+"""Where the API server is and who we are to it: kubeconfig or service account, and the user that we act as.
 
 The loaders of the official client read files, run exec plugins and refresh OIDC tokens; this module says when.
 """

@@ -68,7 +68,7 @@ class ManifestSource:
                 await asyncio.sleep(self._interval)
 
     async def refresh(self) -> bool:
-        """One look at the directory; True if something had changed and the stores were filled anew."""
+        """One look at the directory; True if something had changed and the stores were filled again."""
         try:
             stamps = await asyncio.to_thread(_scan, self._directory)
         except OSError as error:

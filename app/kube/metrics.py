@@ -41,7 +41,7 @@ QUEUE_DEPTH = Gauge("queue_depth", "Keys that wait for a worker", ("controller",
 LEADER = Gauge("leader", "1 while this process holds the lease", ("lease",), multiprocess_mode="livemax")
 EVENTS = Counter(
     "events_total",
-    "Events by outcome: recorded anew, aggregated into one that is there, dropped unwritten, failed at the API server",
+    "Events by outcome: new, aggregated into one that is there, dropped unwritten, failed at the API server",
     ("component", "outcome"),
 )
 

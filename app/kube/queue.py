@@ -104,7 +104,7 @@ class WorkQueue(Generic[K]):
         return delay
 
     def forget(self, key: K) -> None:
-        """The key has been dealt with: its backoff starts anew, and a delay under way is dropped."""
+        """The key has been dealt with: its backoff starts again, and a delay under way is dropped."""
         self._failures.pop(key, None)
         timer = self._timers.pop(key, None)
         if timer is not None:

@@ -41,7 +41,7 @@ SETTLED = 30.0
 _EARLY = 1.0
 """Seconds that a server's clock may be faster than ours over the length of a watch."""
 RELIST = (600.0, 1800.0)
-"""Seconds between two lists where nothing raises a doubt, drawn anew each time: a replaced server may go unnoticed."""
+"""Seconds between two lists where nothing raises a doubt, drawn each time: a replaced server may go unnoticed."""
 PAGE_SIZE = 500
 _LEAST_PAGE = 10
 _SLICE = 0.005

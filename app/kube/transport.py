@@ -310,7 +310,7 @@ async def _beginning(response: aiohttp.ClientResponse) -> bytes:
 
 
 def _api_client(configuration: Any, acting_as: Impersonation | None) -> Any:
-    # By default the library reads ~/.netrc (in a thread) and the environment's proxies anew for every request, which
+    # By default the library reads ~/.netrc (in a thread) and the environment's proxies for every request, which
     # is a fifth of its cost; where the environment names no proxy there is nothing that we want of it.
     configuration.client_session_kwargs = {
         "trust_env": bool(getproxies().keys() & _PROXIED),

@@ -37,7 +37,7 @@ class PlacementInjector:
         """Plan the affinity for the creation of a Pod; leave `plan` untouched for every other request.
 
         Returns None when that is done, and something to await where the cache does not know the namespace. Raises
-        Denied where the Pod contradicts what is required, Transient where its tenant cannot be told.
+        Denied where the Pod contradicts what is required, Transient where its tenant is unknown.
         """
         if not request.creates_pod:
             return None

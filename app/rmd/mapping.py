@@ -11,13 +11,12 @@ from pydantic_core import ErrorDetails
 
 from app.kube.configuration import yaml_in
 from app.rmd.classes import Classes, RdtClass, described
-from app.text import quoted
+from app.text import quoted, wanted
 from app.wire import JSON
 
 KEY = "classes.yaml"
 _SHORT = Repr()
 _SHORT.maxlevel = 3
-_WANTS = {"tuple_type": "want a list", "model_type": "want a mapping"}
 
 
 def parse_classes(config_map: JSON) -> Classes:
@@ -61,10 +60,8 @@ def _problem(item: ErrorDetails) -> str:
     if item["type"] == "extra_forbidden":
         model = RdtClass if field.startswith("classes[") else Classes
         return f"{field}: unknown key: want one of {', '.join(map(to_camel, model.model_fields))}"
-    if item["type"] == "value_error":
-        return f"{field}: {item['msg'].removeprefix('Value error, ')}"
-    wanted = _WANTS.get(item["type"]) or item["msg"].replace("Input should be", "want")
-    return f"{field}: {wanted}, got {quoted(_short(value))}"
+    got = "" if item["type"] == "value_error" else f", got {quoted(_short(value))}"
+    return f"{field}: {wanted(item)}{got}"
 
 
 def _short(value: object) -> str:

@@ -44,7 +44,7 @@ class AdmissionSettings(RoleSettings):
     ] = "off"
     rmd_unreserved: Annotated[
         Literal["deny", "warn"],
-        Flag("What becomes of a Pod that asks for cache ways and can never have them reserved by a daemon", PANEL),
+        Flag("What to do with a Pod that asks for cache ways that no daemon can ever reserve", PANEL),
     ] = "deny"
     rmd_classes: Annotated[
         DnsSubdomain, Flag("ConfigMap with the RDT classes of the container runtime, in the role's namespace", PANEL)

@@ -156,6 +156,20 @@ def _give_memory_back() -> None:
         trim(0)
 
 
+_REASONS = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "the client sent no certificate",
+    "HTTP_REQUEST": "the client speaks HTTP without TLS",
+    "TLSV1_ALERT_UNKNOWN_CA": "the client does not trust our certificate",
+}
+"""Of OpenSSL's reasons those that need other words."""
+
+
+def _reason(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the certificate of the client is refused: {error.verify_message}"
+    return _REASONS.get(error.reason, error.reason.lower().replace("_", " ")) if error.reason else str(error)
+
+
 class Listener:
     """Accepts on a bound socket from the moment it is made, until `close`; a server as uvicorn knows them.
 
@@ -203,7 +217,7 @@ class Listener:
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
             try:
-                connection, _address = self._listener.accept()
+                connection, peer = self._listener.accept()
             except (BlockingIOError, InterruptedError):
                 return
             except ConnectionError:
@@ -211,7 +225,7 @@ class Listener:
             except OSError as error:
                 self._wait_for_descriptors(error)
                 return
-            self._take(connection)
+            self._take(connection, f"{peer[0]}:{peer[1]}")
             self._left -= 1
             if not self._left:
                 self._left = self._burst
@@ -222,7 +236,7 @@ class Listener:
         self._loop.remove_reader(self._listener)
         self._pause = self._loop.call_later(_PAUSE_SECONDS, self._loop.add_reader, self._listener, self._accept)
 
-    def _take(self, connection: socket.socket) -> None:
+    def _take(self, connection: socket.socket, peer: str) -> None:
         if len(self._pool.taken) >= self._pool.limit:
             what = "all connections are taken; the oldest without a request are closed"
             self._lines.warning(what, self._where, limit=self._pool.limit)
@@ -234,7 +248,7 @@ class Listener:
         task = self._loop.create_task(self._open(connection, slot))
         slot.close = task.cancel
         self._opening.add(task)
-        task.add_done_callback(lambda done: self._opened(done, connection, slot))
+        task.add_done_callback(lambda done: self._opened(done, connection, slot, peer))
 
     async def _open(self, connection: socket.socket, slot: Slot) -> None:
         protocol = self._protocol(slot)
@@ -243,14 +257,17 @@ class Listener:
             lambda: protocol, connection, ssl=self._context, ssl_handshake_timeout=timeout
         )
 
-    def _opened(self, task: asyncio.Task[None], connection: socket.socket, slot: Slot) -> None:
+    def _opened(self, task: asyncio.Task[None], connection: socket.socket, slot: Slot, peer: str) -> None:
         self._opening.discard(task)
         error = None if task.cancelled() else task.exception()
         if task.cancelled() or error is not None:
             # No protocol has this connection, so its slot is released here.
             slot.release()
             connection.close()
-        if error is not None and not isinstance(error, OSError):
+        # Without an end of file: probes of a port connect and close.
+        if isinstance(error, ssl.SSLError) and not isinstance(error, ssl.SSLEOFError):
+            self._lines.warning("TLS handshake failed", self._where | {"reason": _reason(error)}, peer=peer)
+        elif error is not None and not isinstance(error, OSError):
             _log.error("a connection could not be opened", error=type(error).__name__)
 
     def _wait_for_descriptors(self, error: OSError) -> None:

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 
 from app.errors import UsageError
 from app.kube.names import check_dns_label, check_dns_subdomain
+from app.text import quoted, wanted
 
 SERVING, TLS, CLUSTER, LOGS = "Serving", "TLS", "Cluster", "Logs"
 PLACEMENT, RECONCILING = "Placement and tenants", "Reconciling"
@@ -29,7 +30,8 @@ class Flag:
     """The flag of a field: what it means, and the panel of the help in which it stands.
 
     `names` are its spellings where they are not made from the field's name. `default` is what the help says the
-    default is, where that is not the field's own default. A `repeatable` flag adds one element each time.
+    default is, where that is not the field's own default. A `repeatable` flag adds one element each time. `metavar` is
+    what the help calls the value ("": its type).
     """
 
     text: str
@@ -37,6 +39,7 @@ class Flag:
     names: tuple[str, ...] = ()
     default: str | None = None
     repeatable: bool = False
+    metavar: str = ""
 
 
 def _not_empty(value: str) -> str:
@@ -104,7 +107,9 @@ class RoleSettings(BaseModel):
             names |= {name: variable for name, (variable, _) in found.items() if name not in given}
             lines = []
             for item in error.errors(include_url=False):
-                text = item["msg"].removeprefix("Value error, ")
+                text = wanted(item)
+                if item["type"] != "value_error":
+                    text += f", got {quoted(str(item['input']))}"
                 lines.append(f"{names[str(item['loc'][0])]}: {text}" if item["loc"] else text)
             raise UsageError("; ".join(lines)) from error
 

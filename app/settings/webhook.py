@@ -29,7 +29,7 @@ class WebhookSettings(RoleSettings):
     port: Annotated[Port, Flag("TLS port", SERVING)] = 8443
     workers: Annotated[int, Flag("Worker processes", SERVING)] = Field(1, ge=1, le=64)
     deadline_seconds: Annotated[float, Flag("Longest time for one review", SERVING)] = Field(8.0, gt=0, le=30)
-    drain_seconds: Annotated[float, Flag("How long to serve on after SIGTERM, unready", SERVING)] = Field(
+    drain_seconds: Annotated[float, Flag("How long to keep serving after SIGTERM, while unready", SERVING)] = Field(
         5.0, ge=0, le=600
     )
     events: Annotated[bool, Flag("Record an Event on the owner of a denied Pod", SERVING)] = True
@@ -41,7 +41,7 @@ class WebhookSettings(RoleSettings):
         Items,
         Flag("CA of client certificates; repeatable", TLS, default="the service account's CA", repeatable=True),
     ] = (SERVICE_ACCOUNT_CA,)
-    certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are looked at", TLS)] = Field(
+    certificate_poll_seconds: Annotated[float, Flag("How often the TLS files are read", TLS)] = Field(
         10.0, gt=0, allow_inf_nan=False
     )
     tls_min_version: Annotated[str, Flag("VersionTLS12 or VersionTLS13", TLS, default="VersionTLS12")] = ""
@@ -57,7 +57,13 @@ class WebhookSettings(RoleSettings):
         Field("kube-system", validation_alias=AliasChoices("BERTH_NAMESPACE", "NAMESPACE"))
     )
 
-    verbosity: Annotated[int, Flag("4 and more mean --log-level debug", LOGS, names=("-v", "--v"), default="")] = 0
+    # The flag of klog, which Deployments of Network Resources Injector set.
+    verbosity: Annotated[
+        int,
+        Flag(
+            "Verbosity as of klog: 4 or more is --log-level debug", LOGS, names=("-v", "--v"), default="", metavar="N"
+        ),
+    ] = 0
 
     @classmethod
     def load(cls, given: dict[str, object], *, environment: bool = True) -> Self:

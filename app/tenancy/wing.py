@@ -47,7 +47,7 @@ GATEWAY = Role(
     when_expired="agents refuse the gateway: no workload and no rule arrives",
     when_refused={
         "pods": "tenants do not see their companions, and their Pods cannot be stored",
-        "tenants": "callers cannot be told apart: all of them are refused",
+        "tenants": "callers cannot be distinguished: all of them are refused",
         "": "calls of tenants and of the admin fail with PermissionDenied or Internal",
     },
 )
@@ -55,7 +55,7 @@ AGENT = Role(
     name="agent",
     settings="app.tenancy.agent.settings:AgentSettings",
     build="app.tenancy.agent.role:build",
-    summary="Report the workloads of this tenant cluster to the infra cluster, and show here what runs there for them.",
+    summary="Report the workloads of this tenant cluster to the infra cluster, and show their companions here.",
     examples=(
         "berth agent --gateway 10.0.0.1:9090 --gateway-ca ca.crt --tls-cert-file a.crt --tls-private-key-file a.key",
     ),
@@ -90,7 +90,7 @@ AGENT = Role(
     when_refused={
         "leases": f"no replica can hold Lease {AGENT_LEASE}: none of them works",
         "pods": "the infra cluster does not see the tenant's workloads",
-        "namespaces": "the cluster cannot be told from another: the gateway refuses the agent",
+        "namespaces": "the cluster cannot be identified: the gateway refuses the agent",
         "": "rules and UVS objects of namespace universe do not reach the infra cluster, or have no status",
     },
 )

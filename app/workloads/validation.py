@@ -64,7 +64,7 @@ def warnings(obj: JSON, kind: Kind, *, created_in: str) -> Iterator[str]:
     yield from _rule_warnings(obj) if kind in RULES else _object_warnings(obj, OBJECTS[kind])
     if kind in _OF_AGENTS and created_in not in ("", SYSTEM_NAMESPACE):
         yield (
-            f"metadata.namespace: agents look at namespace {SYSTEM_NAMESPACE} unless told otherwise, "
+            f"metadata.namespace: agents look at namespace {SYSTEM_NAMESPACE} unless configured otherwise, "
             f"not at {cut(created_in)}"
         )
 

@@ -27,6 +27,11 @@ def commands_of(page: str, heading: str) -> list[str]:
     raise AssertionError(f"{page} has no section {heading!r}")
 
 
+def headings_of(page: str) -> list[str]:
+    """The headings of a page, in their order."""
+    return _HEADING.findall(_without_code((ROOT / page).read_text()))
+
+
 def _without_code(text: str) -> str:
     """The text with the lines of code blocks blanked, so that a comment in one is no heading; offsets stay."""
     return _BLOCK.sub(lambda block: re.sub(r"[^\n]", " ", block[0]), text)
@@ -56,7 +61,7 @@ class Shell:
             "PATH": f"{self.directory / 'bin'}:{os.environ['PATH']}",
             "KUBECONFIG": str(kubeconfig),
             "PYTHONPATH": str(ROOT),
-            "HOME": str(self.directory),
+            "HOME": str(self.directory / "bin"),
         }
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", commands],

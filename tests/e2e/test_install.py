@@ -15,9 +15,10 @@ import yaml
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from tests.e2e.pages import commands_of
+from tests.e2e.pages import commands_of, headings_of
 from tests.e2e.reader import PAGE, Reader
 from tests.e2e.users import PythonClient
+from tests.support.paths import ROOT
 from tests.support.waiting import Refused, wait_until
 
 pytestmark = pytest.mark.e2e
@@ -190,6 +191,7 @@ def test_uninstalling_wedges_nothing(reader: Reader) -> None:
     assert "berth" not in reader.type("kubectl get mutatingwebhookconfiguration -o name", "tenant2")
 
 
+COMMIT = "git init --quiet; cp {ignored} .; git add .; git -c user.name=a -c user.email=a@b.c commit --quiet -m clone"
 EMPTY = """kubectl create -f - 2>&1 <<EOF || true
 apiVersion: workload.codeflare.dev/v1beta2
 kind: AppWrapper
@@ -199,15 +201,26 @@ EOF
 """
 
 
-def test_a_cluster_with_app_wrappers(reader: Reader) -> None:
-    """With the rights that the chart gives: the sample runs and succeeds, a wrong one is refused, nothing is left."""
-    assert "condition met" in reader.follow("A cluster with AppWrappers", "tenant2")
+def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
+    """Every block, in its order, in a clone that git keeps clean; the sample AppWrapper succeeds, a wrong one is refused.
+
+    One release has webhook, controller, gateway and agent; the one of AppWrappers is beside it.
+    """
+    reader.type("kubectl delete pod webhook-demo --ignore-not-found", "tenant2")
+    reader.type(COMMIT.format(ignored=ROOT / ".gitignore"), "tenant2")
+    printed = {heading: reader.follow(heading, "tenant2") for heading in headings_of(PAGE) if heading != "Uninstall"}
+    assert "example.com/foo" in printed["A cluster with SmartNICs"]
+    assert "condition met" in printed["An infra cluster"]
+    assert "condition met" in printed["A cluster with AppWrappers"]
+    rules = "kubectl get tenantworkloadrules --namespace tenant-tenant1 -o name"
+    wait_until(lambda: "tenant1-rule1" in reader.type(rules, "tenant2"))
     assert "want at least one podSet" in reader.type(EMPTY, "tenant2")
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
-    doctor = reader.type("berth doctor --namespace berth-system --only appwrappers --only permissions", "tenant2")
-    assert "nobody asks" not in doctor
-    reader.type("helm uninstall berth --namespace berth-system --wait", "tenant2")
+    doctor = "berth doctor --namespace berth-appwrappers --release-name berth-appwrappers --only appwrappers"
+    assert "nobody asks" not in reader.type(doctor, "tenant2")
+    reader.follow("Uninstall", "tenant2")
+    assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
 
 
 def test_companions_across_clusters(reader: Reader) -> None:

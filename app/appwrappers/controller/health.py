@@ -67,7 +67,7 @@ def health_of(
     flat = list(chain.from_iterable(expected))
     counts = [Count(expected=number) for number in flat]
     others = Count()
-    told = all(0 <= pod.pod_set < len(flat) for pod in pods)
+    known = all(0 <= pod.pod_set < len(flat) for pod in pods)
     for pod in pods:
         (counts[pod.pod_set] if 0 <= pod.pod_set < len(flat) else others).add(_counted(pod, options))
     found = Health(pod_sets=counts)
@@ -76,13 +76,13 @@ def health_of(
     left = iter(counts)
     bounds = [list(islice(left, len(replicas))) for replicas in expected]
     found.failed_components = [outcome.message for outcome in outcomes if outcome.ending == "failed"]
-    found.succeeded = _succeeded(bounds, outcomes, found.total, told=told)
-    found.failed = _failed(bounds, outcomes, found.total, told=told)
+    found.succeeded = _succeeded(bounds, outcomes, found.total, known=known)
+    found.failed = _failed(bounds, outcomes, found.total, known=known)
     found.terminal = any(
         options.is_terminal(code) for pod in pods if _is_failed(pod, options) for code in pod.exit_codes
     )
     found.failed = found.failed or int(found.terminal)
-    found.ready = _ready(bounds, outcomes, found.total, told=told)
+    found.ready = _ready(bounds, outcomes, found.total, known=known)
     found.evicted = tuple(
         sorted({pod.node for pod in pods if _runs(pod) and pod.resources & unhealthy.get(pod.node, frozenset())})
     )
@@ -106,21 +106,21 @@ def _counted(pod: Pod, options: Options) -> Count:
     return Count(pending=int(pod.phase == "Pending"), succeeded=int(pod.phase == "Succeeded"))
 
 
-def _succeeded(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, told: bool) -> bool:
+def _succeeded(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, known: bool) -> bool:
     """Every object that has an end, or Pods, has succeeded; and there is one of these."""
     if any(outcome.ends and outcome.ending != "succeeded" for outcome in outcomes):
         return False
     rest = [count for counts, outcome in zip(bounds, outcomes, strict=True) if not outcome.ends for count in counts]
     rest = [count for count in rest if count.expected > 0]
-    if rest and not told:
+    if rest and not known:
         return total.succeeded >= total.expected and not total.active and not total.failed
     if any(count.succeeded < count.expected or count.active or count.failed for count in rest):
         return False
     return bool(rest) or any(outcome.ends for outcome in outcomes)
 
 
-def _failed(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, told: bool) -> int:
-    if not told:
+def _failed(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, known: bool) -> int:
+    if not known:
         missing = total.expected - total.active - total.succeeded
         return total.failed if missing > 0 and not all(outcome.ends for outcome in outcomes) else 0
     return sum(
@@ -132,8 +132,8 @@ def _failed(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], tota
     )
 
 
-def _ready(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, told: bool) -> bool:
-    if not told:
+def _ready(bounds: Sequence[Sequence[Count]], outcomes: Sequence[Outcome], total: Count, *, known: bool) -> bool:
+    if not known:
         return total.ready + total.succeeded >= total.expected
     return all(
         outcome.ending == "succeeded" or count.ready + count.succeeded >= count.expected

@@ -247,13 +247,13 @@ class _Pass:
 
     def _reset_or_fail(self, cause: str, message: str, *, count: int = 1, terminal: bool = False) -> Step:
         used = self._status.get("resettingCount") or 0
-        told = f"{cause}: {message}" if cause else message
+        text = f"{cause}: {message}" if cause else message
         if terminal or used >= self._options.retry_limit:
-            return self._go("Failed", "Unhealthy", told)
+            return self._go("Failed", "Unhealthy", text)
         if count:
             self._status["resettingCount"] = used + count
         self._set(RESETTING, "True", cause or "AutopilotNoExecute", message)
-        return self._go("Resetting", "Unhealthy", told)
+        return self._go("Resetting", "Unhealthy", text)
 
     def _forgive(self) -> float | None:
         """Forget the retries of an AppWrapper that has been healthy long enough; else the seconds until then."""

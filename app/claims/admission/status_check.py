@@ -1,8 +1,8 @@
 """Reviews the network data that is written in the status of a claim, with what the caches know of networks.
 
 Two writers that race for one address both get it: neither write is in the caches when the other is reviewed. Networks
-that are local to a node, such as bridges with addresses by host-local, repeat their addresses. They cannot be told from
-others, so drivers that serve them should not be among those that are denied.
+that are local to a node, such as bridges with addresses by host-local, repeat their addresses. No check can
+distinguish them from others, so drivers that serve them should not be among those that are denied.
 """
 
 from __future__ import annotations

@@ -71,8 +71,8 @@ def _answers(
             yield device, reasons.unmatched(device, matching.left_for(device), selected, missing)
         else:
             shared = [other for other in selected if other.key == one.key and not other.order and not other.default]
-            told = one.entries or not shared
-            yield device, _network_data(device, one) if told else reasons.not_told_apart(device, shared)
+            certain = one.entries or not shared
+            yield device, _network_data(device, one) if certain else reasons.not_distinguished(device, shared)
 
 
 def _network_data(device: Device, selected: Selected) -> NetworkData | Unpublished:

@@ -91,7 +91,7 @@ def unmatched(
     return of_device(device, "Ambiguous", message, problem=True)
 
 
-def not_told_apart(device: Device, entries: Sequence[Selected]) -> Unpublished:
+def not_distinguished(device: Device, entries: Sequence[Selected]) -> Unpublished:
     """`entries` are those of an attachment that is selected more than once."""
     names = ", ".join(one.entries[0].interface or "no interface" for one in entries[:_NAMED])
     message = f"the entries of {entries[0].key} ({names}) may be of either selection; want an interface name in each"

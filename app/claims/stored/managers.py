@@ -38,10 +38,12 @@ def owners_in(metadata: JSON) -> dict[DeviceKey, Owners]:
 
 def _add(owners: Owners, manager: str, fields: JSON) -> None:
     data = fields.get("f:networkData")
-    told = _OUR_CONDITION in (fields.get("f:conditions") or ())
+    published = _OUR_CONDITION in (fields.get("f:conditions") or ())
     if data is not None:
         owners.managers.add(manager)
-    if told:
+    if published:
         owners.tellers.add(manager)
     if manager == FIELD_MANAGER:
-        owners.ours.update((".", *(name.removeprefix("f:") for name in data or ()), *((PUBLISHED,) if told else ())))
+        owners.ours.update(
+            (".", *(name.removeprefix("f:") for name in data or ()), *((PUBLISHED,) if published else ()))
+        )

@@ -98,7 +98,7 @@ class Companions:
         self._stage.holds("it names the companion", _references(found) == {f"{HOME}/{RULE}": wanted})
 
     async def _change_template(self, before: JSON) -> JSON:
-        await self._stage.title("Another template: the companion is made anew, under the same name")
+        await self._stage.title("Another template: the companion is replaced under the same name")
         change = [{"op": "replace", "path": "/spec/template/spec/containers/0/name", "value": "updated"}]
         await self._patch_rule(change)
         after = await self._stage.until(
@@ -201,8 +201,10 @@ class Companions:
             node = await self._infra.get(NODES, pod["spec"]["nodeName"])
             host = node["metadata"]["labels"][HOST_LABEL]
             self._stage.holds(f"{pod['spec']['nodeName']} sits in {host}", host == wanted[pod["metadata"]["name"]])
-        told = json.loads(pods[0]["metadata"]["annotations"]["full-workload-info"])
-        self._stage.holds("the whole workload is in its annotation", told["metadata"]["resourceName"] == "tenant1-pod1")
+        found = json.loads(pods[0]["metadata"]["annotations"]["full-workload-info"])
+        self._stage.holds(
+            "the whole workload is in its annotation", found["metadata"]["resourceName"] == "tenant1-pod1"
+        )
 
     async def _delete_admin_rule(self) -> None:
         await self._stage.title("And without the rule, without its Pods")

@@ -78,7 +78,7 @@ class Injection:
         self._stage.holds(f"it runs on {NODE}", pod["spec"].get("nodeName") == NODE)
 
     async def _refuse_a_typo(self) -> None:
-        await self._stage.title("A Pod with a mistake in its annotation is refused, and told why")
+        await self._stage.title("A Pod with a mistake in its annotation is refused, with the reason")
         text = POD.read_text().replace("webhook-demo", "typo")
         wrong = self._stage.typed(text.replace("foo-network, foo-network", "foo-network, Foo Network"))
         try:

@@ -40,7 +40,7 @@ class Waiting:
 
 @dataclass(frozen=True, slots=True)
 class Verdicts:
-    """`waiting` has the reason and message of each that gets none; `evicted` for whom each makes room."""
+    """`waiting` has the reason and message of each that gets none; `evicted` the Workload that each makes room for."""
 
     admitted: dict[Key, Assignment] = field(default_factory=dict)
     waiting: dict[Key, tuple[str, str]] = field(default_factory=dict)

@@ -1,6 +1,6 @@
-"""What a PATCH makes of a workload: the record it asks for, and whether that has to be enforced anew. Pure.
+"""What a PATCH makes of a workload: the record it asks for, and whether that has to be enforced again. Pure.
 
-The record takes over cores, tasks and plugins only where it is enforced anew. Plugins are then replaced as a whole,
+The record takes over cores, tasks and plugins only where it is enforced again. Plugins are then replaced as a whole,
 also by none.
 """
 
@@ -21,10 +21,10 @@ from app.wire import JSON
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The new record, and whether it is enforced anew."""
+    """The new record, and whether it is enforced again."""
 
     workload: Workload
-    anew: bool
+    again: bool
 
 
 def changed(one: Workload, patch: Workload, machine: Machine, remember: Callable[[int], None]) -> Change:
@@ -35,11 +35,11 @@ def changed(one: Workload, patch: Workload, machine: Machine, remember: Callable
     """
     if patch.policy:
         if patch.policy == one.policy:
-            return Change(one, anew=False)
+            return Change(one, again=False)
         one = replace(one, policy=patch.policy)
         with suppress(Failure):  # as the daemon ignores it here; the enforcement fails then
             one = with_policy(one, machine)
-        return Change(one, anew=True)
+        return Change(one, again=True)
     before = one
     if one.policy:
         with suppress(Failure):
@@ -47,16 +47,16 @@ def changed(one: Workload, patch: Workload, machine: Machine, remember: Callable
     wanted = _with_cache(one, patch)
     check_unit(patch, machine)
     wanted = _with_mba(wanted, patch, remember)
-    anew = any(getattr(wanted, name) != getattr(one, name) for name in ("max", "min", "percentage", "mbps"))
+    again = any(getattr(wanted, name) != getattr(one, name) for name in ("max", "min", "percentage", "mbps"))
     for name, parameters in patch.plugins.items():
         if name != "cache" and not _same(before.plugins.get(name), parameters):
             _check_plugin(name, parameters, one, machine)
-            anew = True
-    return Change(wanted, anew)
+            again = True
+    return Change(wanted, again)
 
 
 def taken_over(one: Workload, patch: Workload) -> Workload:
-    """The record that is enforced anew: with cores, tasks and plugins of the patch."""
+    """The record that is enforced again: with cores, tasks and plugins of the patch."""
     return replace(
         one,
         core_ids=patch.core_ids or one.core_ids,

@@ -77,7 +77,7 @@ class Daemon:
         return one
 
     def patch(self, key: str, patch: Workload) -> Workload:
-        """Change a workload: what changes is released first and enforced anew. Raises Failure and Crash."""
+        """Change a workload: what changes is released first and enforced again. Raises Failure and Crash."""
         one = self.get(key)
         self._check_origin(one, "modify")
         self.collect()
@@ -121,7 +121,7 @@ class Daemon:
     def _patched(self, one: Workload, patch: Workload) -> Workload:
         change = changed(one, patch, self.machine, self._remember)
         moving = moves(one, patch)
-        if change.anew or (moving and not self.faults.core_change_refused):
+        if change.again or (moving and not self.faults.core_change_refused):
             return self._enforced_anew(one, taken_over(change.workload, patch))
         if moving:
             try:

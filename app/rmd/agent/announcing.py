@@ -29,7 +29,7 @@ _VERSION = "v1beta1"
 _SILENT = 60.0
 """Seconds without an answer of the daemon after which no way is given any more. A restart takes less."""
 _LOOK = 1.0
-"""Seconds between two looks whether kubelet has started anew: it then removes all sockets in the folder."""
+"""Seconds between two looks whether kubelet has restarted: it then removes all sockets in the folder."""
 _CALL = 10.0
 _END = 1.0
 _SHOWN = 200
@@ -111,7 +111,7 @@ class Announcing:
         self._unregistered = ""
         while self._identity() == kubelet and (self._folder / SOCKET).exists():  # noqa: ASYNC110
             await asyncio.sleep(self._pause)
-        self._unregistered = "kubelet has started anew"
+        self._unregistered = "kubelet has restarted"
 
     def _identity(self) -> tuple[int, int] | None:
         try:

@@ -29,7 +29,7 @@ class NotReserved(Transient):
 
 
 class NodeSync:
-    """`interval` are the seconds after which a daemon is compared again: it may have started anew, with nothing."""
+    """`interval` are the seconds after which a daemon is compared again: it may have restarted and have none."""
 
     def __init__(
         self, client: KubeClient, daemons: DaemonClient, caches: Caches, showing: Showing, *, interval: float

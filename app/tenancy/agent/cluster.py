@@ -43,6 +43,6 @@ class ClusterIdentity:
                 return
             problem = f"namespace {NAMESPACE} tells this cluster from others and must be readable (verb get): {reason}"
             if problem != self.problem:
-                log.warning("this cluster cannot be told from others", problem=problem)
+                log.warning("this cluster cannot be identified", problem=problem)
             self.problem = problem
             await asyncio.sleep(self._backoff.next())

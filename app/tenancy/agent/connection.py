@@ -1,4 +1,4 @@
-"""The one channel to the gateway: made anew when the certificate on disk changes, shared by streams and calls.
+"""The one channel to the gateway: replaced when the certificate on disk changes, shared by streams and calls.
 
 Owns the pauses between tries of a stream, and what readiness says of the gateway. Sessions and stubs are handed in.
 """

@@ -14,7 +14,7 @@ REASONS = ("eof", "renewed", "internal", *(code for code in CODES if code != "ok
 STREAM_UP = Gauge("agent_stream_up", "1 while the stream carries current state", ("stream",))
 STREAMS_ENDED = Counter("agent_streams_ended_total", "Streams that ended, by reason", ("stream", "reason"))
 SENT = Counter("agent_workload_events_total", "Messages about workloads that were sent", ("kind",))
-SKIPPED = Counter("agent_workloads_skipped_total", "Pods that cannot be told to the gateway", ("reason",))
+SKIPPED = Counter("agent_workloads_skipped_total", "Pods that cannot be sent to the gateway", ("reason",))
 CALLS = Counter("agent_calls_total", "Calls that ended", ("method", "code"))
 
 

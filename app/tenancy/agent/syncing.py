@@ -1,7 +1,7 @@
 """Keeps objects of this cluster equal to what the gateway has: what all kinds of them have in common.
 
 Level-based: an object is looked at when it changes on either side. All are looked at when the gateway has sent
-everything anew, and now and then. Nothing is removed before both sides are fully known.
+everything again, and now and then. Nothing is removed before both sides are fully known.
 """
 
 from __future__ import annotations

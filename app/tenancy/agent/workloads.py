@@ -127,7 +127,7 @@ class WorkloadSender:
         # `synced` covers only ids that were never sent on this stream; the others are deleted one by one.
         for gone in sorted(self._sent - known):
             await self._delete(call, gone)
-        # What changed meanwhile goes before the mark, lest it be taken for gone; once, for changes may never cease.
+        # What changed meanwhile goes before the mark, or it would count as deleted; once, for changes may never cease.
         for _ in range(len(self._pending)):
             if (waiting := self._pending.take()) is not None:
                 await self._send_one(call, *waiting)
@@ -158,7 +158,7 @@ class WorkloadSender:
         elif len(view.message) > self._options.max_message:
             if self._too_large.get(workload_id) != view.message:
                 self._too_large[workload_id] = view.message
-                log.warning("Pod skipped: too large to be told", namespace=key[0], name=key[1], bytes=len(view.message))
+                log.warning("Pod skipped: too large to be sent", namespace=key[0], name=key[1], bytes=len(view.message))
                 metrics.SKIPPED.labels("too_large").inc()
         else:
             await _write(call, view.message)

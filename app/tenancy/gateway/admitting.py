@@ -33,7 +33,7 @@ _caller: ContextVar[Caller] = ContextVar("caller")
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What a call shows: its connection with the certificate, whom its service is for, and what it says of itself."""
+    """What a call shows: its connection with the certificate, the callers of its service, and its metadata."""
 
     connection: Connection
     service: str

@@ -188,8 +188,8 @@ def identify(
         reason = "admin_ca"
         message = "the client certificate has the cloud admin's name, but is not of the cloud admin's authority"
     elif admin != (audience == "admin"):
-        whom = "tenants, not for the cloud admin" if admin else "the cloud admin alone"
-        reason, message = "wrong_service", f"this service is for {whom}"
+        users = "tenants, not for the cloud admin" if admin else "the cloud admin alone"
+        reason, message = "wrong_service", f"this service is for {users}"
     elif not admin:
         reason, message = _tenant_refusal(certificate, tenant, tenant_ids=tenant_ids, now=now)
     return (

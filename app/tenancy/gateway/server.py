@@ -58,7 +58,7 @@ AUDIENCES: dict[str, Audience] = {
     health.SERVICE_NAME: "anyone",
     reflection.SERVICE_NAME: "anyone",
 }
-"""The services of a gateway, and for whom each is."""
+"""The services of a gateway, and the callers of each."""
 _IDENTITY_ONLY = 1
 """Bit set of compressions: none. A compressed message is measured before it is inflated, which is no bound."""
 

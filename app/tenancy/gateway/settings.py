@@ -77,7 +77,7 @@ class Limits:
     pending_pods: int = 100
     """… and how many these are: Pods of other tenants wait behind them for the scheduler …"""
     daemon_set_bytes: int = 16 * 1024
-    """… and of a DaemonSet, which has as many Pods as there are nodes, all of them made anew with each change …"""
+    """… and of a DaemonSet, which has as many Pods as there are nodes, all of them replaced with each change …"""
     manifest_bytes: int = 1024 * 1024
     """… and of a ConfigMap or Secret."""
     stored_bytes_per_second: float = 128.0 * 1024
@@ -152,12 +152,15 @@ class GatewaySettings(AdminSettings, PlacementSettings):
     streams_per_tenant: Annotated[int, Flag("Streams open at a time", _OF_TENANT)] = Field(
         _LIMITS.streams_per_tenant, ge=3, le=1000
     )
-    calls_per_second: Annotated[float, Flag("Unary calls, for long", _OF_TENANT)] = Field(
+    calls_per_second: Annotated[float, Flag("Unary calls a second, on average", _OF_TENANT)] = Field(
         _LIMITS.calls_per_second, gt=0, allow_inf_nan=False
     )
-    calls_burst: Annotated[int, Flag("Unary calls, at once", _OF_TENANT)] = Field(_LIMITS.calls_burst, ge=1)
+    calls_burst: Annotated[int, Flag("Unary calls at once, above that average", _OF_TENANT)] = Field(
+        _LIMITS.calls_burst, ge=1
+    )
     workloads_per_tenant: Annotated[
-        int, Flag("Workloads taken, of 4 KiB each in all, and 8 rules for all", _OF_TENANT)
+        int,
+        Flag("Workloads that are stored, with 4 KiB for each; times 8, the bound of rules times workloads", _OF_TENANT),
     ] = Field(_LIMITS.workloads_per_tenant, ge=1)
     writes_per_tenant: Annotated[int, Flag("Writes to the API server under way", _OF_TENANT)] = Field(
         _LIMITS.writes_per_tenant, ge=1, le=256

@@ -35,7 +35,7 @@ async def follow(
             feed.changed.clear()
             if not feed.renewed:
                 await feed.changed.wait()
-        raise Refused(Code.UNAVAILABLE, "the infra cluster was read anew: begin with everything")
+        raise Refused(Code.UNAVAILABLE, "the infra cluster was read again: start with everything")
     finally:
         for end in feed.ends:
             end()

@@ -39,7 +39,7 @@ class WorkloadWriter:
         self._removing: set[str] = set()
 
     def put(self, workload_id: str, state: State) -> None:
-        """A newer state replaces one that waits. The same one is not put again: its pause would begin anew."""
+        """A newer state replaces one that waits. The same one is not put again: its pause would start again."""
         old = self._wanted.get(workload_id)
         if old is not None and (old.digest, old.size) == (state.digest, state.size):
             return

@@ -1,4 +1,4 @@
-"""A tenant's bundle: the client certificate of its agent, whom to trust, and the same as a Secret to apply. Pure."""
+"""A tenant's bundle: the client certificate of its agent, the CAs to trust, and the same as a Secret to apply. Pure."""
 
 from __future__ import annotations
 

@@ -24,6 +24,14 @@ async def read_tenant(client: KubeClient, name: str) -> JSON | None:
     return await get_or_none(client, TENANTS, name)
 
 
+async def existing_tenant(client: KubeClient, name: str) -> JSON:
+    """The Tenant object. Raises UsageError where there is none."""
+    tenant = await read_tenant(client, name)
+    if tenant is None:
+        raise UsageError(f"there is no tenant {name}")
+    return tenant
+
+
 async def list_tenants(client: KubeClient) -> list[JSON]:
     try:
         items = [item async for item in every_item(lambda token: client.list_page(TENANTS, continue_token=token))]
@@ -87,11 +95,19 @@ def _claimed(tenants: Sequence[JSON], name: str, *, names: Sequence[str], hosts:
     return problems
 
 
-async def set_hosts(client: KubeClient, name: str, hosts: Sequence[str]) -> bool:
-    wanted = list(dict.fromkeys(hosts))
-    if problems := _claimed(await list_tenants(client), name, names=(), hosts=wanted):
+async def check_claims(client: KubeClient, name: str, *, hosts: Sequence[str]) -> None:
+    """Raise UsageError where another tenant has one of the hosts."""
+    if problems := _claimed(await list_tenants(client), name, names=(), hosts=hosts):
         raise UsageError("; ".join(problems))
-    return await _change(client, name, lambda spec: spec.update(hosts=wanted))
+
+
+async def set_suspended(client: KubeClient, name: str, *, suspended: bool) -> bool:
+    """Suspend or resume the tenant; False where nothing had to change."""
+    return await change_spec(
+        client,
+        name,
+        lambda spec: spec.update(suspended=suspended) if bool(spec.get("suspended")) != suspended else None,
+    )
 
 
 async def add_certificate(
@@ -110,7 +126,7 @@ async def add_certificate(
         if bundle.name not in identity["names"]:
             identity["names"].append(bundle.name)
 
-    await _change(client, name, change)
+    await change_spec(client, name, change)
 
 
 async def delete_tenant(client: KubeClient, name: str) -> bool:
@@ -119,7 +135,7 @@ async def delete_tenant(client: KubeClient, name: str) -> bool:
     if tenant is None:
         return False
     try:
-        await _change(client, name, lambda spec: spec.update(suspended=True))
+        await set_suspended(client, name, suspended=True)
     except ApiError as error:
         if error.status not in _REFUSED:
             raise  # without suspension there is no removal, except for a broken Tenant: it can only be deleted
@@ -127,8 +143,8 @@ async def delete_tenant(client: KubeClient, name: str) -> bool:
     return True
 
 
-async def _change(client: KubeClient, name: str, change: Callable[[JSON], None]) -> bool:
-    """Change the spec under the version that was read, again where another writer came between."""
+async def change_spec(client: KubeClient, name: str, change: Callable[[JSON], None]) -> bool:
+    """Change the spec under the version that was read, and try again after a conflict; False where nothing changed."""
 
     async def attempt() -> bool:
         tenant = await client.get(TENANTS, name)

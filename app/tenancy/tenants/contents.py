@@ -1,48 +1,85 @@
-"""What the infra cluster holds of a tenant, for the question before a removal."""
+"""What the infra cluster has of a tenant, for `berth tenant show` and for the questions before a removal."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import PODS, Resource
+from app.kube.resources import NODES, PODS, Resource
 from app.kube.retry import every_item
+from app.placement.model import HOST_LABEL, TENANT_LABEL
 from app.wire import JSON
-from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, WORKLOAD, WORKLOADS, tenant_namespace
+from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOAD, WORKLOADS, tenant_namespace
 
 
-async def contents_of(client: KubeClient, tenant: str) -> str:
-    """What the infra cluster holds of the tenant at this moment, as text.
+@dataclass(frozen=True, slots=True)
+class Dpu:
+    """A node that has the label of a tenant, or of one of its hosts."""
+
+    node: str
+    host: str
+    tenant: str
+    ready: bool
+
+
+async def contents_of(client: KubeClient, tenant: str) -> Mapping[str, int]:
+    """How many objects of each sort the infra cluster has of the tenant at this moment, by their name in English.
 
     Companions are those of admin rules in the system namespace too; other Pods are those that are no companions.
     """
     namespace = tenant_namespace(tenant)
-
-    def of_tenant(pod: JSON) -> bool:
-        return str((pod["metadata"].get("annotations") or {}).get(WORKLOAD)).startswith(f"{namespace}/")
-
-    async def count(
-        resource: Resource,
-        where: str = namespace,
-        selector: str = "",
-        wanted: Callable[[JSON], bool] = lambda _: True,
-    ) -> int:
-        items = every_item(
-            lambda token: client.list_page(resource, namespace=where, label_selector=selector, continue_token=token)
-        )
-        try:
-            return sum([wanted(item) async for item in items])
-        except ApiError as error:
-            if error.not_found:
-                return 0  # the cluster does not know the kind
-            raise
-
-    companions, pods = await count(PODS, selector=COMPANION), await count(PODS)
-    of_admin = await count(PODS, SYSTEM_NAMESPACE, COMPANION, of_tenant)
-    counts = {
-        "workload": await count(WORKLOADS),
+    pods = sum([1 async for _ in _items(client, PODS, namespace)])
+    of_admin = sum([_is_of(pod, namespace) async for pod in _items(client, PODS, SYSTEM_NAMESPACE, COMPANION)])
+    companions = sum([1 async for _ in _items(client, PODS, namespace, COMPANION)])
+    return {
+        "workload": sum([1 async for _ in _items(client, WORKLOADS, namespace)]),
         "companion": companions + of_admin,
         "other Pod": pods - companions,
+        "rule": sum([1 async for _ in _items(client, TENANT_RULES, namespace)]),
     }
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """The counts as text: "1 workload, 2 companions"."""
     return ", ".join(f"{number} {noun}{'' if number == 1 else 's'}" for noun, number in counts.items())
+
+
+async def companions_on(client: KubeClient, tenant: str, nodes: Collection[str]) -> int:
+    """How many companions of the tenant run on these nodes."""
+    namespace, found = tenant_namespace(tenant), 0
+    for where in (namespace, SYSTEM_NAMESPACE):
+        async for pod in _items(client, PODS, where, COMPANION):
+            found += (where == namespace or _is_of(pod, namespace)) and pod["spec"].get("nodeName") in nodes
+    return found
+
+
+async def dpus_of(client: KubeClient, tenant: str, hosts: Sequence[str]) -> list[Dpu]:
+    """The nodes with the label of the tenant or of one of the hosts, by name."""
+    nodes = [_dpu(node) async for node in _items(client, NODES)]
+    return sorted((dpu for dpu in nodes if dpu.tenant == tenant or dpu.host in hosts), key=lambda dpu: dpu.node)
+
+
+async def _items(
+    client: KubeClient, resource: Resource, namespace: str | None = None, selector: str = ""
+) -> AsyncIterator[JSON]:
+    try:
+        async for item in every_item(
+            lambda token: client.list_page(resource, namespace=namespace, label_selector=selector, continue_token=token)
+        ):
+            yield item
+    except ApiError as error:
+        if not error.not_found:  # else the cluster does not know the kind
+            raise
+
+
+def _is_of(pod: JSON, namespace: str) -> bool:
+    return str((pod["metadata"].get("annotations") or {}).get(WORKLOAD)).startswith(f"{namespace}/")
+
+
+def _dpu(node: JSON) -> Dpu:
+    labels = node["metadata"].get("labels") or {}
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+    return Dpu(node["metadata"]["name"], labels.get(HOST_LABEL) or "", labels.get(TENANT_LABEL) or "", ready)

@@ -22,8 +22,15 @@ from app.tenancy.authority.ensuring import (
     locate_authority,
 )
 from app.tenancy.tenants.bundles import FILES, MANIFEST_FILE, Bundle, Issuing, issue_bundle
-from app.tenancy.tenants.changes import Adding, add_certificate, create_tenant, delete_tenant, read_tenant, set_hosts
-from app.tenancy.tenants.contents import contents_of
+from app.tenancy.tenants.changes import (
+    Adding,
+    add_certificate,
+    create_tenant,
+    delete_tenant,
+    existing_tenant,
+    read_tenant,
+)
+from app.tenancy.tenants.contents import contents_of, counted
 from app.tenancy.tenants.namespace import check_namespace, delete_namespace, ensure_namespace, read_namespace
 from app.tenancy.tenants.staging import check_directory, staged
 from app.text import stamp
@@ -98,36 +105,51 @@ async def _again(client: KubeClient, present: JSON, adding: Adding, issuing: Iss
             f"tenant {name} exists with other certificate names ({', '.join(identity['names'])}); change them with "
             f"kubectl edit tenant {name}"
         )
+    if adding.hosts is not None:
+        _check_hosts(name, present["spec"].get("hosts"), adding.hosts)
     state = " and is suspended" if present["spec"].get("suspended") else ""
     lines = [f"tenant {name} exists{state}"]
-    if adding.hosts is not None and await set_hosts(client, name, adding.hosts):
-        lines.append(f"hosts are now {', '.join(adding.hosts)}")
     if adding.force:
         return [*lines, *await _issue_one_more(client, present, issuing, now=now, overlap=None)]
     if identity.get("certificates") and not adding.names:
-        lines.append("no certificate issued: it has one; --force issues one more, berth tenant rotate a successor")
+        lines.append(
+            "no certificate issued: the tenant has one; --force issues another, berth tenant rotate replaces it"
+        )
     return lines
 
 
+def _check_hosts(name: str, present: list[str] | None, wanted: tuple[str, ...]) -> None:
+    """Raise UsageError where `add` would have to change the hosts of a tenant: it takes nothing away from one."""
+    if present is not None and set(present) == set(wanted):
+        return
+    more = [host for host in wanted if host not in (present or ())]
+    fewer = [host for host in present or () if host not in wanted]
+    commands = [
+        f"berth tenant host {verb} {name} {' '.join(hosts)}"
+        for verb, hosts in (("add", more), ("remove", fewer))
+        if hosts
+    ]
+    has = "without a list of hosts" if present is None else f"with other hosts ({', '.join(present) or 'none'})"
+    raise UsageError(f"tenant {name} exists {has}, and add does not change them: use {', and '.join(commands)}")
+
+
 async def rotate(client: KubeClient, name: str, issuing: Issuing, *, now: datetime, overlap: timedelta) -> list[str]:
-    """A new bundle; certificates before it end after `overlap`, at once where that is zero."""
-    present = await read_tenant(client, name)
-    if present is None:
-        raise UsageError(f"there is no tenant {name}")
+    """A new bundle; older certificates end after `overlap`, at once where that is zero."""
+    present = await existing_tenant(client, name)
     lines = await _issue_one_more(client, present, issuing, now=now, overlap=overlap)
     ends = f"are accepted until {stamp(now + overlap)} at most" if overlap else "are refused from now on"
-    return [*lines, f"certificates before it {ends}"]
+    return [*lines, f"older certificates {ends}"]
 
 
 async def describe(client: KubeClient, name: str) -> str:
-    """One line that says what `remove` would take away. Raises UsageError where there is nothing of that name."""
+    """One line that says what `remove` would remove. Raises UsageError where there is nothing of that name."""
     tenant, found = await read_tenant(client, name), await read_namespace(client, name)
     ours = found is not None and found.ours
     if tenant is None and not ours:
         raise UsageError(f"there is no tenant {name}")
     what = [f"tenant {name}"] if tenant is not None else []
     if ours:
-        what.append(f"namespace {tenant_namespace(name)} with {await contents_of(client, name)}")
+        what.append(f"namespace {tenant_namespace(name)} with {counted(await contents_of(client, name))}")
     return f"to be removed: {', and '.join(what)}"
 
 

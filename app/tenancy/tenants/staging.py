@@ -1,4 +1,4 @@
-"""Writes secret files into a directory of `--out`, all or nothing. Only their owner can read them."""
+"""Writes secret files into a directory of `--out`, all or nothing. Only the owner can read them; git ignores them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from app.errors import UsageError
+
+GIT_IGNORE = ".gitignore"
+"""Beside the files, so that a bundle in a clone of whatever repository is never committed with its key."""
 
 
 def check_directory(directory: Path, files: Collection[str]) -> None:
@@ -33,7 +36,7 @@ def staged(files: Mapping[str, bytes], directory: Path) -> Iterator[None]:
     with aside as staging:
         fresh, old = Path(staging, "new"), Path(staging, "old")
         with _usage(f"write {directory}"):
-            _write(fresh, files)
+            _write(fresh, {**files, GIT_IGNORE: b"*\n"})
         yield
         with _usage(f"write {directory}"):
             if place.exists():
@@ -46,7 +49,7 @@ def _foreign(directory: Path, files: Collection[str], prefix: str = "") -> Itera
         name = prefix + entry.name
         if any(file.startswith(f"{name}/") for file in files) and entry.is_dir() and not entry.is_symlink():
             yield from _foreign(entry, files, f"{name}/")
-        elif name not in files:
+        elif name not in files and name != GIT_IGNORE:
             yield name
 
 

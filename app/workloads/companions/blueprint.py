@@ -19,7 +19,7 @@ from app.workloads.rules.keys import compile_key
 from app.workloads.templates import problems, terms
 
 _RECIPE = b"berth 1"
-"""Part of every hash; another one makes every companion of every cluster anew."""
+"""Part of every hash; another one replaces every companion of every cluster."""
 _NO_NODE = Waiting("NoNode", "the workload has no node yet")
 
 

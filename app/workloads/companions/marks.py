@@ -221,7 +221,7 @@ def _names(text: str) -> tuple[str, ...] | None:
 
 
 def _injected(annotations: Mapping[str, str]) -> tuple[tuple[str, ...], bytes]:
-    """Names and digest; an unreadable list has the digest that no other has, so that it is written anew."""
+    """Names and digest; an unreadable list has the digest that no other has, so that it is written again."""
     names = _names(annotations.get(INJECTED) or "")
     if names is None:
         return (), _UNREADABLE

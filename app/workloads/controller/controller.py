@@ -28,7 +28,7 @@ class ControllerOptions:
 
     As many workloads of one tenant are reconciled at a time. `resync` is the time between two sweeps.
     A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
-    companions that run changes all the time. A companion that was lost is made anew at once, and
+    companions that run changes all the time. A companion that was lost is replaced at once, and
     then after pauses that begin with `restart_pause`.
     """
 

@@ -1,4 +1,4 @@
-"""What reconciles leave behind: why workloads lack companions, and when lost companions were made anew.
+"""What reconciles leave behind: why workloads lack companions, and when lost companions were replaced.
 
 Findings are for the writers of statuses; in a healthy cluster there are none.
 """
@@ -138,14 +138,14 @@ class Run:
 
 
 class Restarts:
-    """When a companion that was lost may be made anew: at once, and then after pauses from `pause` to `cap` seconds."""
+    """When a companion that was lost may be replaced: at once, and then after pauses from `pause` to `cap` seconds."""
 
     def __init__(self, *, pause: float, cap: float = 300.0, clock: Callable[[], float] = time.monotonic) -> None:
         self._pause, self._cap, self._clock = pause, cap, clock
         self._made: dict[ObjectKey, tuple[int, float]] = {}
 
     def wait(self, companion: ObjectKey) -> float:
-        """Seconds until it may be made anew; 0 now."""
+        """Seconds until it may be replaced; 0 now."""
         times, last = self._made.get(companion, (0, 0.0))
         if not times:
             return 0.0

@@ -248,7 +248,7 @@ class Companions:
     async def _replace_lost(self, planned: Planned, companion: Companion, run: Run) -> None:
         wait = self._restarts.wait(companion.key)
         if wait > 0:
-            run.findings[planned.rule] = Problem("CompanionLost", "the companion failed and is made anew after a pause")
+            run.findings[planned.rule] = Problem("CompanionLost", "the companion failed and is replaced after a pause")
             run.again.append(wait)
             return
         self._restarts.made(companion.key)

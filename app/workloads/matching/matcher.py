@@ -30,7 +30,7 @@ class _Kept:
 
 
 class Matcher:
-    """Rules and workloads, and who matches whom. Sets that are returned are the caller's own."""
+    """Rules and workloads, and which of them match. Sets that are returned are the caller's own."""
 
     def __init__(self) -> None:
         self._rules: dict[ObjectKey, _Kept] = {}

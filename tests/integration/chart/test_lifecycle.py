@@ -167,6 +167,13 @@ async def test_a_cluster_has_one_controller_and_one_gateway(sandbox: Server, rol
     await sandbox.upgrade(values)
 
 
+async def test_another_release_may_have_other_controllers(sandbox: Server) -> None:
+    """Those for AppWrappers have no rights in tenants' namespaces: nothing of fixed name is in both releases."""
+    await sandbox.install(INFRA | NO_HOOK)
+    other = NOTHING | NO_HOOK | {"controller": {"enabled": True, "args": {"controllers": ["appwrappers"]}}}
+    await sandbox.helm(lambda helm: helm.install(CHART, "berth-other", other), namespace="default")
+
+
 async def test_a_namespace_universe_of_somebody_else_is_used_as_it_is(server: Server) -> None:
     await server.client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "universe"}})
     await server.install(INFRA)

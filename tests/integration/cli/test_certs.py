@@ -102,7 +102,6 @@ def test_renew_renews_what_is_due(directory, capsys) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ([], "missing command: want one of make, renew, show, patch, install, unregister"),
         (["make"], "--dir"),
         (["make", "--dir", "DIR", "--service", "UPPER"], "'UPPER' is not a DNS name"),
         (["make", "--dir", "DIR", "--ip", "1.2.3"], "'1.2.3' is not an IP address"),

@@ -39,11 +39,34 @@ def refused(server, context, review) -> bool:
 
 
 def test_no_client_certificate_is_refused(mutual, pki, review) -> None:
-    assert refused(mutual, pki.context(), review)
+    """The log has one line of all that fail alike, with the peer and the reason."""
+    for _ in range(3):
+        assert refused(mutual, pki.context(), review)
+    assert_logged(mutual, "the client sent no certificate")
 
 
 def test_a_client_of_a_wrong_ca_is_refused(mutual, pki, stranger, review) -> None:
     assert refused(mutual, pki.context(pki.client("rogue", stranger)), review)
+    assert_logged(mutual, "the certificate of the client is refused: unable to get local issuer certificate")
+
+
+def assert_logged(server, reason: str) -> None:
+    def found() -> list[dict[str, object]]:
+        return [event for event in server.events("TLS handshake failed") if event["reason"] == reason]
+
+    (line,) = server.until(found, reason)
+    assert (line["level"], line["port"]) == ("warning", server.address[1])
+    assert line["peer"].startswith("127.0.0.1:")
+
+
+def test_a_client_without_tls_and_one_that_only_connects(server) -> None:
+    """The first is a line in the log; the second is what probes of ports do, and is none."""
+    socket.create_connection(server.address, timeout=PATIENCE).close()
+    with socket.create_connection(server.address, timeout=PATIENCE) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        plain.recv(1)
+    assert_logged(server, "the client speaks HTTP without TLS")
+    assert len(server.events("TLS handshake failed")) == 1
 
 
 def test_clients_of_each_given_ca_are_let_in(mutual, pki, review) -> None:

@@ -1,4 +1,4 @@
-"""A whole system in one process: infra cluster, tenant clusters, and roles that can be killed, cut off and started anew.
+"""A whole system in one process: infra cluster, tenant clusters, and roles that can be killed, cut off and restarted.
 
 Every life of a role has proxies of its own between it and its servers, so that its death is abrupt: its connections
 are reset before it is told anything, and what it had under way stays half done.

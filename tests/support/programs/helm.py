@@ -80,7 +80,7 @@ def _run(given: argparse.Namespace) -> int:
             case "upgrade" if not given.install or any(one["name"] == given.release for one in engine.list()):
                 values: dict[str, Any] = {}
                 if given.reset_then_reuse_values:
-                    values = dict(engine.get_values(given.release))
+                    values = dict(engine.get_values(given.release) or {})
                 _merge(values, _values(given))
                 found = engine.upgrade(given.chart, given.release, values, reuse_values=given.reuse_values, **waiting)
             case _:

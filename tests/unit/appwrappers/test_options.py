@@ -91,15 +91,15 @@ def test_taints_of_another_resource_are_added_and_those_of_the_default_one_repla
     ("text", "message"),
     [
         ("appwrapper: [", "this is not YAML"),
-        ("- a", "appwrapper: Input should be a valid dictionary"),
-        ("appwrapper: {faultTolerance: {retryLimit: x}}", "appwrapper.faultTolerance.retryLimit: Input should be a valid"),
+        ("- a", "appwrapper: want a mapping"),
+        ("appwrapper: {faultTolerance: {retryLimit: x}}", "appwrapper.faultTolerance.retryLimit: want a valid"),
         ("appwrapper: {faultTolerance: {resetPause: 2d}}", "faultTolerance.resetPause: want a duration such as 90s or 1h30m, got '2d'"),
         ("appwrapper: {faultTolerance: {resetPause: 1.5}}", "faultTolerance.resetPause: want nanoseconds or a duration"),
         ("appwrapper: {faultTolerance: {resetPause: 25h}}", "resetPause: want at most gracePeriodCeiling, 86400s, got 90000s"),
         ("appwrapper: {faultTolerance: {admissionGracePeriod: 10m}}", "admissionGracePeriod: want at most warmupGracePeriod, 300s"),
-        ("appwrapper: {faultTolerance: {successTTLCeiling: 0s}}", "successTTLCeiling: Input should be greater than 0"),
-        ("appwrapper: {autopilot: {preferNoScheduleWeight: 101}}", "preferNoScheduleWeight: Input should be less than or"),
-        ("appwrapper: {autopilot: {resourceTaints: {a: [{key: k, effect: No}]}}}", "resourceTaints.a.0.effect: Input should be"),
+        ("appwrapper: {faultTolerance: {successTTLCeiling: 0s}}", "successTTLCeiling: want greater than 0"),
+        ("appwrapper: {autopilot: {preferNoScheduleWeight: 101}}", "preferNoScheduleWeight: want less than or"),
+        ("appwrapper: {autopilot: {resourceTaints: {a: [{key: k, effect: No}]}}}", "resourceTaints.a.0.effect: want "),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_told_with_its_path(text: str, message: str) -> None:

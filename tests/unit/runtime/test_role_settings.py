@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 
 import pytest
 
 from app.errors import UsageError
-from app.registry import settings_of
+from app.registry import ROLES, settings_of
+from app.settings.source import variables
 from app.tenancy.agent.settings import AgentSettings
 from app.tenancy.gateway.settings import GatewaySettings
 
@@ -23,6 +25,40 @@ def bare(monkeypatch):
     for name in list(os.environ):
         if name.upper().startswith("BERTH_") or name == "NAMESPACE":
             monkeypatch.delenv(name)
+
+
+_WRONG = ("x y", "-1", "99999999999999999999", "nan", "a=b", "[]", "/no/such", "..", "http://x:y")
+
+
+@pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
+def test_no_message_has_words_of_the_library_that_checks(role, monkeypatch) -> None:
+    """Of flags and of variables, whatever is wrong with them; each message says what was wanted."""
+    settings, refused = settings_of(role.name), 0
+    for name, field in settings.model_fields.items():
+        for value in _WRONG:
+            messages = []
+            with monkeypatch.context() as surroundings:
+                messages.append(_refusal(settings, {name: value}))
+                surroundings.setenv(variables(name, field)[0], value)
+                messages.append(_refusal(settings, {}))
+            for message in filter(None, messages):
+                refused += 1
+                assert not re.search("Value error|Input should|unable to parse|Assertion", message), message
+    assert refused
+
+
+def _refusal(settings, given) -> str:
+    try:
+        settings.load(given)
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def test_a_value_that_is_no_number_is_quoted(monkeypatch) -> None:
+    monkeypatch.setenv("BERTH_WORKERS", "many")
+    with pytest.raises(UsageError, match="BERTH_WORKERS: want a valid integer, got 'many'"):
+        WebhookSettings.load({})
 
 
 def test_a_controller_that_is_told_nothing() -> None:

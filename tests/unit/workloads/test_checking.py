@@ -226,7 +226,7 @@ async def test_what_agents_do_not_look_at_is_told_when_it_is_made() -> None:
         assert decision.allowed
         (warning,) = decision.warnings
         assert warning == (
-            "metadata.namespace: agents look at namespace universe unless told otherwise, not at default"
+            "metadata.namespace: agents look at namespace universe unless configured otherwise, not at default"
         )
         assert not (await review(obj, resource)).warnings
     changed = rule(dpuSelectionPolicy="SameNode")

@@ -34,7 +34,7 @@ Route = tuple[str, str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Backend:
-    """A ready Pod: whom it belongs to, and where its ports are."""
+    """A ready Pod: its namespace and labels, and where its ports are."""
 
     namespace: str
     labels: Mapping[str, str]

@@ -62,7 +62,7 @@ def _container(spec: JSON, seen: Seen, *, started: str, now: str) -> JSON:
     state: JSON = {"running": {"startedAt": started}}
     if seen.exit_code is not None:
         reason = "Error" if seen.exit_code else "Completed"
-        # A signal is told as shells tell it.
+        # A signal is an exit code as in shells.
         code = seen.exit_code if seen.exit_code >= 0 else 128 - seen.exit_code
         state = {"terminated": {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now}}
     return {

@@ -50,8 +50,8 @@ async def test_a_new_certificate_is_served_and_connections_stay(door: Door, pki:
     watch.cancel()
 
 
-async def test_another_authority_replaces_the_first(door: Door, pki: Pki) -> None:
-    """Client authorities follow their file as well: the old one's certificates open no new connection."""
+async def test_another_authority_replaces_the_first(door: Door, pki: Pki, capsys: pytest.CaptureFixture[str]) -> None:
+    """Client authorities follow their file as well: the old one's certificates open no new connection, and are logged."""
     other = issue_authority(common_name="other", now=datetime.now(UTC), days=30)
     names = serving_names(dns=[GATEWAY_NAME])
     issued = issue_serving(other, names=names, now=datetime.now(UTC), days=10)
@@ -61,6 +61,10 @@ async def test_another_authority_replaces_the_first(door: Door, pki: Pki) -> Non
     await listed(door.channel(pki.client("tenant1.tenant.local", authority=other), ca=other.certificate_pem))
     old = door.channel(pki.tenant("tenant1"), ca=other.certificate_pem)
     assert (await fails(listed(old))).code() is CODE.UNAVAILABLE
+    captured = capsys.readouterr()
+    logged = [line for line in (captured.out + captured.err).splitlines() if "TLS handshake failed" in line]
+    assert len(logged) == 1
+    assert "the certificate of the client is refused" in logged[0]
 
 
 async def test_an_intermediate_authority_is_trusted_by_itself(infra: Infra, start: Start, pki: Pki) -> None:

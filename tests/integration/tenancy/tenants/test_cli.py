@@ -7,7 +7,9 @@ import base64
 import itertools
 import json
 import stat
+import subprocess
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,20 @@ async def test_the_bundle_is_private_and_its_secret_is_the_same(cluster, tmp_pat
         assert base64.b64decode(value) == (folder / name).read_bytes()
     assert (folder / "gateway-name").read_text() == "api-gateway.local"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["bundle", "infra.kubeconfig"]
+
+
+async def test_git_ignores_what_is_secret(cluster, tmp_path) -> None:
+    """In any repository, under whatever name of the directory; a second bundle replaces the first."""
+
+    async def git(*arguments: str) -> str:
+        run_git = partial(subprocess.run, check=True, capture_output=True, text=True)
+        return (await asyncio.to_thread(run_git, ["git", *arguments], cwd=tmp_path)).stdout
+
+    await git("init", "--quiet")
+    for command in ("add", "rotate"):
+        assert (await cluster.berth(command, "tenant1", "--out", "handed-over")).status == 0
+    assert (await cluster.berth("authority", "--out", "authority")).status == 0
+    assert await git("status", "--porcelain", "--untracked-files=all") == "?? infra.kubeconfig\n"
 
 
 async def test_the_namespaces_of_the_ca_and_of_the_agent_can_be_told(cluster, tmp_path) -> None:
@@ -153,12 +169,39 @@ async def test_add_again_with_force_issues_one_more(cluster, tmp_path) -> None:
     assert after[-1]["sha256"] == fingerprint(certificate_in(folder))
 
 
-async def test_add_again_changes_hosts_and_mends_the_namespace(cluster) -> None:
-    await cluster.client.create(TENANTS, tenant("tenant1", hosts=["host-a"]))
-    result = await cluster.berth("add", "tenant1", "--host", "host-b")
-    assert "hosts are now host-b" in result.out
+@pytest.mark.parametrize(
+    ("hosts", "given", "message"),
+    [
+        (
+            ["host-a", "host-b"],
+            ["host-a"],
+            "with other hosts (host-a, host-b), and add does not change them: use berth tenant host remove tenant1 host-b",
+        ),
+        (
+            ["host-a"],
+            ["host-b", "host-c"],
+            "use berth tenant host add tenant1 host-b host-c, and berth tenant host remove tenant1 host-a",
+        ),
+        (None, ["host-a"], "exists without a list of hosts, and add does not change them: use berth tenant host add"),
+    ],
+)
+async def test_add_takes_no_host_away(cluster, hosts, given, message) -> None:
+    """Of a tenant that exists nothing changes; the message names the commands that change its hosts."""
+    spec = {} if hosts is None else {"hosts": hosts}
+    before = await cluster.client.create(TENANTS, tenant("tenant1", **spec))
+    result = await cluster.berth("add", "tenant1", *(word for host in given for word in ("--host", host)))
+    assert (result.status, result.out, result.err.count("\n")) == (2, "", 1)
+    assert message in result.err
+    assert await cluster.spec() == before["spec"]
+    assert await cluster.find(NAMESPACES, "tenant-tenant1") is None
+
+
+async def test_add_again_with_the_same_hosts_makes_the_namespace(cluster) -> None:
+    await cluster.client.create(TENANTS, tenant("tenant1", hosts=["host-a", "host-b"]))
+    result = await cluster.berth("add", "tenant1", "--host", "host-b", "--host", "host-a")
+    assert (result.status, result.err) == (0, "")
     assert "namespace tenant-tenant1 created" in result.out
-    assert (await cluster.spec())["hosts"] == ["host-b"]
+    assert (await cluster.spec())["hosts"] == ["host-a", "host-b"]
 
 
 async def test_own_certificates_bring_no_bundle(cluster, tmp_path) -> None:
@@ -359,18 +402,13 @@ async def test_a_name_of_the_cloud_admin_is_no_tenants(cluster) -> None:
 def test_help_breaks_no_line_twice_and_shows_no_default_of_a_switch(monkeypatch, capsys) -> None:
     """A paragraph is broken by the terminal alone, and `--no-force` is nothing that anybody types."""
     monkeypatch.setenv("COLUMNS", "80")
-    for command in ("authority", "add", "list", "rotate", "remove"):
+    for command in ("authority", "add", "list", "show", "rotate", "suspend", "resume", "remove"):
         assert run(["tenant", command, "--help"]) == 0
         shown = capsys.readouterr().out
         assert "no-" not in shown, command
-        lines = [line.strip() for line in shown.partition("Examples:")[2].splitlines()]
+        lines = [line.strip() for line in shown.partition("Examples:")[2].partition("\n\n")[2].splitlines()]
         for line, following in itertools.pairwise(lines):
             assert not following or not line or len(f"{line} {following.split()[0]}") > 74, (command, line)
-
-
-def test_tenant_alone_says_what_there_is(capsys) -> None:
-    assert run(["tenant"]) == 2
-    assert "want one of authority, add, list, rotate, remove" in capsys.readouterr().err
 
 
 async def test_what_another_tenant_has_is_not_given_twice(cluster, tmp_path) -> None:
@@ -385,8 +423,8 @@ async def test_what_another_tenant_has_is_not_given_twice(cluster, tmp_path) -> 
         assert message in result.err
     assert not (tmp_path / "x").exists()
     await cluster.berth("add", "x", "--host", "host-b", "--out", str(tmp_path / "x"))
-    result = await cluster.berth("add", "x", "--host", "host-a")
+    result = await cluster.berth("host", "add", "x", "host-a")
     assert result.status == 2
     assert "'host-a' is a host of tenant tenant1" in result.err
-    result = await cluster.berth("add", "tenant1", "--host", "host-a", "--host", "host-c")
-    assert result.status == 0
+    result = await cluster.berth("host", "add", "tenant1", "host-a", "host-c")
+    assert (result.status, result.out) == (0, "tenant tenant1 has hosts host-a, host-c\n")

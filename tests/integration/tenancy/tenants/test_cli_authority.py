@@ -90,7 +90,7 @@ async def test_out_holds_the_same_as_files_for_the_owner_alone(cluster, tmp_path
     stored, folder = await secrets(cluster), tmp_path / "made"
     expected = {f"gateway/{name}": content for name, content in stored[SERVING_SECRET].items()}
     expected |= {f"admin/{name}": content for name, content in stored[ADMIN_SECRET].items()}
-    assert files_in(folder) == expected
+    assert files_in(folder) == expected | {".gitignore": b"*\n"}
     assert set(expected) == {
         *(f"gateway/{name}" for name in ("tls.crt", "tls.key", "ca.crt")),
         *(f"admin/{name}" for name in ("ca.crt", "admin.crt", "admin.key")),

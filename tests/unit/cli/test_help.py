@@ -1,0 +1,73 @@
+"""The help of every command, and what the program does without one."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import platform
+from importlib.metadata import version
+
+import pytest
+
+from app.cli.main import run
+from docs.generate.flags import commands, shown
+
+ALL = [path[1:] for path, _ in commands()]
+PARAMETERS = {path[1:]: shown(command) for path, command in commands()}
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "berth")
+def test_every_flag_is_whole_in_80_columns(path, capsys) -> None:
+    assert run([*path, "--help"]) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 80
+    words = {word.strip("[],").upper() for word in out.split()}
+    for parameter in PARAMETERS[path]:
+        argument = parameter.param_type_name == "argument"
+        names = [parameter.metavar or parameter.name] if argument else parameter.opts
+        assert {name.strip("[]").upper() for name in names} <= words
+    assert "…" not in out
+
+
+@pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "berth")
+def test_h_is_help_everywhere(path, capsys) -> None:
+    for flag in ("--help", "-h"):
+        assert run([*path, flag]) == 0
+    out = capsys.readouterr().out
+    assert out[: len(out) // 2] == out[len(out) // 2 :]
+    assert "-h, --help" in out
+
+
+@pytest.mark.parametrize("path", [(), ("certs",), ("tenant",), ("tenant", "host")])
+def test_a_group_of_commands_alone_shows_its_help(path, capsys) -> None:
+    """As kubectl and helm do."""
+    assert run(path) == 0
+    alone = capsys.readouterr().out
+    assert run([*path, "--help"]) == 0
+    assert capsys.readouterr().out == alone
+    assert "Commands:" in alone
+
+
+def test_a_long_example_can_be_copied(capsys) -> None:
+    """Its lines end with backslashes; an option or a name is never broken at its hyphens."""
+    run(["certificates", "-h"])
+    examples = capsys.readouterr().out.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
+    for line, following in itertools.pairwise(examples):
+        assert line.endswith("\\") == following.startswith("      ")
+
+
+def test_the_value_of_v_is_explained(capsys) -> None:
+    run(["webhook", "-h"])
+    assert "-v, --v N          Verbosity as of klog: 4 or more is --log-level debug" in capsys.readouterr().out
+
+
+def test_version_names_berth_and_python(capsys) -> None:
+    assert run(["version", "-o", "json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"version": version("berth"), "python": platform.python_version()}
+    assert run(["version"]) == 0
+    assert capsys.readouterr().out == f"berth {version('berth')} (Python {platform.python_version()})\n"
