@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from app.kube.conditions import is_true, since
+from app.kube.conditions import condition, is_true, since
 from app.kube.store import Store
 from app.tenancy.messages import canonical, workload_message
 from app.tenancy.proto import workload_pb

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.kube.client import KubeClient
-from app.tenancy.model import cluster_of
+from app.tenancy.link import link_of
 from app.tenancy.tenants.changes import existing_tenant
 from app.tenancy.tenants.contents import Dpu, contents_of, counted, dpus_of
 from app.tenancy.tenants.namespace import Present, read_namespace
@@ -44,7 +44,7 @@ async def summarize(client: KubeClient, name: str, *, now: datetime) -> Summary:
     pins = spec["identity"].get("certificates") or ()
     return Summary(
         tenant,
-        cluster_of(tenant),
+        link_of(tenant).cluster,
         tuple(_pin(pin, now) for pin in pins),
         tuple(await dpus_of(client, name, spec.get("hosts") or ())),
         await read_namespace(client, name),
