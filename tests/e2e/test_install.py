@@ -217,8 +217,8 @@ def test_the_page_from_top_to_bottom_in_one_cluster(reader: Reader) -> None:
     assert "want at least one podSet" in reader.type(EMPTY, "tenant2")
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
-    doctor = "berth doctor --namespace berth-appwrappers --release-name berth-appwrappers --only appwrappers"
-    assert "nobody asks" not in reader.type(doctor, "tenant2")
+    command = "berth doctor --namespace berth-appwrappers --release-name berth-appwrappers"
+    assert "BERTH4002" not in reader.type(f"{command} --only appwrappers --only permissions", "tenant2")
     reader.follow("Uninstall", "tenant2")
     assert reader.type("git status --porcelain -- . ':!bin'", "tenant2") == ""
 
