@@ -27,7 +27,8 @@ class ControllerOptions:
     """Times are in seconds. `workers` requests for companions are under way at a time; tenants take turns.
 
     As many workloads of one tenant are reconciled at a time. `resync` is the time between two sweeps.
-    A rule's status is written at most once in `status_interval`. A companion that was lost is made anew at once, and
+    A rule's status is written at most once in `status_interval`, and once in ten of them while only the number of
+    companions that run changes all the time. A companion that was lost is made anew at once, and
     then after pauses that begin with `restart_pause`.
     """
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.text import quoted
+from app.text import closest, quoted
 from app.workloads.model import ORCHESTRATOR, RESOURCE_TYPE, Expression, Term
 from app.workloads.rules.key_syntax import path_text
 from app.workloads.rules.keys import compile_key
@@ -120,11 +120,10 @@ def _meant(path: _Path, depth: int) -> _Path | None:
             found = (*right, *path[len(wrong) :])
             break
     else:
-        wanted = _plain(path[depth])
-        places = (place for place in _places(_DOCUMENT) if _plain(place[-1]) == wanted)
-        if (place := next(places, None)) is None:
+        places = {place[-1]: place for place in _places(_DOCUMENT)}
+        if not (name := closest(path[depth], places)):
             return None
-        found = (*place, *path[depth + 1 :])
+        found = (*places[name], *path[depth + 1 :])
     if (named := found[: len(_LABELS)]) in (_LABELS, _ANNOTATIONS) and len(found) > len(_LABELS):
         return (*named, ".".join(found[len(_LABELS) :]))
     return None if _unreachable(found) else found
@@ -142,11 +141,6 @@ def _node(path: _Path) -> Any:
     for name in path:
         node = node[name] if isinstance(node, Mapping) else _TEXT
     return node
-
-
-def _plain(name: str) -> str:
-    """Without what differs between the spellings of one field in JSON and in protobuf."""
-    return name.replace("_", "").lower()
 
 
 def _shown(path: _Path) -> str:

@@ -12,7 +12,7 @@ from app.workloads.companions.standing import standing_of
 from app.workloads.controller.caches import Caches, Listeners
 from app.workloads.controller.rule_conditions import matched, running
 from app.workloads.controller.statuses import rule_status, timed
-from app.workloads.model import Expression, ObjectKey, Term
+from app.workloads.model import Expression, ObjectKey, Term, Waiting
 from tests.support.workloads import T1, pod, rule, workload
 
 JSON = dict[str, Any]
@@ -160,6 +160,10 @@ def test_the_caches_count_what_runs_and_tell_it_once() -> None:
     for one in made:
         caches.companions.upsert(one)
     assert caches.standings(key) == {"Pending": 2}
+    # Why one has none counts; what is said of one that has its companion does not.
+    for name in ("u1", "u3"):
+        caches.findings.put((T1, f"workload-{name}"), {key: Waiting("Queued", "later")})
+    assert caches.lacking(key) == {"Queued": 1}
     told.clear()
     started = {**made[0], "spec": NODE, "status": {"phase": "Running", "conditions": [ready("True")]}}
     caches.companions.upsert(started)
