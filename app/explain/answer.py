@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from app.explain import requested, rules, wrapped
+from app.explain import requested, rule_rendering, wrapped
 from app.explain.model import Finding
 from app.explain.rendering import Explained, Form, Line, asides, object_of, render
+from app.explain.rules import RuleExplained
 from app.text import printable
 from app.wire import JSON
 
@@ -27,7 +28,7 @@ class Answer:
     unused: Mapping[str, int] = field(default_factory=dict)
     pods: list[Explained] = field(default_factory=list)
     wrappers: list[wrapped.Wrapped] = field(default_factory=list)
-    rules: list[rules.RuleExplained] = field(default_factory=list)
+    rules: list[RuleExplained] = field(default_factory=list)
     requests: list[requested.Requested] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -76,7 +77,7 @@ def _lines(answer: Answer, form: Form) -> Iterator[Line]:
         for wrapper in answer.wrappers:
             yield from wrapped.text_of(wrapper)
         for rule in answer.rules:
-            yield from rules.text_of(rule)
+            yield from rule_rendering.text_of(rule)
         for request in answer.requests:
             yield from requested.text_of(request)
         yield from _findings(answer)
@@ -88,7 +89,7 @@ def _document(answer: Answer) -> JSON:
         "objects": [
             *map(object_of, answer.pods),
             *map(wrapped.object_of, answer.wrappers),
-            *map(rules.object_of, answer.rules),
+            *map(rule_rendering.object_of, answer.rules),
             *map(requested.object_of, answer.requests),
         ],
         "findings": [one.members for one in answer.findings],

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from app.explain.model import Manifest
-from app.explain.rendering import Line
 from app.explain.workloads import Seen
 from app.placement.model import PlacementOptions
-from app.text import cut, quoted
-from app.wire import JSON
-from app.workloads.companions.plan import Outcome, Planned, Planner
+from app.text import quoted
+from app.workloads.companions.plan import Outcome, Planner
 from app.workloads.model import (
     SYSTEM_NAMESPACE,
     TENANT_RULES,
@@ -28,8 +25,8 @@ from app.workloads.validation import RULES
 UNKNOWN_TENANT = "TENANT"
 """In place of the name of the tenant, which its own cluster does not know."""
 _RUNNING = ("state.nodeName", "state.ready")
-_LISTED, _SHOWN = 200, 10
-"""Workloads of a rule in a JSON answer, and in a text."""
+_LISTED = 200
+"""Workloads of a rule that are kept, of those that match and of the others; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +51,7 @@ class Miss:
 class RuleExplained:
     """`refused` says why the rule would not be admitted; then it is compared with nothing.
 
-    Of more workloads than a JSON answer has, only the numbers are kept.
+    `matches` and `misses` have the first workloads, `matched` and `missed` count all.
     """
 
     manifest: Manifest
@@ -122,73 +119,6 @@ def _why(expression: Expression, facts: Facts, seen: Seen) -> str:
         said = f"{said} before it runs"
     never = fixed(expression)
     return said if never is None or never.holds else f"{said}; {never.why}"
-
-
-def text_of(one: RuleExplained) -> Iterator[Line]:
-    """As `berth explain` prints it."""
-    style = "red" if one.refused else "green" if one.matched else "yellow"
-    yield Line(f"{one.manifest.subject}: {one.verdict}", style)
-    for match in one.matches[:_SHOWN]:
-        yield Line(f"  {match.seen.title}: matches by workloadTerms[{match.term}]")
-        yield from _companion(match)
-    yield from _more(one.matched, "match")
-    for miss in one.misses[:_SHOWN]:
-        yield Line(f"  {miss.seen.title}: does not match")
-        for number, term in enumerate(miss.terms):
-            for expression, why in term:
-                yield Line(f"    workloadTerms[{number}]: {_shown(expression)}: {why}", "yellow")
-    yield from _more(one.missed, "do not match")
-
-
-def object_of(one: RuleExplained) -> JSON:
-    """As its JSON answer has it."""
-    return {
-        **one.manifest.reference,
-        "allowed": not one.refused,
-        "message": one.verdict,
-        "matched": one.matched,
-        "missed": one.missed,
-        "matches": [
-            {**match.seen.reference, "term": match.term, "companion": _outcome(match.outcome)} for match in one.matches
-        ],
-        "misses": [{**miss.seen.reference, "terms": list(map(_failed, miss.terms))} for miss in one.misses],
-    }
-
-
-def _companion(match: Match) -> Iterator[Line]:
-    outcome = match.outcome
-    if not isinstance(outcome, Planned):
-        yield Line(f"    no companion ({outcome.reason}): {outcome.message}", "yellow")
-        return
-    anywhere = "any node that its template allows" if outcome.namespace == SYSTEM_NAMESPACE else "any DPU of the tenant"
-    where = f"a DPU of host {outcome.host}" if outcome.host else anywhere
-    yield Line(f"    companion {outcome.namespace}/{outcome.name} on {where}", "cyan")
-    for name, text in outcome.injected.items():
-        yield Line(f"      annotation {name}: {cut(text)}")
-    for name in match.absent:
-        yield Line(f"      annotation {name}: left out, its key has no value")
-
-
-def _more(count: int, what: str) -> Iterator[Line]:
-    if count > _SHOWN:
-        yield Line(f"  … and {count - _SHOWN} more that {what}")
-
-
-def _outcome(outcome: Outcome) -> JSON:
-    if isinstance(outcome, Planned):
-        return {"namespace": outcome.namespace, "name": outcome.name, "host": outcome.host, "pod": outcome.manifest}
-    return {"reason": outcome.reason, "message": outcome.message}
-
-
-def _failed(term: Iterable[tuple[Expression, str]]) -> list[JSON]:
-    return [
-        {"key": one.key, "operator": one.operator, "values": sorted(one.values), "because": why} for one, why in term
-    ]
-
-
-def _shown(expression: Expression) -> str:
-    values = f" {', '.join(sorted(expression.values))}" if expression.values else ""
-    return f"{cut(expression.key)} {expression.operator}{cut(values)}"
 
 
 def _counted(count: int) -> str:

@@ -100,3 +100,55 @@ def test_an_owner_without_a_template_is_a_finding() -> None:
 def test_odd_metadata_never_breaks_the_walk(metadata) -> None:
     (manifest,) = given({"kind": "Pod", "metadata": metadata, "spec": SPEC}).pods
     assert manifest.owner.namespace == "default"
+
+
+TEMPLATE = {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "spec", "paths"),
+    [
+        ("argoproj.io/v1alpha1", "Rollout", {"template": TEMPLATE}, ["spec.template"]),
+        ("kueue.x-k8s.io/v1beta2", "Workload", {"podSets": [{"template": TEMPLATE}]}, ["spec.podSets[0].template"]),
+        (
+            "kubeflow.org/v1",
+            "PyTorchJob",
+            {"pytorchReplicaSpecs": {"Master": {"template": TEMPLATE}, "Worker": {"template": TEMPLATE}}},
+            ["spec.pytorchReplicaSpecs.Master.template", "spec.pytorchReplicaSpecs.Worker.template"],
+        ),
+        (
+            "ray.io/v1",
+            "RayCluster",
+            {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE}]},
+            ["spec.headGroupSpec.template", "spec.workerGroupSpecs[0].template"],
+        ),
+        (
+            "workload.codeflare.dev/v1beta2",
+            "AppWrapper",
+            {
+                "components": [
+                    {"template": {"apiVersion": "v1", "kind": "Pod", **TEMPLATE}},
+                    {"template": {"apiVersion": "argoproj.io/v1alpha1", "kind": "Rollout", "spec": {"template": TEMPLATE}}},
+                ]
+            },
+            ["spec.components[0].template", "spec.components[1].template.spec.template"],
+        ),
+        ("monitoring.coreos.com/v1", "Prometheus", SPEC, []),
+        ("apps/v1", "ControllerRevision", {"template": TEMPLATE}, []),
+    ],
+)  # fmt: skip
+def test_pod_templates_of_other_kinds_have_their_paths(version, kind, spec, paths) -> None:
+    found = given({"apiVersion": version, "kind": kind, "metadata": {"name": "x"}, "spec": spec})
+    assert [one.path for one in found.pods] == paths
+    for one in found.pods:
+        assert one.pod["metadata"] == {"generateName": "x-", "namespace": "default", "labels": {"a": "b"}}
+    assert found.unused == ({} if paths else {kind: 1})
+    assert found.empty == (not paths)
+
+
+def test_counts_and_templates_that_cannot_be_read_are_findings() -> None:
+    ray = {"headGroupSpec": {"template": TEMPLATE}, "workerGroupSpecs": [{"template": TEMPLATE, "replicas": "two"}]}
+    (finding,) = given(
+        {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "x"}, "spec": ray}
+    ).findings
+    assert (finding.reason, "want an integer, got 'two'" in finding.message) == ("NoTemplate", True)

@@ -223,3 +223,11 @@ async def test_uvs_objects_that_would_be_refused_and_mirrors() -> None:
     assert renamed == "would be refused: spec.object.metadata.name: 'y' must be equal to metadata.name, 'x'"
     assert mirror == "shows a companion; nothing is made of it"
     assert (answer.summary["refused"], answer.failed) == (2, True)
+
+
+async def test_a_field_that_is_misspelt_is_said_once_with_what_was_meant() -> None:
+    """The webhook warns of it too, and knows less."""
+    template = {**TEMPLATE, "spec": {"containers": [{"name": "c", "image": "i", "comand": []}]}}
+    (finding,) = (await answered(rule([NAMED], template=template))).findings
+    assert (finding.severity, finding.meant) == ("error", "command")
+    assert finding.field == "spec.template.spec.containers[0].comand"
