@@ -15,10 +15,10 @@ help: ## Show this list
 	@awk -F':.*## ' '/^[a-z0-9]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 $(READY): requirements-dev.lock pyproject.toml
-	@echo "==> Making the virtual environment in $(VENV) (once, about a minute)"
+	@echo "==> Making the virtual environment in $(VENV) (once, about a minute); pip says what it does"
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Error: Berth needs Python 3.11 or newer; set PYTHON=python3.x")'
 	@$(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 	@echo "==> Ready: $$($(BIN)/berth --version), $$($(BIN)/python --version)"

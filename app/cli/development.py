@@ -20,6 +20,7 @@ _SANDBOX_EPILOG = epilog(
 )
 _DEMO_EPILOG = epilog(
     "berth demo",
+    "berth demo --step",
     "berth demo --log-level info",
     text="Exits 0 when every step held, 1 at the first that did not.",
 )
@@ -64,10 +65,13 @@ def sandbox(
 
 
 @demo_app.command(epilog=_DEMO_EPILOG)
-def demo(log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error") -> int:
+def demo(
+    by_step: Annotated[bool, typer.Option("--step", help="Wait for a key between steps.")] = False,
+    log_level: Annotated[str, typer.Option(help="debug, info, warning or error.")] = "error",
+) -> int:
     """Start a sandbox and play the examples in it, step by step; exits 0 only if every step holds."""
     run_demo = devtool("app.devtools.demo.play:run_demo")
-    return cast("int", asyncio.run(run_demo(Console(), log_level=log_level)))
+    return cast("int", asyncio.run(run_demo(Console(), log_level=log_level, by_step=by_step)))
 
 
 def _by_name(pairs: list[str]) -> dict[str, Path]:

@@ -5,6 +5,7 @@ Source: https://kubernetes.io/docs/concepts/workloads/pods/init-containers/#reso
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
 
 from app.kube.quantity import parse
@@ -17,22 +18,31 @@ _COMPUTE = frozenset({"cpu", "memory"})
 def pod_requests(pod: JSON) -> Amounts:
     """What a Pod needs of each resource: its containers together, or its largest init step where that is more."""
     spec: JSON = pod.get("spec") or {}
+    total = {**_together(spec, _container_requests), **_container_requests(spec)}
+    return added(total, amounts_of(spec.get("overhead")))
+
+
+def pod_limits(pod: JSON) -> Amounts:
+    """The limits of a Pod, of the resources that have one; summed as requests are."""
+    spec: JSON = pod.get("spec") or {}
+    total = {**_together(spec, _container_limits), **_container_limits(spec)}
+    overhead = amounts_of(spec.get("overhead"))
+    return added(total, {name: overhead[name] for name in overhead.keys() & total.keys()})
+
+
+def _together(spec: JSON, of: Callable[[JSON], Amounts]) -> Amounts:
     total: Amounts = {}
     for container in spec.get("containers") or []:
-        total = added(total, _container_requests(container))
+        total = added(total, of(container))
     sidecars: Amounts = {}
     peak: Amounts = {}
     for container in spec.get("initContainers") or []:
-        requests = _container_requests(container)
         if container.get("restartPolicy") == "Always":
-            sidecars = added(sidecars, requests)
+            sidecars = added(sidecars, of(container))
             peak = _largest(peak, sidecars)
         else:
-            peak = _largest(peak, added(sidecars, requests))
-    total = _largest(added(total, sidecars), peak)
-    whole: JSON = spec.get("resources") or {}
-    total = {**total, **amounts_of(whole.get("limits")), **amounts_of(whole.get("requests"))}
-    return added(total, amounts_of(spec.get("overhead")))
+            peak = _largest(peak, added(sidecars, of(container)))
+    return _largest(added(total, sidecars), peak)
 
 
 def quality_of_service(spec: JSON) -> str:
@@ -62,6 +72,10 @@ def _compute(quantities: JSON | None) -> Amounts:
 def _container_requests(container: JSON) -> Amounts:
     resources: JSON = container.get("resources") or {}
     return {**amounts_of(resources.get("limits")), **amounts_of(resources.get("requests"))}
+
+
+def _container_limits(container: JSON) -> Amounts:
+    return amounts_of((container.get("resources") or {}).get("limits"))
 
 
 def amounts_of(quantities: JSON | None) -> Amounts:

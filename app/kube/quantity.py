@@ -61,6 +61,26 @@ def canonical(value: object, places: int = 9) -> str:
     rounded = _round_up(number, places)
     if kept and rounded == number:
         return text.strip(" ")
+    return _written(rounded, form)
+
+
+def total(start: object, *, plus: object = 0, minus: object = 0) -> str:
+    """`start + plus - minus`, as an API server writes it: in the form of `start`, or of `plus` where `start` is zero.
+
+    Raises QuantityError.
+    """
+    number = parse(start)
+    return written(number + parse(plus) - parse(minus), like=start if number else plus)
+
+
+def written(number: Decimal, *, like: object) -> str:
+    """A number as an API server writes it in the form of `like` (decimal, binary, exponent). Raises QuantityError."""
+    return _written(_round_up(number, 9), _read(_text(like))[1])
+
+
+def _written(rounded: Decimal, form: str) -> str:
+    if rounded == 0:
+        return "0"
     if form == "binary" and abs(rounded) >= 1024 and rounded == rounded.to_integral_value():
         whole, power = int(rounded), 0
         while whole % 1024 == 0 and power < len(_BINARY) - 1:

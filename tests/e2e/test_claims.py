@@ -22,7 +22,8 @@ from tests.support.waiting import wait_until
 
 JSON = dict[str, Any]
 pytestmark = pytest.mark.e2e
-PAGE, CLUSTER, DRIVER, RESOURCE = "docs/claims.md", "tenant1", "vf.example.com", "example.com/foo"
+# The nodes of this cluster have no capacity of the resource: devices serve it.
+PAGE, CLUSTER, DRIVER, RESOURCE = "docs/claims.md", "icp", "vf.example.com", "example.com/foo"
 CLASS: JSON = {
     "apiVersion": "resource.k8s.io/v1",
     "kind": "DeviceClass",
@@ -66,7 +67,7 @@ def kubectl(reader: Reader) -> Iterator[Kubectl]:
     """In a cluster whose admin has done what the page says."""
     found = reader.kubectl(CLUSTER)
     found.create(CLASS)
-    with devices(reader.kubeconfig(CLUSTER), ["host-a", "host-b"]):
+    with devices(reader.kubeconfig(CLUSTER), ["dpu1-host-a", "dpu1-host-b"]):
         reader.follow("Turn it on", CLUSTER, page=PAGE)
         yield found
 

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from app import logs
 from app.devtools.clusters.claims import DEVICES, RESOURCE
-from app.devtools.clusters.plans import EVERY_WING
+from app.devtools.clusters.plans import EVERY_WING, INFRA
 from app.devtools.clusters.quota import CPUS, NAMESPACE, QUEUE
 from app.devtools.clusters.sandbox import Running, Sandbox, Whole
 from app.errors import UsageError
@@ -23,6 +23,7 @@ EXAMPLE = (
     "kubectl apply -f examples/webhook-demo.yaml",
     "kubectl get pod webhook-demo -o yaml | grep resources -A4",
 )
+_CONTEXTS = f"Each cluster is a context of this file: kubectl --context {INFRA} get nodes"
 INSTALL = "helm install berth charts/berth --namespace berth-system --create-namespace"
 
 
@@ -74,9 +75,9 @@ def _claimed(directory: Path) -> Iterator[None]:
 def _describe_bare(console: Console, home: Running) -> None:
     console.print("\nNothing of Berth is in these clusters. Pods of its image run as processes of this machine.")
     console.print("Ready. Type in another terminal:\n", style="bold green")
-    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", INSTALL):
+    for command in (_export(home), INSTALL):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
-    console.print("\nCtrl-C stops everything.")
+    console.print(f"\n{_CONTEXTS}\nCtrl-C stops everything.", highlight=False)
 
 
 def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -> None:
@@ -106,6 +107,11 @@ def _describe(console: Console, whole: Whole, *, stand_ins: bool, given: bool) -
         devices = f"A stand-in for a driver has {DEVICES} devices for {RESOURCE} on each of these hosts"
         console.print(f"{devices}, and one for Multus attaches networks.", soft_wrap=True)
     console.print("Ready. Type in another terminal:\n", style="bold green")
-    for command in (f"export KUBECONFIG={home.kubeconfig.resolve()}", *EXAMPLE):
+    for command in (_export(home), *EXAMPLE):
         console.print(f"  {command}", soft_wrap=True, highlight=False, markup=False)
-    console.print("\nThe files are in Berth's repository. Ctrl-C stops everything.")
+    console.print(f"\n{_CONTEXTS}", highlight=False)
+    console.print("The files are in Berth's repository. Ctrl-C stops everything.")
+
+
+def _export(home: Running) -> str:
+    return f"export KUBECONFIG={home.kubeconfig.resolve().with_name('kubeconfig')}"

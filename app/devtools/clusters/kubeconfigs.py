@@ -1,14 +1,15 @@
-"""Kubeconfigs of the sandbox: how they are written, and copies of given ones that stand alone or act as another."""
+"""Kubeconfigs of the sandbox: how they are written, copies that stand alone or act as another, and all in one."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import yaml
 
 from app.errors import UsageError
-from app.wire import load_yaml
+from app.wire import JSON, load_yaml
 
 _PATHS = ("certificate-authority", "client-certificate", "client-key", "tokenFile")
 
@@ -33,6 +34,23 @@ def acting_as(path: Path, account: str) -> str:
     for user in config["users"]:
         user["user"]["as"] = account
     return yaml.safe_dump(config)
+
+
+def joined(paths: Mapping[str, Path], *, current: str) -> str:
+    """One kubeconfig with a context for each of these, by the name of its cluster; `current` is the one in use."""
+    config: JSON = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+    for name, path in paths.items():
+        found = load_yaml(path.read_text(encoding="utf-8"))
+        chosen = _named(found, "context", found["current-context"])
+        for kind in ("cluster", "user"):
+            config[f"{kind}s"].append({"name": name, kind: _named(found, kind, chosen[kind])})
+        config["contexts"].append({"name": name, "context": {**chosen, "cluster": name, "user": name}})
+    return yaml.safe_dump({**config, "current-context": current}, sort_keys=False)
+
+
+def _named(config: JSON, kind: str, name: str) -> JSON:
+    found: JSON = next(one[kind] for one in config[f"{kind}s"] if one["name"] == name)
+    return found
 
 
 def write_private(path: Path, content: str | bytes) -> None:

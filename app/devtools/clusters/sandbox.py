@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.devtools.clusters import definitions
 from app.devtools.clusters.api_servers import ApiServers, Opened
 from app.devtools.clusters.berth import Berth
-from app.devtools.clusters.claims import give_devices
+from app.devtools.clusters.claims import DEVICES, RESOURCE, give_devices
+from app.devtools.clusters.kubeconfigs import joined, write_private
 from app.devtools.clusters.node.node import BerthNode
 from app.devtools.clusters.parts import Parts, running_parts
 from app.devtools.clusters.plans import CLUSTERS, EVERY_WING, INFRA, ClusterPlan
 from app.devtools.clusters.quota import give_quota
 from app.devtools.clusters.rmd import rmd_hosts
+from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.kube.client import KubeClient
 
@@ -47,8 +49,8 @@ class Sandbox:
     """`async with Sandbox(directory).running() as whole:` yields when everything is ready and registered.
 
     `kubeconfigs` maps cluster names to kubeconfigs of API servers that already run; the rest are stand-ins. Files
-    that the sandbox writes: `<cluster>.kubeconfig`, `webhook/`, `gateway/`, `admin/` and `tenants/` (certificates),
-    and `gateway.addr`.
+    that the sandbox writes: `<cluster>.kubeconfig`, `kubeconfig` with a context for each cluster, `webhook/`,
+    `gateway/`, `admin/` and `tenants/` (certificates), and `gateway.addr`.
 
     A `bare` one has nothing of Berth in it. What is then installed, by Helm for instance, runs: Pods of Berth's image
     are processes of this machine, and what they print is in `<cluster>/logs`.
@@ -73,7 +75,10 @@ class Sandbox:
     async def running(self) -> AsyncIterator[Whole]:
         """The sandbox, for as long as the block runs."""
         async with contextlib.AsyncExitStack() as stack, running_parts() as parts:
-            yield await (self._start_bare(stack, parts) if self._bare else self._start(stack, parts))
+            whole = await (self._start_bare(stack, parts) if self._bare else self._start(stack, parts))
+            every = joined({one.name: one.kubeconfig for one in whole.clusters}, current=EVERY_WING)
+            write_private(self._directory / "kubeconfig", every)
+            yield whole
 
     async def _start(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
         berth = Berth(self._directory, parts, log_level=self._log_level)
@@ -111,7 +116,10 @@ class Sandbox:
         return ports
 
     async def _start_bare(self, stack: contextlib.AsyncExitStack, parts: Parts) -> Whole:
-        """API servers that serve attachments, as with Multus, and nodes that run what is installed."""
+        """API servers that serve attachments, as with Multus, and nodes that run what is installed.
+
+        The hosts of tenants offer devices, as with a device plugin.
+        """
         clusters = []
         for plan in CLUSTERS:
             opened = await self._servers.open(plan, stack)
@@ -126,10 +134,15 @@ class Sandbox:
                     found=found,
                     processes=opened.processes,
                 )
-                parts.run(StandIns(client, plan.nodes, elsewhere=node.runs))
+                nodes = [_with_devices(one) if one.name in plan.hosts else one for one in plan.nodes]
+                parts.run(StandIns(client, nodes, elsewhere=node.runs))
                 parts.run(node)
             clusters.append(_running(plan, opened))
         return Whole(tuple(clusters))
+
+
+def _with_devices(node: NodeSpec) -> NodeSpec:
+    return replace(node, capacity={**node.capacity, RESOURCE: str(DEVICES)})
 
 
 def _running(plan: ClusterPlan, opened: Opened, webhook_port: int = 0, health_port: int = 0) -> Running:

@@ -44,7 +44,9 @@ class Claiming:
         await self._clean_up()
 
     async def _show_devices(self) -> None:
-        self._stage.title("A DeviceClass that serves example.com/foo, and a driver with four devices on each host")
+        await self._stage.title(
+            "A DeviceClass that serves example.com/foo, and a driver with four devices on each host"
+        )
         self._stage.command("kubectl get deviceclass vf.example.com -o yaml | grep extendedResourceName")
         device_class = await self._client.get(DEVICE_CLASSES, "vf.example.com")
         resource = device_class["spec"].get("extendedResourceName")
@@ -56,7 +58,9 @@ class Claiming:
         self._stage.holds("each host has four devices", [row[2] for row in rows] == ["4", "4"])
 
     async def _create_pod(self) -> None:
-        self._stage.title("A Pod on two networks: Berth adds the extended resource, the scheduler claims two devices")
+        await self._stage.title(
+            "A Pod on two networks: Berth adds the extended resource, the scheduler claims two devices"
+        )
         for text in self._stage.text("claims-networks.yaml").split("---\n"):
             body = self._stage.typed(text)
             await self._client.create(NETWORK_ATTACHMENTS, body, namespace=_NAMESPACE)
@@ -75,16 +79,16 @@ class Claiming:
         self._stage.say(json.dumps(self._claim))
 
     async def _show_network_data(self) -> None:
-        self._stage.title("The claim says which interface and address each device has")
+        await self._stage.title("The claim says which interface and address each device has")
         await self._until_published({})
 
     async def _serve_the_second_network(self) -> None:
-        self._stage.title("A Service on the second network")
+        await self._stage.title("A Service on the second network")
         await self._client.create(SERVICES, self._stage.manifest("claims-service.yaml"), namespace=_NAMESPACE)
         await self._until_served()
 
     async def _restart_the_sandbox(self) -> None:
-        self._stage.title("The sandbox of the Pod is made again: claim and Service follow")
+        await self._stage.title("The sandbox of the Pod is made again: claim and Service follow")
         before = _addresses(await self._pod())
         self._stage.say("Without its annotation the stand-in for Multus attaches the networks again.")
         self._stage.command(f"kubectl annotate pod {NAME} {NETWORK_STATUS}-")
@@ -129,7 +133,7 @@ class Claiming:
         return await get_or_nothing(self._client, PODS, NAME, namespace=_NAMESPACE)
 
     async def _clean_up(self) -> None:
-        self._stage.title("Cleaning up")
+        await self._stage.title("Cleaning up")
         networks = " ".join(NETWORKS)
         self._stage.command(f"kubectl delete service,pod {NAME}\nkubectl delete net-attach-def {networks}")
         for resource in (SERVICES, PODS):

@@ -47,7 +47,7 @@ class Companions:
         await self._delete_admin_rule()
 
     async def _create_uvs_pod(self) -> None:
-        self._stage.title("A tenant asks for a Pod in the infra cluster: a UVSPod")
+        await self._stage.title("A tenant asks for a Pod in the infra cluster: a UVSPod")
         body = self._stage.manifest("tenant1-uvspod1.yaml", where="tenant1", verb="apply")
         await self._tenant1.create(UVS_PODS, body, namespace=SYSTEM_NAMESPACE)
         await self._result_of("tenant1-uvspod1")
@@ -55,7 +55,7 @@ class Companions:
         self._stage.holds(f"it runs in {HOME} of the infra cluster", True)
 
     async def _create_workloads(self) -> None:
-        self._stage.title("Pods start on the tenants' hosts")
+        await self._stage.title("Pods start on the tenants' hosts")
         for client, where, name in (
             (self._tenant1, "tenant1", "tenant1-pod1"),
             (self._tenant1, "tenant1", "tenant1-pod2"),
@@ -70,7 +70,7 @@ class Companions:
         self._stage.holds("each is a Workload in its tenant's namespace of the infra cluster", True)
 
     async def _create_rule(self) -> JSON:
-        self._stage.title("A rule for one of them: a companion Pod on a DPU")
+        await self._stage.title("A rule for one of them: a companion Pod on a DPU")
         body = self._stage.manifest("tenant1-rule1.yaml", where="tenant1", verb="apply")
         await self._tenant1.create(WORKLOAD_RULES, body, namespace=SYSTEM_NAMESPACE)
         (companion, _) = await self._pods_of_tenant1(f"{RULE}-{await self._uid('tenant1-pod1')}", "tenant1-uvspod1")
@@ -80,7 +80,7 @@ class Companions:
         return companion
 
     async def _show_status(self, companion: JSON) -> None:
-        self._stage.title("The Workload says which rules matched, and what they made")
+        await self._stage.title("The Workload says which rules matched, and what they made")
         name = f"workload-{await self._uid('tenant1-pod1')}"
         self._stage.command(
             f"kubectl get -n {HOME} workloads.workload.infra.universe.nvidia.com {name} -o jsonpath={{.status}} | jq",
@@ -96,7 +96,7 @@ class Companions:
         self._stage.holds("it names the companion", _references(found) == {f"{HOME}/{RULE}": wanted})
 
     async def _change_template(self, before: JSON) -> JSON:
-        self._stage.title("Another template: the companion is made anew, under the same name")
+        await self._stage.title("Another template: the companion is made anew, under the same name")
         change = [{"op": "replace", "path": "/spec/template/spec/containers/0/name", "value": "updated"}]
         await self._patch_rule(change)
         after = await self._stage.until(
@@ -109,7 +109,7 @@ class Companions:
         return after
 
     async def _label_the_workload(self, companion: JSON) -> None:
-        self._stage.title("A label on the workload reaches the running companion")
+        await self._stage.title("A label on the workload reaches the running companion")
         name = "tenant-workload-labels"
         self._stage.say(f"{name}: {companion['metadata']['annotations'][name]}")
         self._stage.holds("there are no labels yet", companion["metadata"]["annotations"][name] == "{}")
@@ -125,14 +125,14 @@ class Companions:
         self._stage.holds("it is the same Pod", found["metadata"]["uid"] == companion["metadata"]["uid"])
 
     async def _match_more(self, companion: JSON) -> None:
-        self._stage.title("A wider rule: a second companion, the first stays as it is")
+        await self._stage.title("A wider rule: a second companion, the first stays as it is")
         await self._patch_rule([{"op": "remove", "path": "/spec/workloadTerms/0/matchExpressions/1"}])
         uids = [await self._uid(name) for name in ("tenant1-pod1", "tenant1-pod2")]
         pods = await self._pods_of_tenant1(*(f"{RULE}-{uid}" for uid in uids), "tenant1-uvspod1")
         self._stage.holds("the first is the same Pod", companion["metadata"]["uid"] in _uids(pods))
 
     async def _show_mirrors(self) -> None:
-        self._stage.title("The tenant sees its companions: mirrors")
+        await self._stage.title("The tenant sees its companions: mirrors")
         self._stage.command(f"kubectl get uvspods.resource.universe.nvidia.com -n {SYSTEM_NAMESPACE}", where="tenant1")
         uids = [await self._uid(name) for name in ("tenant1-pod1", "tenant1-pod2")]
         wanted = {*(f"{RULE}-{uid}" for uid in uids), "tenant1-uvspod1"}
@@ -150,7 +150,7 @@ class Companions:
         self._stage.holds("RESULT is success", True)
 
     async def _delete_workload(self) -> None:
-        self._stage.title("A workload ends, and its companion with it")
+        await self._stage.title("A workload ends, and its companion with it")
         kept = f"{RULE}-{await self._uid('tenant1-pod1')}"
         self._stage.command("kubectl delete po tenant1-pod2", where="tenant1")
         await self._tenant1.delete(PODS, "tenant1-pod2", namespace="default")
@@ -158,14 +158,14 @@ class Companions:
         self._stage.holds("the other workload's companion stays", True)
 
     async def _delete_rule(self) -> None:
-        self._stage.title("The rule is deleted, and all that it made")
+        await self._stage.title("The rule is deleted, and all that it made")
         self._stage.command(f"kubectl delete -n {SYSTEM_NAMESPACE} {_RULES} {RULE}", where="tenant1")
         await self._tenant1.delete(WORKLOAD_RULES, RULE, namespace=SYSTEM_NAMESPACE)
         await self._pods_of_tenant1("tenant1-uvspod1")
         self._stage.holds("the Pod that was asked for by itself stays", True)
 
     async def _create_admin_rule(self) -> None:
-        self._stage.title("The cloud admin's rule: both tenants, on the DPU of each workload's host")
+        await self._stage.title("The cloud admin's rule: both tenants, on the DPU of each workload's host")
         rule: JSON = {
             "id": ADMIN_RULE,
             "tenant_match": ["tenant1", "tenant2"],
@@ -203,7 +203,7 @@ class Companions:
         self._stage.holds("the whole workload is in its annotation", told["metadata"]["resourceName"] == "tenant1-pod1")
 
     async def _delete_admin_rule(self) -> None:
-        self._stage.title("And without the rule, without its Pods")
+        await self._stage.title("And without the rule, without its Pods")
         await self._call("Delete", {"id": ADMIN_RULE})
         await self._pods(SYSTEM_NAMESPACE, set())
         self._stage.holds("nothing of it is left", True)

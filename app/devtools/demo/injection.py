@@ -35,7 +35,7 @@ class Injection:
         await self._clean_up()
 
     async def _add_capacity(self) -> None:
-        self._stage.title("A node offers 4 example.com/foo, as a device plugin would report them")
+        await self._stage.title("A node offers 4 example.com/foo, as a device plugin would report them")
         path = f"/status/capacity/{RESOURCE.replace('/', '~1')}"
         self._stage.command(
             'curl --header "Content-Type: application/json-patch+json" --request PATCH \\\n'
@@ -47,14 +47,14 @@ class Injection:
         self._stage.holds(f"{NODE} has 4 {RESOURCE}", node["status"]["capacity"].get(RESOURCE) == "4")
 
     async def _create_attachment(self) -> None:
-        self._stage.title("A network attachment that names this resource")
+        await self._stage.title("A network attachment that names this resource")
         body = self._stage.manifest("attachment.yaml")
         created = await self._client.create(NETWORK_ATTACHMENTS, body, namespace="default")
         self._stage.say(f"networkattachmentdefinition.k8s.cni.cncf.io/{created['metadata']['name']} created")
         self._stage.holds("the attachment passed Berth's check", bool(created["metadata"].get("uid")))
 
     async def _create_pod(self) -> None:
-        self._stage.title("A Pod that asks for the network twice, and for no resource")
+        await self._stage.title("A Pod that asks for the network twice, and for no resource")
         body = self._stage.manifest("pod.yaml")
         created = await self._client.create(PODS, body, namespace="default")
         self._stage.say(f"pod/{created['metadata']['name']} created. What it is now, against what was written:")
@@ -67,7 +67,7 @@ class Injection:
         self._stage.holds("the Pod can read its labels and annotations in /etc/podnetinfo", "podnetinfo" in volumes)
 
     async def _watch_it_run(self) -> None:
-        self._stage.title("The scheduler puts it on the node that has the resource")
+        await self._stage.title("The scheduler puts it on the node that has the resource")
         self._stage.command("kubectl get pod webhook-demo -o wide")
         pod = await self._stage.until(
             "pod webhook-demo is running",
@@ -78,7 +78,7 @@ class Injection:
         self._stage.holds(f"it runs on {NODE}", pod["spec"].get("nodeName") == NODE)
 
     async def _refuse_a_typo(self) -> None:
-        self._stage.title("A Pod with a mistake in its annotation is refused, and told why")
+        await self._stage.title("A Pod with a mistake in its annotation is refused, and told why")
         text = POD.read_text().replace("webhook-demo", "typo")
         wrong = self._stage.typed(text.replace("foo-network, foo-network", "foo-network, Foo Network"))
         try:
@@ -93,7 +93,7 @@ class Injection:
         return await get_or_nothing(self._client, PODS, "webhook-demo", namespace="default")
 
     async def _clean_up(self) -> None:
-        self._stage.title("Cleaning up")
+        await self._stage.title("Cleaning up")
         self._stage.command(
             "kubectl delete net-attach-def foo-network\nkubectl delete pod webhook-demo\n"
             'curl … --data \'[{"op": "remove", "path": "/status/capacity/example.com~1foo"}]\' …'

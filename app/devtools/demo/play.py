@@ -14,22 +14,28 @@ from app.devtools.demo.calling import Caller
 from app.devtools.demo.claiming import Claiming
 from app.devtools.demo.companions import Companions
 from app.devtools.demo.injection import Injection
+from app.devtools.demo.keys import key_waiter
 from app.devtools.demo.reserving import Reserving
 from app.devtools.demo.stage import Stage
 from app.devtools.demo.wrapping import Wrapping
 from app.kube.transport import connect
 
 
-async def run_demo(console: Console, *, log_level: str = "error") -> int:
-    """Start a sandbox in a temporary directory, play the demo, stop the sandbox; 0 only if every step held."""
+async def run_demo(console: Console, *, log_level: str = "error", by_step: bool = False) -> int:
+    """Start a sandbox in a temporary directory, play the demo, stop the sandbox; 0 only if every step held.
+
+    `by_step` waits for a key between steps. Raises UsageError where standard input is no terminal then.
+    """
     logs.configure(log_level)
-    stage = Stage(console)
+    stage = Stage(console, key_waiter(console) if by_step else None)
     with tempfile.TemporaryDirectory(prefix="berth-demo-") as name:
         directory = Path(name)
         console.print("Starting a sandbox: an infra and two tenant clusters, with Berth in each …")
         async with Sandbox(directory, log_level=log_level).running() as whole, contextlib.AsyncExitStack() as stack:
             for cluster in whole.clusters:
                 console.print(f"  {cluster.name}: nodes {', '.join(cluster.nodes)}")
+            if by_step:
+                console.print(f"  to look inside: export KUBECONFIG={directory}/kubeconfig", soft_wrap=True)
             infra, tenant1, tenant2 = [
                 await stack.enter_async_context(await connect(kubeconfig=str(cluster.kubeconfig)))
                 for cluster in whole.clusters

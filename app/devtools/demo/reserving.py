@@ -34,7 +34,7 @@ class Reserving:
         await self._clean_up()
 
     async def _start_daemons(self) -> None:
-        self._stage.title("An RmdConfig: daemons on the hosts, here stand-ins for RMD")
+        await self._stage.title("An RmdConfig: daemons on the hosts, here stand-ins for RMD")
         await self._create(RMD_CONFIGS, self._stage.manifest("rmdconfig.yaml"))
         self._stage.command("kubectl get rmdnodestates")
         states = [f"rmd-node-state-{host}" for host in (HOST, "host-b")]
@@ -49,7 +49,7 @@ class Reserving:
         self._stage.holds("each host has 12 ways to give, 6 of each cache", _ways(node) == 12)
 
     async def _run_a_pod(self) -> None:
-        self._stage.title("A Pod with cores of its own asks for two cache ways and a P-state")
+        await self._stage.title("A Pod with cores of its own asks for two cache ways and a P-state")
         await self._create(PODS, self._stage.manifest("rmd-pod.yaml"))
         found = await self._reserved(OF_POD)
         self._stage.command(f"kubectl get rmdworkload {OF_POD} -o yaml")
@@ -59,7 +59,7 @@ class Reserving:
         self._stage.holds("the daemon has reserved them for the cores of the container", state["id"] != "")
 
     async def _reserve_by_hand(self) -> None:
-        self._stage.title("An admin reserves cache for two cores by hand")
+        await self._stage.title("An admin reserves cache for two cores by hand")
         await self._create(RMD_WORKLOADS, self._stage.manifest("rmdworkload.yaml"))
         found = await self._reserved(BY_HAND)
         self._show_states(BY_HAND, found)
@@ -67,7 +67,7 @@ class Reserving:
         self._stage.holds("the daemon has reserved it", state["response"].startswith("Success"))
 
     async def _ask_for_too_much(self) -> None:
-        self._stage.title("The daemon refuses what it has not, and says so")
+        await self._stage.title("The daemon refuses what it has not, and says so")
         text = self._stage.text("rmdworkload.yaml").replace(BY_HAND, REFUSED).replace('"6-7"', '"5"')
         await self._create(RMD_WORKLOADS, self._stage.typed(text))
         found = await self._until(
@@ -78,7 +78,7 @@ class Reserving:
         self._stage.holds("it has the words of the daemon", "Not enough cache left" in response)
 
     async def _ask_for_what_cannot_be(self) -> None:
-        self._stage.title("What no daemon could give is refused when it is written")
+        await self._stage.title("What no daemon could give is refused when it is written")
         text = self._stage.text("rmd-pod.yaml").replace(POD, "shared-cores").replace("cpu: 2", "cpu: 500m")
         try:
             await self._client.create(PODS, self._stage.typed(text), namespace=_NAMESPACE)
@@ -89,7 +89,7 @@ class Reserving:
             self._stage.holds("a Pod without cores of its own is refused", kept=False)
 
     async def _clean_up(self) -> None:
-        self._stage.title("Cleaning up")
+        await self._stage.title("Cleaning up")
         self._stage.command(f"kubectl delete pod {POD}")
         await self._delete(PODS, POD)
         await self._gone(RMD_WORKLOADS, OF_POD)

@@ -28,16 +28,23 @@ class DemoError(BerthError):
 
 
 class Stage:
-    """Counts the steps; `holds` raises DemoError at the first promise that is not kept."""
+    """Counts the steps; `holds` raises DemoError at the first promise that is not kept.
 
-    def __init__(self, console: Console) -> None:
+    `pause` is awaited between two steps.
+    """
+
+    def __init__(self, console: Console, pause: Callable[[], Awaitable[None]] | None = None) -> None:
         self._console = console
+        self._pause = pause
         self.steps = 0
 
     def act(self, text: str) -> None:
         self._console.print(f"\n[bold reverse] {text} [/]")
 
-    def title(self, text: str) -> None:
+    async def title(self, text: str) -> None:
+        """Begin the next step."""
+        if self.steps and self._pause is not None:
+            await self._pause()
         self.steps += 1
         self._console.print(f"\n[bold]{self.steps}. {text}[/]")
 

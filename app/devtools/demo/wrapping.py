@@ -31,7 +31,7 @@ class Wrapping:
         await self._clean_up()
 
     async def _show_quota(self) -> None:
-        self._stage.title("A queue with 4 CPUs; a stand-in for Kueue gives its quota")
+        await self._stage.title("A queue with 4 CPUs; a stand-in for Kueue gives its quota")
         self._stage.command("kubectl get clusterqueue cluster-queue -o yaml | grep -A3 cpu")
         queue = await self._client.get(CLUSTER_QUEUES, "cluster-queue")
         (found,) = [
@@ -43,7 +43,7 @@ class Wrapping:
         self._stage.holds("it has 4 CPUs", found == _CPUS)
 
     async def _create_two(self) -> None:
-        self._stage.title("Two AppWrappers with a Pod of 3 CPUs each")
+        await self._stage.title("Two AppWrappers with a Pod of 3 CPUs each")
         created = await self._create(MANIFEST.read_text())
         self._stage.holds("it waits for its queue", created["spec"].get("suspend") is True)
         await self._reaches(FIRST, "Running")
@@ -55,7 +55,7 @@ class Wrapping:
         self._stage.holds("the first runs, the second waits", [phase for _, phase in rows] == ["Running", "Suspended"])
 
     async def _run_one_after_the_other(self) -> None:
-        self._stage.title("The first is done, and makes room for the second")
+        await self._stage.title("The first is done, and makes room for the second")
         self._stage.command("kubectl get appwrappers --watch")
         for name, phase in ((FIRST, "Succeeded"), (SECOND, "Running"), (SECOND, "Succeeded")):
             await self._reaches(name, phase)
@@ -63,7 +63,7 @@ class Wrapping:
         self._stage.holds("both have succeeded, one after the other", True)
 
     async def _lose_a_pod(self) -> None:
-        self._stage.title("One fails, is reset and succeeds: its Pod is deleted while it runs")
+        await self._stage.title("One fails, is reset and succeeds: its Pod is deleted while it runs")
         await self._create(MANIFEST.read_text().replace(FIRST, THIRD))
         await self._reaches(THIRD, "Running")
         self._stage.command(f"kubectl delete pod {THIRD}")
@@ -80,7 +80,7 @@ class Wrapping:
         self._stage.holds("it has succeeded after 1 reset", resets == 1)
 
     async def _clean_up(self) -> None:
-        self._stage.title("Cleaning up")
+        await self._stage.title("Cleaning up")
         self._stage.command(f"kubectl delete appwrappers {FIRST} {SECOND} {THIRD}")
         for name in (FIRST, SECOND, THIRD):
             await self._client.delete(APP_WRAPPERS, name, namespace="default")

@@ -111,6 +111,15 @@ def test_every_file_and_target_that_is_named_exists() -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_making_the_environment_shows_progress() -> None:
+    """The first `make` takes a minute or more."""
+    done = subprocess.run(
+        ["make", "--dry-run", "--always-make", "demo"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    (line,) = (one for one in done.stdout.splitlines() if "pip install" in one and "requirements-dev.lock" in one)
+    assert "--quiet" not in line
+
+
 def test_the_examples_are_those_of_the_demo() -> None:
     demo = ROOT / "app/devtools/demo/manifests"
     attachment = (ROOT / "examples/attachments/foo-network.yaml").read_text()

@@ -213,6 +213,8 @@ async def test_a_job_ends_with_the_exit_code_of_its_process(stage: Stage) -> Non
     assert "CustomResourceDefinition" in said
     assert await kubectl(stage.kubeconfig, "logs", "job/good", "--tail=1") == said.splitlines(keepends=True)[-1]
     assert await kubectl(stage.kubeconfig, "logs", "job/good", "--follow", "-c", "c") == said
+    refused = await start_kubectl(stage.kubeconfig, "logs", "job/good", "--since=1m")
+    assert b"the sandbox does not know when a line was written: " in (await refused.communicate())[1]
     assert "nowhere" in await kubectl(stage.kubeconfig, "logs", "job/bad")
     codes = {
         pod["metadata"]["ownerReferences"][0]["name"]: pod["status"]["containerStatuses"][0]["state"]["terminated"]

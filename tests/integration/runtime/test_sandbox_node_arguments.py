@@ -19,6 +19,7 @@ from app.certs.folder import make
 from app.certs.issuing import serving_names
 from app.devtools.clusters.node.arguments import confined, is_allowed_variable, refusal
 from app.devtools.clusters.node.containers import Container
+from app.devtools.sandbox.processes import PodLog
 from tests.support.paths import ROOT
 from tests.support.waiting import eventually
 
@@ -150,7 +151,7 @@ def pod_container(folder: Path, *arguments: str, **more: Any) -> Container:
     spec = {"name": "c", "image": "berth", "args": list(arguments), **more}
     pod = {"metadata": {"name": "p", "namespace": "default"}, "spec": {"containers": [spec]}}
     kubeconfig = folder / "kubeconfig"
-    return Container(pod, address=ADDRESS, kubeconfig=kubeconfig, places={}, log=folder / "log")
+    return Container(pod, address=ADDRESS, kubeconfig=kubeconfig, places={}, log=PodLog(ADDRESS, folder / "log"))
 
 
 async def end_of(container: Container) -> int | None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import re
+import select
 import signal
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +21,9 @@ from app.devtools.demo.stage import DemoError, Stage
 from tests.support.command_line import berth
 from tests.support.paths import ROOT
 from tests.support.processes import Background
+from tests.support.waiting import PATIENCE
 
+LONG = f"--timeout={PATIENCE:.0f}s"
 NODES = {
     "icp": {"dpu1-host-a", "dpu1-host-b", "dpu1-host-c", "dpu1-host-d", "icp-master"},
     "tenant1": {"host-a", "host-b", "tenant1-master"},
@@ -46,6 +52,18 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
     block = readme[readme.index("export KUBECONFIG=") :].partition("```")[0].replace(".sandbox", str(directory))
     printed = [line.strip() for line in sandbox.lines]
     assert [line for line in printed if line.startswith(("export ", "kubectl "))] == block.splitlines()
+    (command,) = (line.partition(": ")[2].split() for line in printed if line.startswith("Each cluster is a context "))
+    whole = directory / "kubeconfig"
+    assert stat.S_IMODE(whole.stat().st_mode) == 0o600
+    for context, nodes in ((command[2], NODES["icp"]), ("tenant2", NODES["tenant2"]), ("", NODES["tenant1"])):
+        shown = [*command[:1], "--kubeconfig", str(whole), "--context", context, *command[3:], "-o", "name"]
+        found = subprocess.run(shown, capture_output=True, text=True, check=True, timeout=PATIENCE).stdout
+        assert set(found.split()) == {f"node/{node}" for node in nodes}
+    typed = "\n".join(
+        [f"cd {ROOT}", *block.splitlines(), f"kubectl wait --for=condition=Ready pod/webhook-demo {LONG}"]
+    )
+    done = subprocess.run(["sh", "-ec", typed], capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.stdout.endswith("pod/webhook-demo condition met\n"), done.stderr
     assert "A stand-in for Kueue gives 4 CPUs to LocalQueue user-queue of namespace default in tenant1." in printed
     (told,) = (line for line in printed if line.startswith("gateway "))
     folder = Path(told.removesuffix(")").rpartition(" ")[2])
@@ -70,6 +88,7 @@ def test_three_clusters_until_an_interrupt_and_the_directory_is_for_one_sandbox(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (["demo", "--step"], "--step waits for keys: want a terminal as standard input"),
         (["demo", "--log-level", "loud"], "--log-level: want debug, info, warning, error, got 'loud'"),
         (["sandbox", "--log-level", "loud"], "--log-level"),
         (["sandbox", "--kubeconfig", "icp"], "want NAME=FILE"),
@@ -114,3 +133,37 @@ async def test_a_promise_that_is_not_kept_ends_the_demo(monkeypatch: pytest.Monk
     stage = Stage(Console(quiet=True))
     with pytest.raises(DemoError, match="step 3: want that requests and limits are 2 example"):
         await Injection(Lazy(), stage).play()
+
+
+def test_the_demo_waits_for_a_key_between_steps() -> None:
+    """In a terminal. The sandbox serves while it waits, and Ctrl-C ends both."""
+    above, below = pty.openpty()
+    command = [sys.executable, "-m", "app", "demo", "--step"]
+    demo = subprocess.Popen(command, stdin=below, stdout=below, stderr=below, cwd=ROOT, start_new_session=True)
+    os.close(below)
+    try:
+        shown = until_shown(above, "Press a key")
+        assert "1. A node offers 4 example.com/foo" in shown
+        assert "2. " not in shown
+        found = re.search(r"export KUBECONFIG=(\S+)", shown)
+        assert found is not None
+        command = ["kubectl", "--kubeconfig", found[1], "get", "node", "host-a", "-o", "name"]
+        assert subprocess.run(command, capture_output=True, timeout=PATIENCE, check=True).stdout == b"node/host-a\n"
+        os.write(above, b" ")
+        assert "2. A network attachment that names this resource" in until_shown(above, "Press a key")
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(PATIENCE) == 130
+    finally:
+        demo.kill()
+        demo.wait(PATIENCE)
+        os.close(above)
+
+
+def until_shown(descriptor: int, text: str) -> str:
+    """What a terminal shows until this appears, without colors."""
+    shown = b""
+    while text.encode() not in shown:
+        ready, _, _ = select.select([descriptor], [], [], PATIENCE)
+        assert ready, shown.decode()
+        shown += os.read(descriptor, 65536)
+    return re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())

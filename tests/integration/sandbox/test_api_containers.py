@@ -119,6 +119,25 @@ def test_kubectl_says_why_a_stand_in_takes_no_connection(
     )
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["get", "--raw", "/api/v1/nodes/n/proxy/"], "the sandbox does not have nodes/proxy"),
+        (["get", "--raw", "/apis/autoscaling/v2/x"], "the sandbox does not have the API group autoscaling"),
+        (
+            ["debug", "web-1", "--image=busybox"],
+            "spec.ephemeralContainers: Forbidden: the sandbox runs no containers, so there is none to debug",
+        ),
+    ],
+)
+def test_what_the_sandbox_does_not_have_is_said(
+    sandboxed: Sandboxed, stand_in: str, arguments: list[str], message: str
+) -> None:
+    done = sandboxed.kubectl("-n", stand_in, *arguments)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].endswith(message)
+
+
 def test_a_request_for_another_protocol_logs_no_advice(
     sandboxed: Sandboxed, stand_in: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -15,7 +15,16 @@ from app.devtools.sandbox.standins.kubelet import NodeSpec
 from app.devtools.sandbox.standins.standins import StandIns
 from app.errors import ApiError
 from app.kube.client import KubeClient
-from app.kube.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, EVENTS, NAMESPACES, NODES, PODS, Resource
+from app.kube.resources import (
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from app.kube.retry import get_or_none
 from app.kube.transport import connect
 from tests.support.command_line import kubectl
@@ -153,9 +162,10 @@ async def test_patched_device_capacity_lets_a_waiting_pod_run_and_is_never_overw
     await client.patch(NODES, "host-a", patch, patch_type="json", subresource="status")
     await until(client, PODS, "p", running, "default")
     assert [one["reason"] for one in await events(client, "p", 2)] == ["FailedScheduling", "Scheduled"]
-    printed = (await kubectl(tmp_path / "kubeconfig", "describe", "pod", "p")).partition("\nEvents:\n")[2].splitlines()
-    assert [line.split()[:2] for line in printed[2:]] == [["Warning", "FailedScheduling"], ["Normal", "Scheduled"]]
-    assert printed[-1].split(maxsplit=3)[-1] == "default-scheduler  Successfully assigned default/p to host-a"
+    printed = (await kubectl(tmp_path / "kubeconfig", "describe", "pod", "p")).partition("\nEvents:\n")[2]
+    normal, warning = sorted(printed.splitlines()[2:])  # those of one second come in any order
+    assert normal.split(maxsplit=3)[-1] == "default-scheduler  Successfully assigned default/p to host-a"
+    assert warning.split()[:2] == ["Warning", "FailedScheduling"]
     assert "Pod/p" in await kubectl(tmp_path / "kubeconfig", "events", "--for=pod/p")
     node = await client.get(NODES, "host-a")
     assert node["status"]["capacity"]["example.com/foo"] == node["status"]["allocatable"]["example.com/foo"] == "4"
@@ -309,8 +319,14 @@ async def test_custom_resources_are_collected_too(client: KubeClient) -> None:
     await until(client, things, "thing", absent, "default")
 
 
-async def test_a_namespace_is_emptied_and_then_goes(client: KubeClient) -> None:
+async def test_a_namespace_has_an_account_is_emptied_and_then_goes(client: KubeClient, tmp_path: Path) -> None:
     await client.create(NAMESPACES, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    for _ in range(2):
+        account = await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+        await client.delete(SERVICE_ACCOUNTS, "default", namespace="team", uid=account["metadata"]["uid"])
+        await until(client, SERVICE_ACCOUNTS, "default", lambda one, uid=account: one != uid, "team")
+    await until(client, SERVICE_ACCOUNTS, "default", bool, "team")
+    assert await kubectl(tmp_path / "kubeconfig", "-n", "team", "create", "token", "default", "--duration=20m")
     await client.create(CONFIG_MAPS, configmap("held", finalizers=["example.com/hold"]), namespace="team")
     await client.create(PODS, pod(metadata={"namespace": "team"}), namespace="team")
     await until(client, PODS, "p", running, "team")

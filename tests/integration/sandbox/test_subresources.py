@@ -206,6 +206,22 @@ def test_a_token_is_the_service_account(served: Any, namespace: str) -> None:
     assert served.request("GET", f"{accounts}/robot/token").status == 405
 
 
+def test_a_token_is_for_its_audience_alone(served: Any, namespace: str) -> None:
+    served.request("POST", f"/api/v1/namespaces/{namespace}/serviceaccounts", {"metadata": {"name": "robot"}})
+    path = f"/api/v1/namespaces/{namespace}/pods"
+    body = {"metadata": {"name": "p"}, "spec": {"serviceAccountName": "robot", "containers": CONTAINERS}}
+    uid = served.request("POST", path, body).body["metadata"]["uid"]
+    bound = ["--bound-object-kind=Pod", "--bound-object-name=p", f"--bound-object-uid={uid}"]
+    done = served.kubectl("-n", namespace, "create", "token", "robot", "--audience=vault", "--duration=20m", *bound)
+    assert done.returncode == 0, done.stderr
+    reviews, token = "/apis/authentication.k8s.io/v1/tokenreviews", done.stdout.strip()
+    status = served.request("POST", reviews, {"spec": {"token": token, "audiences": ["vault", "x"]}}).body["status"]
+    assert (status["authenticated"], status["audiences"]) == (True, ["vault"])
+    assert status["user"]["extra"]["authentication.kubernetes.io/pod-name"] == ["p"]
+    status = served.request("POST", reviews, {"spec": {"token": token}}).body["status"]
+    assert status.get("authenticated") in (None, False)
+
+
 @pytest.mark.parametrize("metadata", [None, {}, {"name": "other"}])
 def test_a_binding_names_its_pod(served: Any, namespace: str, metadata: Any) -> None:
     path = f"/api/v1/namespaces/{namespace}/pods"

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.kube.quantity import QuantityError, canonical, parse, parse_integer
+from app.kube.quantity import QuantityError, canonical, parse, parse_integer, total
 
 POWERS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
@@ -235,3 +235,19 @@ def test_whole_numbers(text: str, *, whole: bool) -> None:
 
 def test_counts_are_cut_to_64_bits() -> None:
     assert parse_integer("1e999999") == parse_integer("100Ei") == LIMIT
+
+
+@pytest.mark.parametrize(
+    ("start", "plus", "minus", "expected"),
+    [
+        ("1Gi", "512Mi", "0", "1536Mi"),
+        ("1", "500m", "0", "1500m"),
+        ("0", "1Gi", "0", "1Gi"),
+        ("2", "1Gi", "0", "1073741826"),
+        ("1Gi", "0", "1Gi", "0"),
+        ("500m", "0", "250m", "250m"),
+        ("1e3", "1k", "0", "2e3"),
+    ],
+)
+def test_a_sum_has_the_form_of_the_first_that_is_not_zero(start: str, plus: str, minus: str, expected: str) -> None:
+    assert total(start, plus=plus, minus=minus) == expected

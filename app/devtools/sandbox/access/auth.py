@@ -27,6 +27,10 @@ AUTHENTICATED = "system:authenticated"
 _EXTRA_HEADER = "impersonate-extra-"
 
 
+API_AUDIENCE = "https://kubernetes.default.svc"
+"""The audience of tokens for the API server."""
+
+
 @dataclass(frozen=True, slots=True)
 class User:
     """An identity as RBAC, webhooks and SelfSubjectReview see it."""
@@ -37,6 +41,8 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     expires: datetime | None = None
     """When the token of the user ends."""
+    audiences: tuple[str, ...] = (API_AUDIENCE,)
+    """The recipients of the token; others refuse it."""
 
 
 NODE_NAME = "authentication.kubernetes.io/node-name"
@@ -76,10 +82,12 @@ class Authenticator:
             return known
         return ANONYMOUS
 
-    def of_token(self, token: str) -> User | None:
-        """The user of a token that is known and has not expired."""
+    def of_token(self, token: str, audiences: Sequence[str] = (API_AUDIENCE,)) -> User | None:
+        """The user of a token that is known, is for one of these audiences and has not expired."""
         known = self.tokens.get(token)
-        return known if known is None or known.expires is None or datetime.now(UTC) < known.expires else None
+        if known is None or not set(known.audiences) & set(audiences):
+            return None
+        return known if known.expires is None or datetime.now(UTC) < known.expires else None
 
     def _of_certificate(self, der: bytes) -> User:
         known = self._certificates.get(der)

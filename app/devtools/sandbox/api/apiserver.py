@@ -25,10 +25,11 @@ from app.devtools.sandbox.api.failures import (
     method_not_allowed,
     no_such_path,
     not_acceptable,
+    not_in_sandbox,
     too_large,
 )
 from app.devtools.sandbox.api.rest import serve
-from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS
+from app.devtools.sandbox.kinds.builtin import BUILTIN_GROUPS, MISSING_GROUPS
 from app.errors import BerthError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class ApiServer:
         except StatusError as error:
             reply = json_reply(error.status, status=error.code)
             if error.status["message"] == NO_SUCH_PATH and not self._serves_group(request):
-                reply = Reply(404, b"404 page not found\n", "text/plain; charset=utf-8")
+                reply = _unknown_group(request)
         except BerthError as error:
             reply = json_reply(bad_request(str(error)).status, status=400)
         except Exception as error:  # noqa: BLE001 - the HTTP route: nothing may escape but a Status
@@ -214,6 +215,14 @@ def parse_target(segments: tuple[str, ...]) -> Target | None:
     if plural == "namespaces" and not group:
         namespace = name
     return Target(group, version, plural, namespace, name, subresource, "/".join(rest[3:]))
+
+
+def _unknown_group(request: _Request) -> Reply:
+    """As plain text, as of a real API server; as a Status where that would have the group."""
+    match request.segments:
+        case ("apis", group, *_) if group in MISSING_GROUPS:
+            return json_reply(not_in_sandbox(f"the API group {group}").status, status=404)
+    return Reply(404, b"404 page not found\n", "text/plain; charset=utf-8")
 
 
 def _verb(request: _Request, target: Target) -> str:

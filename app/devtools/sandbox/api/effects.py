@@ -1,4 +1,4 @@
-"""What a write means for other objects: quotas count it, and a CustomResourceDefinition brings and takes its resources.
+"""What a write means for other objects: quotas count it, a CustomResourceDefinition brings and takes its resources.
 
 A real API server refuses beyond a quota and counts up; the quota controller initializes the counts and counts down.
 Here both happen with the write, so that quotas also hold in a cluster without stand-ins.
@@ -9,30 +9,29 @@ Meanwhile the objects can be read and changed; new ones are refused.
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from app.devtools.sandbox.api.failures import forbidden
-from app.devtools.sandbox.kinds.builtin import CRDS, PODS
+from app.devtools.sandbox.kinds.builtin import CRDS
 from app.devtools.sandbox.kinds.crds import establish, resources_of
 from app.devtools.sandbox.kinds.quotas import (
+    bounded_resources,
+    bounds_of,
     charged,
     counted,
-    counted_names,
-    counted_resources,
     hard,
     in_scope,
     refusal,
-    usage,
     used,
 )
+from app.devtools.sandbox.kinds.quotausage import MEASURED, usage
 from app.devtools.sandbox.merge.apply import track_update
 from app.text import stamp
 
 if TYPE_CHECKING:
     from app.devtools.sandbox.api.call import Call
     from app.devtools.sandbox.kinds.builtin import ApiResource
-    from app.devtools.sandbox.kinds.quotas import Usage
+    from app.devtools.sandbox.kinds.quotausage import Usage
     from app.devtools.sandbox.state import ClusterState
     from app.wire import JSON
 
@@ -49,11 +48,10 @@ def check_lasting(state: ClusterState, call: Call, name: str) -> None:
         raise forbidden(call.resource.group, call.resource.plural, name, text)
 
 
-def check_room(state: ClusterState, resource: ApiResource, obj: JSON) -> None:
-    """Raises StatusError 403 for a new object that a quota of its namespace has no room for."""
-    added = usage(*resource.key, obj)
+def check_room(state: ClusterState, resource: ApiResource, obj: JSON, old: JSON | None = None) -> None:
+    """Raises StatusError 403 for a new object, or a changed one, that a quota of its namespace has no room for."""
     for quota in _quotas(state, resource, obj):
-        problem = refusal(quota, added) if in_scope(quota, obj) else ""
+        problem = refusal(quota, resource.key, obj, old) if in_scope(quota, obj) else ""
         if problem:
             raise forbidden(resource.group, resource.plural, obj["metadata"].get("name") or "", problem)
 
@@ -61,10 +59,10 @@ def check_room(state: ClusterState, resource: ApiResource, obj: JSON) -> None:
 def after_write(state: ClusterState, resource: ApiResource, old: JSON | None, stored: JSON) -> JSON:
     """What follows a write at once, and the object after it.
 
-    Quotas count a new object (`old` None) and a Pod that has ended. A definition's resources are served, and its status
-    says so; a new quota is counted.
+    Quotas count a new object (`old` None) and one that counts for more or less than before. A definition's resources
+    are served, and its status says so; a new quota is counted.
     """
-    if old is None or resource.key == PODS.key:
+    if old is None or (resource.key in MEASURED and _may_count_differently(old, stored)):
         _account(state, resource, old, stored)
     if resource.key == _QUOTAS:
         return _begin_quota(state, stored)
@@ -160,12 +158,15 @@ def _release(state: ClusterState, definition: JSON) -> None:
     after_removal(state, CRDS, final)
 
 
+def _may_count_differently(old: JSON, new: JSON) -> bool:
+    phases = [(one.get("status") or {}).get("phase") for one in (old, new)]
+    return phases[0] != phases[1] or old.get("spec") != new.get("spec")
+
+
 def _account(state: ClusterState, resource: ApiResource, before: JSON | None, after: JSON | None) -> None:
-    """Count what a write has changed: a new object, one that is gone, a Pod that has ended."""
+    """Count what a write has changed: a new object, one that is gone, one that counts for more or less."""
     for quota in _quotas(state, resource, after or before or {}):
-        change = Counter(_within(quota, resource, after))
-        change.subtract(_within(quota, resource, before))
-        now = charged(quota, change)
+        now = charged(quota, _within(quota, resource, before), _within(quota, resource, after))
         if now != used(quota):
             _write(state, quota, {**quota["status"], "used": now})
 
@@ -175,20 +176,19 @@ def _begin_quota(state: ClusterState, quota: JSON) -> JSON:
     if "status" in quota and hard(quota) == (quota["spec"].get("hard") or {}):
         return quota
     namespace = quota["metadata"]["namespace"]
-    objects = {key: state.storage.list(key, namespace) for key in counted_resources(quota)}
+    objects = {key: state.storage.list(key, namespace) for key in bounded_resources(quota)}
     return _write(state, quota, counted(quota, objects))
 
 
 def _quotas(state: ClusterState, resource: ApiResource, obj: JSON) -> list[JSON]:
     """Those of the object's namespace that bound its kind."""
     namespace = obj["metadata"].get("namespace") if resource.namespaced else ""
-    names = counted_names(*resource.key)
     found = state.storage.list(_QUOTAS, namespace) if namespace else []
-    return [quota for quota in found if any(name in hard(quota) for name in names)]
+    return [quota for quota in found if bounds_of(quota, resource.key)]
 
 
 def _within(quota: JSON, resource: ApiResource, obj: JSON | None) -> Usage:
-    return usage(*resource.key, obj) if obj is not None and in_scope(quota, obj) else {}
+    return usage(resource.key, obj, bounds_of(quota, resource.key)) if obj is not None and in_scope(quota, obj) else {}
 
 
 def _write(state: ClusterState, quota: JSON, status: JSON) -> JSON:

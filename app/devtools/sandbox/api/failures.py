@@ -94,6 +94,11 @@ def no_such_path() -> StatusError:
     return error
 
 
+def not_in_sandbox(what: str) -> StatusError:
+    """404 for what an API server has and the sandbox has not."""
+    return failure(404, "NotFound", f"the sandbox does not have {what}")
+
+
 def already_exists(group: str, plural: str, name: str) -> StatusError:
     message = f'{qualified(group, plural)} "{name}" already exists'
     return failure(409, "AlreadyExists", message, details={"name": name, "group": group, "kind": plural})

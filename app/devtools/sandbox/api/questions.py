@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from app.devtools.sandbox.access.auth import AUTHENTICATED, MASTERS, Access, User, decide
+from app.devtools.sandbox.access.auth import API_AUDIENCE, AUTHENTICATED, MASTERS, Access, User, decide
 from app.devtools.sandbox.api.failures import bad_request, invalid
 from app.kinds.fielderrors import FieldError
 
@@ -96,11 +96,13 @@ def _rules(state: ClusterState, user: User) -> JSON:
 
 
 def _token(state: ClusterState, spec: JSON) -> JSON:
-    user = state.authenticator.of_token(_text(spec, "token"))
+    asked = spec.get("audiences") or [API_AUDIENCE]
+    user = state.authenticator.of_token(_text(spec, "token"), asked)
     if user is None:
         return {"authenticated": False, "user": {}, "error": "the token is not known"}
     known = User(user.username, user.uid, (*user.groups, AUTHENTICATED)) if AUTHENTICATED not in user.groups else user
-    return {"authenticated": True, "user": _user_info(known)}
+    audiences = [one for one in asked if one in user.audiences]
+    return {"authenticated": True, "user": _user_info(known), "audiences": audiences}
 
 
 def _user_info(user: User) -> JSON:

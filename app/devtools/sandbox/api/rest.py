@@ -27,6 +27,7 @@ from app.devtools.sandbox.api.failures import (
     method_not_allowed,
     no_such_path,
     not_found,
+    not_in_sandbox,
     success,
 )
 from app.devtools.sandbox.api.forms import list_form, shown
@@ -36,6 +37,10 @@ from app.devtools.sandbox.kinds import admissible, strategy
 if TYPE_CHECKING:
     from app.devtools.sandbox.state import ClusterState
     from app.wire import JSON
+
+
+_MISSING = frozenset({"nodes/proxy", "services/proxy", "pods/resize"})
+"""Subresources of Kubernetes that the sandbox has not."""
 
 
 async def serve(state: ClusterState, call: Call) -> Reply:
@@ -49,7 +54,7 @@ async def serve(state: ClusterState, call: Call) -> Reply:
 async def _dispatch(state: ClusterState, call: Call) -> Reply:
     resource = call.resource
     if call.subresource and call.subresource not in resource.subresources:
-        raise not_found(resource.group, resource.plural, call.name) if resource.custom else no_such_path()
+        raise _no_subresource(call)
     if call.resource.virtual:
         if call.verb != "create":
             raise method_not_allowed()
@@ -69,6 +74,14 @@ async def _dispatch(state: ClusterState, call: Call) -> Reply:
     if call.verb not in _WRITES or bool(call.name) != (call.verb not in ("create", "deletecollection")):
         raise method_not_allowed()
     return await _WRITES[call.verb](state, call)
+
+
+def _no_subresource(call: Call) -> StatusError:
+    resource = call.resource
+    if resource.custom:
+        return not_found(resource.group, resource.plural, call.name)
+    path = f"{resource.plural}/{call.subresource}"
+    return not_in_sandbox(path) if path in _MISSING else no_such_path()
 
 
 async def _create(state: ClusterState, call: Call) -> Reply:

@@ -7,7 +7,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.access.auth import AUTHENTICATED, NODE_NAME, User
+from app.devtools.sandbox.access.auth import API_AUDIENCE, AUTHENTICATED, NODE_NAME, User
 from app.devtools.sandbox.api.call import Call, Reply, decode_object, json_reply
 from app.devtools.sandbox.api.failures import bad_request, conflict, invalid, not_found
 from app.devtools.sandbox.api.reading import stored
@@ -46,17 +46,18 @@ async def token(state: ClusterState, call: Call) -> Reply:
     if reference:
         extra |= _bound_to(state, call, reference)
     groups = (*service_account_groups(namespace), AUTHENTICATED)
+    audiences = tuple(spec.get("audiences") or (API_AUDIENCE,))
     value = secrets.token_urlsafe(32)
     ends = datetime.now(UTC) + timedelta(seconds=seconds)
     if not call.dry_run:
-        user = User(service_account_user(namespace, name), uid, groups, extra, expires=ends)
+        user = User(service_account_user(namespace, name), uid, groups, extra, ends, audiences)
         state.authenticator.tokens[value] = user
     answer: JSON = {
         "kind": "TokenRequest",
         "apiVersion": "authentication.k8s.io/v1",
         "metadata": {"name": name, "namespace": namespace, "uid": uid, "creationTimestamp": state.storage.now()},
         "spec": {
-            "audiences": spec.get("audiences") or ["https://kubernetes.default.svc"],
+            "audiences": list(audiences),
             "expirationSeconds": seconds,
             "boundObjectRef": reference,
         },

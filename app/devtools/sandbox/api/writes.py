@@ -18,6 +18,7 @@ from app.devtools.sandbox.api.failures import already_exists, bad_request, confl
 from app.devtools.sandbox.api.managers import tracked
 from app.devtools.sandbox.kinds import admissible, strategy
 from app.devtools.sandbox.kinds.checks import check_base, check_create, check_uid, check_update, warnings
+from app.devtools.sandbox.kinds.quotausage import SERVICES, VOLUME_CLAIMS
 from app.devtools.sandbox.storage import AlreadyExistsError, ConflictError, MissingError
 
 if TYPE_CHECKING:
@@ -127,6 +128,8 @@ async def update(state: ClusterState, call: Call, sent: JSON, old: JSON, *, appl
     await admissible.validate(state, call, "UPDATE", copy_json(new), old, name=name)
     if _same(new, old):
         return old
+    if resource.key in (SERVICES, VOLUME_CLAIMS) and not call.subresource:
+        check_room(state, resource, new, old)
     if call.dry_run:
         return new
     return _store(state, call, new, old)

@@ -231,6 +231,18 @@ def _rows() -> list[ApiResource]:
 
 BUILTIN: tuple[ApiResource, ...] = tuple(_rows())
 BUILTIN_GROUPS = frozenset(row.group for row in BUILTIN)
+MISSING_GROUPS = frozenset(
+    {
+        "apiregistration.k8s.io",
+        "autoscaling",
+        "certificates.k8s.io",
+        "events.k8s.io",
+        "flowcontrol.apiserver.k8s.io",
+        "node.k8s.io",
+        "storage.k8s.io",
+    }
+)
+"""Groups that an API server of Kubernetes has and the sandbox has not."""
 CRDS = next(row for row in BUILTIN if row.kind == "CustomResourceDefinition")
 PODS = BUILTIN[0]
 NAMESPACES = next(row for row in BUILTIN if row.kind == "Namespace")

@@ -55,6 +55,9 @@ def check_update(resource: ApiResource, new: JSON, old: JSON, *, subresource: st
             errors.append(FieldError("metadata.finalizers", "Forbidden", text))
     if subresource == "status" and not resource.custom:
         return errors + check_device_status(resource, new, old)
+    if subresource == "ephemeralcontainers" and new["spec"] != old["spec"]:
+        text = "the sandbox runs no containers, so there is none to debug"
+        return [*errors, FieldError("spec.ephemeralContainers", "Forbidden", text)]
     return errors + _check_body(resource, new, old)
 
 

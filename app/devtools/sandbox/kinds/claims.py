@@ -6,6 +6,8 @@ aside. What a status may say is not here.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from app.devtools.sandbox.kinds.devicenames import RequestNames, bounded, check_attribute, check_references
 from app.devtools.sandbox.kinds.deviceselectors import MOST_ENTRIES, check_opaque, check_selectors
 from app.kinds.fielderrors import Field, FieldError, invalid
@@ -60,12 +62,13 @@ def check_class(device_class: JSON) -> list[FieldError]:
     if bounded(spec, "config", MOST_ENTRIES):
         for entry in spec.each("config"):
             check_opaque(entry)
-    if "extendedResourceName" in spec.value and not _is_extended(spec.text("extendedResourceName")):
+    if "extendedResourceName" in spec.value and not is_extended(spec.text("extendedResourceName")):
         spec.fault("extendedResourceName", "Invalid", "must be a valid extended resource name")
     return spec.errors
 
 
-def _is_extended(name: str) -> bool:
+@lru_cache(maxsize=1024)
+def is_extended(name: str) -> bool:
     """Whether a resource is one of nodes that Kubernetes does not know by itself; quotas put `requests.` before it."""
     domain, slash, _ = name.partition("/")
     own = not slash or domain == "kubernetes.io" or domain.endswith(".kubernetes.io") or name.startswith("requests.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from app.devtools.sandbox.kinds.quotas import counted_resource
+from app.devtools.sandbox.kinds.quotausage import is_count
 from app.kinds.fielderrors import FieldError
 from app.kinds.name_syntax import qualified_faults
 from app.kube.quantity import parse
@@ -37,6 +37,7 @@ _STANDARD = frozenset(
 )
 _OF_PODS = frozenset({"pods", "cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"})
 """What may stand beside a scope."""
+_HUGE = ("hugepages-", "requests.hugepages-")
 _POD_SCOPES = ("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "CrossNamespacePodAffinity")
 _SCOPES = frozenset({*_POD_SCOPES, "PriorityClass", "VolumeAttributesClass"})
 
@@ -62,14 +63,14 @@ def check_quota(quota: JSON, old: JSON | None) -> list[FieldError]:
 def _check_bound(name: str, value: str) -> list[FieldError]:
     path = f"spec.hard[{name}]"
     errors = [FieldError(path, "Invalid", text, name) for text in qualified_faults(name)]
-    if not errors and "/" not in name and name not in _STANDARD:
+    if not errors and "/" not in name and name not in _STANDARD and not name.startswith(_HUGE):
         text = "must be a standard resource type or fully qualified"
         errors.append(FieldError(path, "Invalid", text, name))
         errors.append(FieldError(path, "Invalid", "must be a standard resource for quota", name))
     amount = parse(value)
     if amount < 0:
         errors.append(FieldError(path, "Invalid", "must be greater than or equal to 0", value))
-    elif amount != amount.to_integral_value() and ("/" in name or counted_resource(name)):
+    elif amount != amount.to_integral_value() and ("/" in name or is_count(name)):
         errors.append(FieldError(path, "Invalid", "must be an integer", value))
     return errors
 

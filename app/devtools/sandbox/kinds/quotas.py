@@ -1,62 +1,27 @@
-"""ResourceQuotas as an API server reads them: which objects count against one, and how much. Pure.
+"""ResourceQuotas as an API server reads them: which objects are in their scope, and for which they have room. Pure.
 
-Counts of objects are known (`pods`, `secrets`, `count/<plural>.<group>`); sums of cpu, memory or storage are not.
-Facts: kubernetes.io/docs/concepts/policy/resource-quotas; wording of kube-apiserver 1.36.
+What an object counts for is in `quotausage`. Facts: kubernetes.io/docs/concepts/policy/resource-quotas; wording of
+kube-apiserver 1.36.
 """
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
-from app.kube.quantity import canonical, parse
+from app.devtools.sandbox.kinds.quotausage import PODS, bounded_resource, missing, usage
+from app.kinds.requests import quality_of_service
+from app.kube.quantity import parse, total
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from app.devtools.sandbox.kinds.quotausage import Key, Usage
     from app.wire import JSON
 
-Usage = dict[str, int]
-"""How many objects count, by the name that a quota has for them."""
-
-_ALIASES = frozenset(
-    {
-        "configmaps",
-        "persistentvolumeclaims",
-        "pods",
-        "replicationcontrollers",
-        "resourcequotas",
-        "secrets",
-        "services",
-    }
-)
-"""Resources of the core group that a quota may also name without `count/`."""
-_COUNT = re.compile(r"count/([a-z0-9-]+)(?:\.(.+))?", re.ASCII)
 _TERMS = {
     "requiredDuringSchedulingIgnoredDuringExecution": "",
     "preferredDuringSchedulingIgnoredDuringExecution": "podAffinityTerm",
 }
-
-
-def counted_names(group: str, plural: str) -> tuple[str, ...]:
-    """The names under which a quota may count objects of this resource."""
-    name = f"count/{plural}.{group}" if group else f"count/{plural}"
-    return (name, plural) if not group and plural in _ALIASES else (name,)
-
-
-def counted_resource(name: str) -> tuple[str, str] | None:
-    """Group and plural of what a name counts; None where it counts no objects."""
-    if found := _COUNT.fullmatch(name):
-        return found[2] or "", found[1]
-    return ("", name) if name in counted_names("", name) else None
-
-
-def usage(group: str, plural: str, obj: JSON | None) -> Usage:
-    """What one object counts for; a Pod that has ended is no more one of `pods`. None is no object."""
-    if obj is None:
-        return {}
-    ended = (group, plural) == ("", "pods") and (obj.get("status") or {}).get("phase") in ("Succeeded", "Failed")
-    return {name: 1 for name in counted_names(group, plural) if not (ended and name == "pods")}
 
 
 def in_scope(quota: JSON, obj: JSON | None) -> bool:
@@ -64,21 +29,21 @@ def in_scope(quota: JSON, obj: JSON | None) -> bool:
     return all(_is_of(name, obj or {}) for name in _scopes(quota["spec"]))
 
 
-def counted(quota: JSON, objects: Mapping[tuple[str, str], Iterable[JSON]]) -> JSON:
+def counted(quota: JSON, objects: Mapping[Key, Iterable[JSON]]) -> JSON:
     """The status of a quota when these are all the objects of its namespace, by group and plural."""
     bounds = quota["spec"].get("hard") or {}
-    total = {name: 0 for name in bounds if counted_resource(name) in objects}
+    sums = dict.fromkeys((name for name in bounds if bounded_resource(name) in objects), "0")
     for key, found in objects.items():
         for obj in found:
             if in_scope(quota, obj):
-                for name in usage(*key, obj).keys() & total.keys():
-                    total[name] += 1
-    return {"hard": bounds, "used": {name: canonical(str(count)) for name, count in total.items()}}
+                one = usage(key, obj, sums)
+                sums |= {name: total(sums[name], plus=one[name]) for name in one.keys() & sums.keys()}
+    return {"hard": bounds, "used": sums}
 
 
-def counted_resources(quota: JSON) -> set[tuple[str, str]]:
-    """Group and plural of everything that a quota counts."""
-    return {found for name in quota["spec"].get("hard") or {} if (found := counted_resource(name))}
+def bounded_resources(quota: JSON) -> set[Key]:
+    """Group and plural of everything that a quota bounds."""
+    return {found for name in quota["spec"].get("hard") or {} if (found := bounded_resource(name))}
 
 
 def hard(quota: JSON) -> JSON:
@@ -90,39 +55,80 @@ def used(quota: JSON) -> JSON:
     return (quota.get("status") or {}).get("used") or {}
 
 
-def refusal(quota: JSON, added: Usage) -> str:
-    """Why a quota does not take these objects, "" where it does."""
-    bounds, present = hard(quota), used(quota)
-    names = sorted(set(added) & set(bounds))
-    if any(name not in present for name in names):
-        return f"status unknown for quota: {quota['metadata']['name']}, resources: {','.join(names)}"
-    over = [name for name in names if parse(present[name]) + added[name] > parse(bounds[name])]
+def bounds_of(quota: JSON, key: Key) -> list[str]:
+    """The names of its enforced bounds that concern objects of this group and plural."""
+    return sorted(name for name in hard(quota) if bounded_resource(name) == key)
+
+
+def refusal(quota: JSON, key: Key, obj: JSON, old: JSON | None = None) -> str:
+    """Why a quota has no room for an object, or for what it is to be in place of `old`; "" where it has."""
+    bounds, present, name = hard(quota), used(quota), quota["metadata"]["name"]
+    concerned = bounds_of(quota, key)
+    if key == PODS and (lacking := missing(obj, concerned)):
+        told = "; ".join(f"{bound} for: {','.join(containers)}" for bound, containers in lacking.items())
+        return f"failed quota: {name}: must specify {told}"
+    if any(bound not in present for bound in concerned):
+        return f"status unknown for quota: {name}, resources: {','.join(concerned)}"
+    after, before = usage(key, obj, concerned), usage(key, old, concerned)
+    added = {one: total(after[one], minus=before.get(one, "0")) for one in concerned if one in after}
+    over = [
+        one for one, more in added.items() if parse(more) > 0 and parse(present[one]) + parse(more) > parse(bounds[one])
+    ]
     if not over:
         return ""
-    told = {
-        "requested": {name: added[name] for name in over},
-        "used": {name: present[name] for name in over},
-        "limited": {name: bounds[name] for name in over},
-    }
-    shown = ", ".join(f"{word}: {','.join(f'{k}={v}' for k, v in of.items())}" for word, of in told.items())
-    return f"exceeded quota: {quota['metadata']['name']}, {shown}"
+    told = ", ".join(
+        f"{word}: {','.join(f'{one}={amounts[one]}' for one in over)}"
+        for word, amounts in (("requested", added), ("used", present), ("limited", bounds))
+    )
+    return f"exceeded quota: {name}, {told}"
 
 
-def charged(quota: JSON, change: Usage) -> JSON:
-    """What is used after a change of counts; never less than nothing."""
+def charged(quota: JSON, before: Usage, after: Usage) -> JSON:
+    """What is used when an object counts for `after` instead of `before`; never less than nothing."""
     present = used(quota)
-    new = {name: max(parse(present[name]) + by, 0) for name, by in change.items() if name in present}
-    return present | {name: canonical(str(value)) for name, value in new.items()}
+    new = {
+        name: total(present[name], plus=after.get(name, "0"), minus=before.get(name, "0"))
+        for name in (before.keys() | after.keys()) & present.keys()
+    }
+    return present | {name: "0" if parse(amount) < 0 else amount for name, amount in new.items()}
 
 
-def _scopes(spec: JSON) -> list[str]:
+def _scopes(spec: JSON) -> list[JSON]:
     selected = (spec.get("scopeSelector") or {}).get("matchExpressions") or []
-    return [*(spec.get("scopes") or []), *(one.get("scopeName", "") for one in selected)]
+    return [*({"scopeName": name, "operator": "Exists"} for name in spec.get("scopes") or []), *selected]
 
 
-def _is_of(scope: str, obj: JSON) -> bool:
-    """Only the scope of affinities across namespaces is known here; an object is of no other."""
-    return scope == "CrossNamespacePodAffinity" and obj.get("kind") == "Pod" and any(map(_crosses, _terms(obj)))
+def _is_of(scope: JSON, obj: JSON) -> bool:
+    """Only Pods are of a scope here."""
+    spec: JSON = obj.get("spec") or {}
+    if obj.get("kind") != "Pod":
+        return False
+    match scope.get("scopeName"):
+        case "Terminating":
+            return spec.get("activeDeadlineSeconds") is not None
+        case "NotTerminating":
+            return spec.get("activeDeadlineSeconds") is None
+        case "BestEffort":
+            return quality_of_service(spec) == "BestEffort"
+        case "NotBestEffort":
+            return quality_of_service(spec) != "BestEffort"
+        case "CrossNamespacePodAffinity":
+            return any(map(_crosses, _terms(obj)))
+        case "PriorityClass":
+            return _selects(scope, spec.get("priorityClassName") or "")
+    return False
+
+
+def _selects(scope: JSON, priority_class: str) -> bool:
+    values: list[str] = scope.get("values") or []
+    match scope.get("operator"):
+        case "In":
+            return priority_class in values
+        case "NotIn":
+            return priority_class not in values
+        case "Exists":
+            return bool(priority_class)
+    return not priority_class
 
 
 def _terms(pod: JSON) -> Iterable[Any]:

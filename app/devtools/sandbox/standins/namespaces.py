@@ -1,20 +1,21 @@
-"""What is done for whole namespaces: a deleted one is emptied and let go, and the quotas of the others are counted.
+"""What is done for whole namespaces: a deleted one is emptied and let go; others get an account and counted quotas.
 
 Lists the API server itself and not a cache, for here "empty" must be true. Needs no knowledge of kinds.
 """
 
 from __future__ import annotations
 
-from app.devtools.sandbox.kinds.quotas import counted, counted_resources, hard
+from app.devtools.sandbox.kinds.quotas import bounded_resources, counted, hard
 from app.devtools.sandbox.standins.catalog import deletable_resources, every_object
 from app.devtools.sandbox.standins.reconciling import Watched, delete, reconciling
 from app.kube.client import KubeClient
-from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS
+from app.kube.resources import NAMESPACES, RESOURCE_QUOTAS, SERVICE_ACCOUNTS
 from app.kube.store import Key
 from app.wire import JSON
 
 _AGAIN = 0.3
 _RESYNC = 60.0
+_ACCOUNT = "default"
 
 
 class NamespaceCollector:
@@ -52,6 +53,27 @@ class NamespaceCollector:
         return count
 
 
+class DefaultAccount:
+    """Makes the ServiceAccount `default` of each namespace: `kubectl create token default` needs one."""
+
+    def __init__(self, client: KubeClient, watched: Watched) -> None:
+        self._client = client
+        self._namespaces, self._accounts = watched.store(NAMESPACES), watched.store(SERVICE_ACCOUNTS)
+        self.controller = reconciling(
+            "default-accounts", self._reconcile, self._namespaces, self._accounts, wakes=_lasts, workers=1
+        )
+        self._accounts.subscribe(lambda _event, key, _old, _new: self.controller.enqueue(("", key[0])))
+
+    async def _reconcile(self, key: Key) -> None:
+        name = key[1]
+        if _lasts(self._namespaces.get(*key)) and self._accounts.get(name, _ACCOUNT) is None:
+            await self._client.create(SERVICE_ACCOUNTS, SERVICE_ACCOUNTS.body({"name": _ACCOUNT}), namespace=name)
+
+
+def _lasts(namespace: JSON | None) -> bool:
+    return namespace is not None and not namespace["metadata"].get("deletionTimestamp")
+
+
 class QuotaCounter:
     """Counts what quotas bound, and writes it into their statuses: a real API server enforces no quota without that.
 
@@ -69,7 +91,7 @@ class QuotaCounter:
         namespace, name = key
         # Read before its objects: one that is created meanwhile changes the quota, and the status is refused.
         quota = await self._client.get(RESOURCE_QUOTAS, name, namespace=namespace)
-        wanted = counted_resources(quota)
+        wanted = bounded_resources(quota)
         objects = {
             (one.group, one.plural): [
                 {**item, "kind": one.kind} async for item in every_object(self._client, one, namespace)

@@ -14,7 +14,7 @@ from app.devtools.sandbox.standins.claims import ClaimMaker, ClaimReleaser
 from app.devtools.sandbox.standins.gc import GarbageCollector
 from app.devtools.sandbox.standins.jobs import JobRunner
 from app.devtools.sandbox.standins.kubelet import Elsewhere, Kubelet, NodeKeeper, NodeSpec, Resources
-from app.devtools.sandbox.standins.namespaces import NamespaceCollector, QuotaCounter
+from app.devtools.sandbox.standins.namespaces import DefaultAccount, NamespaceCollector, QuotaCounter
 from app.devtools.sandbox.standins.reconciling import Watched
 from app.devtools.sandbox.standins.scheduler import Scheduler
 from app.devtools.sandbox.standins.statefulsets import StatefulSetKeeper
@@ -66,6 +66,7 @@ def _central(client: KubeClient, watched: Watched) -> tuple[_Part, ...]:
         scheduler.controller,
         scheduler.events,
         NamespaceCollector(client, watched).controller,
+        DefaultAccount(client, watched).controller,
         DeploymentKeeper(client, watched).controller,
         ReplicaSetKeeper(client, watched).controller,
         StatefulSetKeeper(client, watched).controller,
