@@ -78,7 +78,7 @@ async def _replicas(cluster: Cluster) -> AsyncIterator[Finding]:
             yield error("BERTH0305", one.subject, "is scaled to 0", down, commands.scale_up(one), explains=topic)
         elif ready < wanted or updated < wanted:
             said = await or_default(said_by(cluster, one), Said())
-            reasons = [*await or_default(_reasons(cluster, one), []), *said.reasons][:_REASONS]
+            reasons = [*await or_default(_reasons(cluster, one), []), *map(plain, said.reasons)][:_REASONS]
             text = f"{ready} of {wanted} replicas are ready, {updated} of the current template"
             text += f": {'; '.join(reasons)}" if reasons else ""
             command = commands.describe_pods(one.namespace, one.pod_labels)

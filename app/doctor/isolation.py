@@ -24,7 +24,7 @@ async def tenants_confined(cluster: Cluster) -> AsyncIterator[Finding]:
     """
     pods = [one for one in await cluster.registered() if one.injects]
     of_tenants = await tenant_namespaces(cluster) if pods else []
-    confined = any(one.deployed.get("confine_tenants") for one in await cluster.running("webhook"))
+    confined = bool(of_tenants) and await confines_tenants(cluster)
     hidden = [one.object for one in of_tenants if not selecting(pods, one.object)]
     for namespace in of_tenants:
         tenant, calling = namespace.tenant, selecting(pods, namespace.object)

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator
 
 from app.admission.pods import pod_from
 from app.claims.injection.doubled import extended_resources
-from app.claims.roads import road_of
+from app.claims.roads import Offer, road_of
 from app.doctor.claims_roads import offer_of
 from app.doctor.cluster import Cluster
 from app.doctor.model import Finding, Severity, error, listed, more_of, plain, several
@@ -23,13 +23,14 @@ _MOST = 200
 
 async def unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
     groups: dict[tuple[Owner, str], Group] = {}
-    offered = await offer_of(cluster)
+    offered: Offer | None = None
     missing: dict[str, str] = {}
     beyond = 0
     async for pod in cluster.pods(field_selector=_UNSCHEDULED):
         if pod["metadata"]["namespace"] in (SYSTEM, cluster.namespace) or pod["metadata"].get("deletionTimestamp"):
             continue
         for asked in extended_resources(pod_from(pod)):
+            offered = offered or await offer_of(cluster)
             if asked.resource not in missing:
                 road = road_of(asked.resource, offered)
                 missing[asked.resource] = road.text if road.ways == ("nothing",) else ""
@@ -38,7 +39,8 @@ async def unoffered(cluster: Cluster) -> AsyncIterator[Finding]:
                 groups.setdefault(key, Group()).add(pod)
             else:
                 beyond += bool(missing[asked.resource])
-    known = sorted({name for amounts in offered.nodes.values() for name in amounts if "/" in name})
+    nodes = offered.nodes.values() if offered else ()
+    known = sorted({name for amounts in nodes for name in amounts if "/" in name})
     others = f" (nodes offer {plain(listed(known))})" if known else ""
     for (creator, resource), group in groups.items():
         owner = await topmost(cluster, creator)

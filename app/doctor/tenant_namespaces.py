@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from app.doctor import commands, objects
 from app.doctor.cluster import Cluster
+from app.doctor.model import or_default
 from app.placement.model import TENANT_LABEL, tenant_of
 from app.placement.settings import ConfinementSettings
 from app.wire import JSON
@@ -54,5 +55,11 @@ async def tenant_namespaces(cluster: Cluster) -> list[TenantNamespace]:
 
 
 async def confines_tenants(cluster: Cluster) -> bool:
-    """Whether the webhook keeps tenants' Pods on the tenants' nodes."""
-    return (await cluster.settings(ConfinementSettings)).confine_tenants
+    """Whether the webhook keeps tenants' Pods on the tenants' nodes.
+
+    What is registered decides for one that does not run here.
+    """
+    if await cluster.running("webhook"):
+        return (await cluster.settings(ConfinementSettings)).confine_tenants
+    # Berth is asked about templates only where it confines tenants.
+    return any(one.covers("", "podtemplates", "CREATE") for one in await or_default(cluster.registered(), []))

@@ -12,7 +12,7 @@ from app.doctor.cluster import Cluster
 from app.doctor.dpus import Dpus, dpus_of
 from app.doctor.model import REGISTERED, Check, Finding, Severity, error, info, listed, plain, several, sound, warning
 from app.doctor.tenant_namespaces import confines_tenants, tenant_namespaces
-from app.kube.resources import MUTATING_WEBHOOKS, PODS
+from app.kube.resources import MUTATING_WEBHOOKS
 from app.placement.model import TENANT_LABEL, TENANT_NAMESPACE_PREFIX
 from app.wire import JSON
 from app.workloads.model import TENANTS, tenant_namespace
@@ -67,12 +67,9 @@ async def _unconfined(cluster: Cluster) -> AsyncIterator[Finding]:
 
     Where one is called, the check `registrations` looks at each namespace.
     """
-    registered, found = await cluster.registered(), await tenant_namespaces(cluster)
-    if not found or any(one.injects for one in registered):
-        return
-    # Pods of tenants are checked only where they are confined.
-    checked = any(one.covers("", PODS.plural, "CREATE") for one in registered)
-    if checked or await confines_tenants(cluster):
+    found = await tenant_namespaces(cluster)
+    called = any(one.injects for one in await cluster.registered())
+    if found and not called and await confines_tenants(cluster):
         names = listed([one.name for one in found])
         text = f"no webhook is called for Pods, by which tenants are confined: {names}"
         yield error("BERTH2009", MUTATING_WEBHOOKS.kind, text, because=(REGISTERED,))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -79,15 +79,15 @@ class Linked:
         found = await self.seen(lambda them: any(one.code == code for one in them))
         return next(one for one in found if one.code == code)
 
-    async def mends(self, finding: Finding) -> None:
+    async def mends(self, finding: Finding, *, tenant: str = "blue") -> None:
         """Its command, and Pods that begin again, leave nothing to complain of."""
-        await self.type(finding)
+        await self.type(finding, tenant=tenant)
         await self.restart()
         await self.seen(lambda them: max(one.severity for one in them) <= Severity.info)
 
-    async def type(self, finding: Finding) -> None:
+    async def type(self, finding: Finding, *, tenant: str = "blue") -> None:
         """Its command, with the kubeconfig of the infra cluster, and the name of the tenant where that is asked for."""
-        command = finding.command.replace("INFRA", str(self.infra.kubeconfig)).replace("TENANT", "blue")
+        command = finding.command.replace("INFRA", str(self.infra.kubeconfig)).replace("TENANT", tenant)
         await self.tenant.run(command, cwd=self.folder)
 
     async def restart(self) -> None:
@@ -292,3 +292,21 @@ async def test_a_tenant_that_never_called_is_information(linked: Linked) -> None
     for reason, status in ((SUSPENDED, "False"), (AGENT_CONNECTED, "True")):
         await linked.infra.report(TENANTS, "blue", unconnected(reason, "as it should be", status=status))
         assert "BERTH2008" not in {one.code for one in await linked.infra.examine(tenants.CHECK)}
+
+
+async def test_a_bundle_in_the_cluster_of_another_tenant(linked: Linked) -> None:
+    """Two Tenants in one cluster: the gateway refuses the newcomer, and the agent gets the bundle of the first."""
+    uid = (await linked.tenant.client.get(NAMESPACES, "kube-system"))["metadata"]["uid"]
+    adding = Adding("green", hosts=None, names=(), force=False, admin_names=("admin",))
+    issuing = replace(linked.issuing, directory=linked.folder / "tenant-green")
+    await add(linked.infra.client, adding, issuing, now=datetime.now(UTC))
+    for name, noted in (("blue", None), ("green", uid)):
+        patch = {"metadata": {"annotations": {CLUSTER: noted}}}
+        await linked.infra.client.patch(TENANTS, name, patch, patch_type="merge")
+    await linked.restart()
+    finding = await linked.says("BERTH2102")
+    assert finding.message.startswith(
+        f"the gateway refuses this cluster with it: cluster {uid} (UID of namespace kube-"
+    )
+    assert finding.command.endswith("  # TENANT: the tenant of this cluster")
+    await linked.mends(finding, tenant="green")

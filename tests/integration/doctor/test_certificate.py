@@ -209,6 +209,21 @@ async def test_a_secret_whose_files_cannot_be_used(
     assert await place.complaints("certificate") == []
 
 
+@pytest.mark.parametrize("files", [None, {"tls.crt": b"garbage"}])
+async def test_the_secret_of_a_gateway_without_the_role_that_keeps_it(
+    place: Place, files: dict[str, bytes] | None
+) -> None:
+    await place.client.delete(DEPLOYMENTS, "berth-certificates", namespace=HOME)
+    await place.deploy("gateway", volumes=[{"name": "tls", "secret": {"secretName": "berth-gateway-tls"}}])
+    if files is not None:
+        await place.store({**place.files, **files}, name="berth-gateway-tls")
+    finding = await place.only_complaint("certificate")
+    assert (finding.subject, finding.severity) == (f"Secret {HOME}/berth-gateway-tls", Severity.error)
+    assert finding.command == f"berth tenant authority --namespace {HOME}"
+    await place.type(finding.command)
+    assert await place.complaints("certificate") == []
+
+
 async def test_a_secret_that_is_mounted_under_another_name(place: Place) -> None:
     """It is found by where the flag says that the certificate is, and written by kubectl: no bundle has its name."""
     volumes = [{"name": name, "secret": {"secretName": name}} for name in ("metrics-ca", "own")]

@@ -128,6 +128,9 @@ async def test_tenants_are_not_confined_without_the_configuration_for_pods(chart
     assert found["BERTH2009"].message == "no webhook is called for Pods, by which tenants are confined: tenant-blue"
     assert "on DPUs of other tenants" in found["BERTH2009"].consequence
     assert found["BERTH2009"].cause == found["BERTH0501"]
+    # Where the webhook does not run here, its other registrations show that it confines tenants.
+    await charted.client.delete(DEPLOYMENTS, "berth-webhook", namespace=HOME)
+    assert "BERTH2009" in {one.code for one in await charted.complaints("tenants")}
     await charted.type(found["BERTH0501"].command)
     assert await charted.complaints("registrations", "tenants") == []
 
