@@ -167,6 +167,15 @@ async def test_a_cluster_has_one_controller_and_one_gateway(sandbox: Server, rol
     await sandbox.upgrade(values)
 
 
+async def test_a_second_release_has_another_name(sandbox: Server) -> None:
+    """Its cluster-wide objects would have the names of the first: Helm's message names one of them alone."""
+    await sandbox.install(NO_HOOK)
+    refusal = f"release berth in namespace {NAMESPACE} has cluster-wide objects of the same names; choose another name"
+    with pytest.raises(helm_python.HelmError, match=refusal):
+        await sandbox.helm(lambda helm: helm.install(CHART, "berth", NO_HOOK), namespace="default")
+    await sandbox.helm(lambda helm: helm.install(CHART, "berth-second", NO_HOOK), namespace="default")
+
+
 async def test_another_release_may_have_other_controllers(sandbox: Server) -> None:
     """Those for AppWrappers have no rights in tenants' namespaces: nothing of fixed name is in both releases."""
     await sandbox.install(INFRA | NO_HOOK)
