@@ -66,14 +66,14 @@ FINDINGS = {
     "BERTH0206": Declared(
         "info",
         "A CustomResourceDefinition is newer than this doctor",
-        "ask the doctor of the version that is installed",
+        "run the doctor of the version that is installed",
     ),
     "BERTH0301": Declared("error", "A role that was named with --role does not run"),
     "BERTH0302": Declared("error", "Webhooks are registered, and the Service that they call is missing"),
     "BERTH0303": Declared(
         "info",
         "Webhooks are registered, and no role runs in this namespace",
-        "it runs elsewhere, or its namespace is another: --namespace",
+        "Berth runs elsewhere, or in a namespace that --namespace has to name",
     ),
     "BERTH0304": Declared("warning", "Berth is not installed in this namespace"),
     "BERTH0305": Declared("error", "A role is scaled to 0"),
@@ -88,7 +88,7 @@ FINDINGS = {
     ),
     "BERTH0311": Declared("info", "Pods that are not ready were not asked what they wait for"),
     "BERTH0401": Declared("error", "No replica has taken the Lease"),
-    "BERTH0402": Declared("error", "The Lease has a holder and no time"),
+    "BERTH0402": Declared("error", "The Lease has a holder and no time of renewal"),
     "BERTH0403": Declared("error", "The Lease is not renewed"),
     "BERTH0404": Declared(
         "warning",
@@ -102,7 +102,9 @@ FINDINGS = {
     "BERTH0505": Declared("error warning", "A webhook is called for a namespace that it has to leave out"),
     "BERTH0506": Declared("error", "No webhook is called for the Pods of a tenant"),
     "BERTH0507": Declared(
-        "warning", "The Pods of a tenant can opt out of their webhook", "a Pod that opts out runs on any tenant's nodes"
+        "warning",
+        "The Pods of a tenant can opt out of their webhook",
+        "a Pod that opts out can run on the nodes of any tenant",
     ),
     "BERTH0508": Declared("info", "A namespace has opted out"),
     "BERTH0509": Declared(
@@ -234,7 +236,7 @@ FINDINGS = {
     "BERTH3002": Declared(
         "error",
         "A change of a rule or of a UVS object was not processed",
-        "it has no effect yet, or one that its author took back",
+        "the change has no effect yet",
     ),
     "BERTH3003": Declared(
         "warning",
@@ -248,7 +250,7 @@ FINDINGS = {
     ),
     "BERTH3101": Declared(
         "warning",
-        "A Pod has the label of companions, and is none",
+        "A Pod has the label of companions and is not a companion",
         "the controller does not replace it when it ends, and does not delete it",
     ),
     "BERTH3102": Declared("error", "A companion does not end"),
@@ -257,7 +259,7 @@ FINDINGS = {
     "BERTH4002": Declared(
         "error",
         "AppWrappers are not checked when they are created",
-        "who may create AppWrappers has the rights of the controller",
+        "users who may create AppWrappers can use the rights of the controller",
     ),
     "BERTH4003": Declared(
         "error", "Two controllers write the Workloads of AppWrappers", "both write the same Workloads"
@@ -315,7 +317,7 @@ FINDINGS = {
     "BERTH5012": Declared(
         "error",
         "The definitions of claims cannot be read",
-        "what it said before stays in force, and after a restart none of its definitions",
+        "what was read before stays in force until the role restarts; then none of its definitions is known",
     ),
     "BERTH5013": Declared(
         "warning", "The controller claim-templates does not run", "namespaces get no ResourceClaimTemplates of them"
@@ -323,7 +325,7 @@ FINDINGS = {
     "BERTH5014": Declared(
         "warning",
         "A ResourceClaimTemplate has the name of a definition, and is not made from it",
-        "Pods of this namespace that name it get what it says, and not what the definition says",
+        "Pods of this namespace that use it get claims of this template, and not those of the definition",
     ),
     "BERTH6001": Declared(
         "error",

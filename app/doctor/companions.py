@@ -52,7 +52,7 @@ def _judged(cluster: Cluster, pod: JSON, dpus: Dpus | None) -> Finding | None:
         return None
     reason, command = _why(pod, dpus)
     text = f"is Pending for {objects.age(pod, now) / 60:.0f} minutes: {reason}"
-    follows = "its workload is without it: what the companion does for it on the DPU is not done"
+    follows = "its workload runs without what the companion does for it on the DPU"
     return error("BERTH3103", about, text, follows, command)
 
 

@@ -55,7 +55,7 @@ async def _absent(cluster: Cluster) -> AsyncIterator[Finding]:
     ]
     calling = ours or await or_default(cluster.of_all_releases(), [])
     if unserved:
-        text = f"runs no role in namespace {cluster.namespace}, and what its registrations call is not there"
+        text = f"runs no role in namespace {cluster.namespace}, and the Service that its registrations call is missing"
         follows = "no Pod and no object that they are called for can be created, in any namespace that they select"
         yield error("BERTH0302", "Berth", text, follows, commands.unregister(*(one.name for one in unserved)))
     elif calling and not cluster.roles:

@@ -53,7 +53,7 @@ async def _switches(cluster: Cluster) -> AsyncIterator[Finding]:
         if await or_default(cluster.get(NETWORK_ATTACHMENTS, name, namespace=namespace), {}) is None:
             text = f"label {label} injects network {namespace}/{name}, whose attachment does not exist"
             yield error("BERTH1004", subject, text, command=edit)
-    yield all_well(subject, f"is read wholly: {several(len(known.injections), 'injection')} by label")
+    yield all_well(subject, f"is read without errors: {several(len(known.injections), 'injection')} by label")
 
 
 def _consequence(problem: str) -> str:

@@ -157,7 +157,7 @@ async def _rivals(cluster: Cluster) -> AsyncIterator[Finding]:
         command = f"helm uninstall {release} --namespace {one.home}" if one.by_chart else commands.unregister(one.name)
         yield warning("BERTH0513", _RIVAL + one.name, text, follows, command)
     for name in ours[1:]:
-        text = f"has Berth called for the same Pods as {ours[0]}"
+        text = f"calls Berth for the same Pods as {ours[0]}"
         yield warning(
             "BERTH0514", _RIVAL + name, text, f"{_TWICE}; what is injected is injected once", commands.unregister(name)
         )

@@ -31,7 +31,7 @@ async def differing(cluster: Cluster, held: Held, states: States, daemon: Daemon
         row for row in unknown(held, states) if row.key in states or await _state(cluster, row.key, held.node) is None
     ]
     if foreign:
-        text = f"its daemon holds what belongs to no RmdWorkload: {listed([str(row) for row in foreign], _SHOWN)}"
+        text = f"its daemon holds reservations of no RmdWorkload: {listed([str(row) for row in foreign], _SHOWN)}"
         follows = "their cores, ways and classes of service stay taken; Berth leaves them alone"
         yield warning("BERTH6013", about, text, follows, _release(foreign, daemon) if daemon else "")
     gone = [

@@ -206,7 +206,7 @@ def test_a_cluster_with_app_wrappers(reader: Reader) -> None:
     reader.type("kubectl delete appwrapper sample --timeout 60s", "tenant2")
     assert "not found" in reader.type("kubectl get pod sample 2>&1 || true", "tenant2")
     doctor = reader.type("berth doctor --namespace berth-system --only appwrappers --only permissions", "tenant2")
-    assert "nobody asks" not in doctor
+    assert "BERTH4002" not in doctor
     reader.type("helm uninstall berth --namespace berth-system --wait", "tenant2")
 
 

@@ -94,7 +94,7 @@ async def test_good_control_switches_are_well(patient: Patient) -> None:
     await patient.attachment("foo")
     await switches(patient, {"user-defined-injections": {"example.com/fast": injection("default/foo")}})
     (found,) = await patient.examine(SWITCHES_CHECK)
-    assert (found.severity, found.message) == (Severity.ok, "is read wholly: 1 injection by label")
+    assert (found.severity, found.message) == (Severity.ok, "is read without errors: 1 injection by label")
 
 
 @pytest.mark.parametrize(

@@ -249,7 +249,7 @@ async def test_reservations_of_no_rmdworkload_are_named_and_released(patient: Pa
         await shown(rmd, "n1", 4)
         found = await one_complaint(patient)
         assert (found.severity, found.subject) == (Severity.warning, "Node n1")
-        assert found.message.endswith("belongs to no RmdWorkload: id 3, left (id 1), team-a/gone (id 2)")
+        assert found.message.endswith("holds reservations of no RmdWorkload: id 3, left (id 1), team-a/gone (id 2)")
         await patient.run(found.command)
         assert set(held(stand_in)) == {"default/one"}
         await shown(rmd, "n1", 1)
@@ -265,7 +265,7 @@ async def test_a_second_reservation_of_the_same_name(patient: Patient, rmd: RmdC
         await rmd.reserve("one", "n1")
         await rmd.says("one", "Reserved")
         await shown(rmd, "n1", 2)
-    assert (await one_complaint(patient)).message.endswith("belongs to no RmdWorkload: one (id 1)")
+    assert (await one_complaint(patient)).message.endswith("holds reservations of no RmdWorkload: one (id 1)")
 
 
 async def test_a_reservation_that_the_daemon_has_lost(patient: Patient, rmd: RmdCluster) -> None:
