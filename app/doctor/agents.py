@@ -33,11 +33,8 @@ async def _links(cluster: Cluster) -> AsyncIterator[Finding]:
         for text in said_of_gateway(said.reasons):
             yield await _judged(cluster, one, text)
         # A replica that stands by is ready whatever the gateway says to the one that leads.
-        ready, wanted = (
-            objects.status(one.object).get("readyReplicas") or 0,
-            (one.object.get("spec") or {}).get("replicas", 1),
-        )
-        if ready >= wanted > 0:
+        wanted = (one.object.get("spec") or {}).get("replicas", 1)
+        if 0 < wanted <= (objects.status(one.object).get("readyReplicas") or 0):
             yield ok(one.subject, "the gateway accepts the agent")
 
 
