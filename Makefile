@@ -28,8 +28,8 @@ demo: $(READY) ## Start a sandbox and play the examples, step by step
 
 test: $(READY) ## Run all tests
 	@echo "==> Tests (some minutes on two cores)"
-	@# Many tests wait for processes, so one worker more than cores. In the order of the files, lest the few long ones come last.
-	@$(BIN)/python -m pytest -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	@# Many tests wait for processes, so two workers more than cores. In the order of the files: the few long ones come first.
+	@$(BIN)/python -m pytest -n $$(( $(CORES) + 2 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 unit: $(READY) ## Run the tests that start no process and no whole API server
 	@$(BIN)/python -m pytest tests/unit -n $$(( $(CORES) + 1 )) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)

@@ -68,9 +68,9 @@ async def test_when_its_socket_is_removed_it_registers_again(on_node: Node) -> N
     async with on_node.cluster.node("n1", StandIn()), on_node.agent(announce=True):
         await eventually(lambda: on_node.kubelet.resources == ALL)
         path = on_node.folder / "device-plugins" / announcing.SOCKET
-        old = path.stat().st_ino
+        old = path.stat().st_ctime_ns  # the number of its inode may be used again
         path.unlink()
-        await eventually(lambda: path.exists() and path.stat().st_ino != old)
+        await eventually(lambda: path.exists() and path.stat().st_ctime_ns != old)
         await eventually(lambda: on_node.kubelet.resources == ALL)
 
 

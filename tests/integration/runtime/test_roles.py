@@ -43,8 +43,8 @@ async def test_a_controller_works_counts_from_zero_and_gives_its_lease_back(stag
     assert not any(name.startswith("cert_not_after") for name, _ in first)
     for name, labels in (("leader", (("lease", "berth-controller"),)), ("queue_depth", (("controller", "tenants"),))):
         assert (name, labels) in first
-    last = await controller.series()
-    assert {series for series in last - first if series[0] != "cache_age_seconds"} == set()
+    last = await eventually(controller.series, lambda found: ("tenants_connected", _TENANT) in found)
+    assert {name for name, _ in last - first} == {"cache_age_seconds", "tenants_connected"}
     kinds = {name: {dict(labels)["kind"] for found, labels in last if found == name} for name in _CACHES}
     assert kinds["cache_age_seconds"] == kinds["cache_objects"]
     assert await controller.end() == 0
@@ -52,6 +52,8 @@ async def test_a_controller_works_counts_from_zero_and_gives_its_lease_back(stag
     assert lease["spec"]["holderIdentity"] == ""
 
 
+_TENANT = (("reason", "NoContact"), ("tenant", "tenant1"))
+"""Its series comes and goes with the tenant."""
 _CACHES = ("cache_age_seconds", "cache_objects")
 
 

@@ -242,7 +242,7 @@ def test_of_a_prepared_rule_its_verdict_is_kept_and_what_the_index_asks(monkeypa
     list(preparation.steps())
     kept = [len(known.values) for known in preparation._known.values()]
     assert kept == [1] * 20
-    monkeypatch.setattr(keys, "_true", None)
+    monkeypatch.setattr(keys, "met", None)
     assert matcher.put_rule(large, preparation) == {workload(1).key}
 
 
