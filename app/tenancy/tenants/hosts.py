@@ -56,7 +56,7 @@ async def plan_hosts(
     after = [host for host in dict.fromkeys((*have, *add)) if host not in remove]
     if problems := tenant_problems({**tenant, "spec": {**tenant["spec"], "hosts": after}}):
         raise UsageError("; ".join(problems))
-    await check_claims(client, name, hosts=after)
+    await check_claims(client, name, hosts=[host for host in after if host not in have])
     lost = [dpu.node for dpu in await dpus_of(client, name, ()) if dpu.host not in after]
     companions = await companions_on(client, name, lost) if lost else 0
     return HostChange(name, before, after, tuple(lost), companions)

@@ -15,7 +15,7 @@ import yaml
 
 from app.kube.resources import NODES, PODS
 from app.placement.model import TENANT_LABEL
-from app.tenancy.model import CLUSTER
+from app.tenancy.link import CLUSTER
 from app.text import stamp
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANTS, WORKLOAD, WORKLOADS
 from tests.support.completion import completed
@@ -103,6 +103,16 @@ async def test_what_cannot_be_done_changes_nothing(cluster, command, status, mes
     assert (result.status, result.err.count("\n")) == (status, 1)
     assert message in result.err
     assert [await cluster.spec(one["metadata"]["name"]) for one in made] == before
+
+
+async def test_a_host_that_another_tenant_claims_too_does_not_keep_others_from_being_changed(cluster) -> None:
+    """The conflict may be of years ago, and of Tenants that kubectl has made."""
+    for name, hosts in (("tenant1", ["host-a", "host-b"]), ("tenant2", ["host-a"])):
+        await cluster.client.create(TENANTS, tenant(name, hosts=hosts))
+    removed = await cluster.berth("host", "remove", "tenant1", "host-b", "--yes")
+    added = await cluster.berth("host", "add", "tenant1", "host-c")
+    assert (removed.status, removed.err, added.status, added.err) == (0, "", 0, "")
+    assert (await cluster.spec())["hosts"] == ["host-a", "host-c"]
 
 
 async def test_the_first_host_of_a_list_asks_for_labels_set_by_hand(cluster) -> None:
