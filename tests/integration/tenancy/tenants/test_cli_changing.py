@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import yaml
 
+from app.kube.conditions import condition
 from app.kube.resources import NODES, PODS
 from app.placement.model import TENANT_LABEL
 from app.tenancy.link import CLUSTER
@@ -190,14 +191,15 @@ async def test_show_has_what_belongs_to_a_tenant(cluster, controlled) -> None:
     ):
         assert line in lines
     conditions = {line.split()[0]: line for line in lines[lines.index("Conditions:") + 2 :]}
-    for condition in (await cluster.tenant())["status"]["conditions"]:
-        assert conditions[condition["type"]].split()[:3] == [condition["type"], "True", "AsWanted"]
+    for one in (await cluster.tenant())["status"]["conditions"]:
+        assert conditions[one["type"]].split()[:3] == [one["type"], one["status"], one["reason"]]
     assert conditions["HostsReady"].endswith("no node yet for host-b")
 
 
 async def _ready(cluster) -> bool:
-    labeled = TENANT_LABEL in await cluster.labels("dpu-a")
-    return labeled and ((await cluster.tenant()).get("status") or {}).get("result") == "success"
+    """Both controllers have written the status: what it says of the agent is not of the one that says the rest."""
+    labeled, status = TENANT_LABEL in await cluster.labels("dpu-a"), (await cluster.tenant()).get("status") or {}
+    return labeled and status.get("result") == "success" and bool(condition(status, "Connected"))
 
 
 async def test_show_of_a_tenant_that_nothing_has_looked_at(cluster) -> None:
