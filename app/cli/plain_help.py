@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 HELP_NAMES = ("-h", "--help")
 _COLUMN = 26
 _COMMANDS = ("berth ", "kubectl ")
+_REMARK = "   # "
 _LIST = re.compile(r"list\[(\w+)\]|(\w+) range")
 
 
@@ -83,6 +84,10 @@ def _text(text: str, width: int) -> Iterator[str]:
             yield from ("", *_wrapped(paragraph, width))
             continue
         for line in map(str.strip, paragraph.splitlines()):
+            command, _, remark = line.partition(_REMARK) if line.startswith(_COMMANDS) else (line, "", "")
+            if remark and len(line) > width - 2:  # a backslash at the end of a comment continues nothing
+                yield from (f"  # {part}" for part in _wrapped(remark, width - 4))
+                line = command
             end = " \\" if line.startswith(_COMMANDS) else ""
             yield "  " + f"{end}\n      ".join(_wrapped(line, width - 8))
 
