@@ -18,7 +18,7 @@ MESSAGE = 1024
 _CONTROL = re.compile(
     r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 )
-"""What commands a terminal, ends a line, or changes the order of the text; not U+200C and U+200D, which scripts need."""
+"""What commands a terminal, ends a line, or changes the order of the text; not what letters of a script need."""
 _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
