@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from app.kube.conditions import condition
-from app.kube.resources import NODES, PODS
+from app.kube.resources import DEPLOYMENTS, NODES, PODS
 from app.placement.model import TENANT_LABEL
 from app.tenancy.link import CLUSTER
 from app.text import stamp
@@ -104,6 +104,31 @@ async def test_what_cannot_be_done_changes_nothing(cluster, command, status, mes
     assert (result.status, result.err.count("\n")) == (status, 1)
     assert message in result.err
     assert [await cluster.spec(one["metadata"]["name"]) for one in made] == before
+
+
+async def test_the_labels_of_nodes_are_those_of_the_controller(cluster) -> None:
+    """Its flags may name others than the usual ones."""
+    words = ["berth", "controller", "--host-label", "example.com/host", "--tenant-node-label=example.com/tenant"]
+    pod = {
+        "metadata": {"labels": {"app": "berth"}},
+        "spec": {"containers": [{"name": "c", "image": "berth", "command": words}]},
+    }
+    spec = {"selector": {"matchLabels": {"app": "berth"}}, "template": pod}
+    await cluster.namespace("berth-system")
+    await cluster.client.create(DEPLOYMENTS, {"metadata": {"name": "any"}, "spec": spec}, namespace="berth-system")
+    await cluster.client.create(TENANTS, tenant("tenant1", hosts=["a", "b"]))
+    for name, tenant_of_it in (("dpu-a", "tenant1"), ("dpu-b", "tenant1"), ("dpu-x", "tenant2")):
+        labels = {"example.com/host": name[-1], "example.com/tenant": tenant_of_it}
+        await cluster.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+    shown = json.loads((await cluster.berth("show", "tenant1", "-o", "json")).out)
+    assert [(one["node"], one["host"], one["tenant"]) for one in shown["dpus"]] == [
+        ("dpu-a", "a", "tenant1"),
+        ("dpu-b", "b", "tenant1"),
+    ]
+    refused = await cluster.berth("host", "remove", "tenant1", "b")
+    assert refused.out == "node dpu-b loses its label example.com/tenant=tenant1\n"
+    await cluster.client.create(TENANTS, tenant("plain"))
+    assert "kubectl label node NODE example.com/tenant-" in (await cluster.berth("host", "remove", "plain", "a")).err
 
 
 async def test_a_host_that_another_tenant_claims_too_does_not_keep_others_from_being_changed(cluster) -> None:
