@@ -67,10 +67,12 @@ def fault(error: BaseException) -> str:
 
 def wanted(item: ErrorDetails) -> str:
     """What one error of pydantic says of a value, in our words: "want …", or the text of our own validator."""
-    if item["type"] == "value_error":
-        return item["msg"].removeprefix("Value error, ")
-    said = _WANTS.get(item["type"]) or item["msg"].partition(", unable to")[0]
-    return said.replace("Input should be", "want", 1)
+    return _WANTS.get(item["type"]) or in_our_words(item["msg"])
+
+
+def in_our_words(message: str) -> str:
+    """A message of pydantic, or one that contains such a message."""
+    return message.replace("Value error, ", "", 1).partition(", unable to")[0].replace("Input should be", "want", 1)
 
 
 def utc_now() -> datetime:
