@@ -15,7 +15,10 @@ SHOWN = 80
 """Characters of a value that a message quotes."""
 MESSAGE = 1024
 """Characters of a whole message: of an Event, a condition, an audit annotation."""
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
+)
+"""What commands a terminal, ends a line, or changes the order of the text; not what letters of a script need."""
 _NEAR = 0.75
 """How much of two words must be alike, between 0 and 1: `nmae` and `name` are."""
 _CONTEXT = re.compile(r" ssl:(?:<[^>]*>|\w+)")
@@ -37,7 +40,7 @@ def quoted(text: str, limit: int = SHOWN) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with control characters escaped, line breaks too, as JSON escapes them."""
+    """The text with control characters escaped as JSON escapes them: line breaks, and marks of direction, too."""
     return _CONTROL.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
@@ -64,10 +67,12 @@ def fault(error: BaseException) -> str:
 
 def wanted(item: ErrorDetails) -> str:
     """What one error of pydantic says of a value, in our words: "want …", or the text of our own validator."""
-    if item["type"] == "value_error":
-        return item["msg"].removeprefix("Value error, ")
-    said = _WANTS.get(item["type"]) or item["msg"].partition(", unable to")[0]
-    return said.replace("Input should be", "want", 1)
+    return _WANTS.get(item["type"]) or in_our_words(item["msg"])
+
+
+def in_our_words(message: str) -> str:
+    """A message of pydantic, or one that contains such a message."""
+    return message.replace("Value error, ", "", 1).partition(", unable to")[0].replace("Input should be", "want", 1)
 
 
 def utc_now() -> datetime:

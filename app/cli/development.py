@@ -15,7 +15,7 @@ from app.errors import UsageError
 _SANDBOX_EPILOG = epilog(
     "berth sandbox",
     "berth sandbox --dir /tmp/berth",
-    "berth sandbox --bare (and then: helm install berth charts/berth)",
+    "berth sandbox --bare   # then: helm install berth charts/berth",
     "berth sandbox --kubeconfig icp=real.kubeconfig",
 )
 _DEMO_EPILOG = epilog(

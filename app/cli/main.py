@@ -23,6 +23,7 @@ from app.cli.plain_help import HELP_NAMES
 from app.cli.roles import role_app
 from app.errors import BerthError, UsageError
 from app.registry import ROLES
+from app.text import in_our_words
 from app.wiring import resolve
 
 _COMMANDS = {
@@ -106,7 +107,7 @@ def run(arguments: Sequence[str]) -> int:
             sys.stdout.flush()
     except TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
-        return _fail(" ".join(message.split()), status=2)
+        return _fail(in_our_words(" ".join(message.split())), status=2)
     except BerthError as error:
         return _fail(str(error), status=2 if isinstance(error, UsageError) else 1)
     except (Abort, KeyboardInterrupt):

@@ -13,6 +13,7 @@ from typer.core import TyperCommand, TyperGroup
 HELP_NAMES = ("-h", "--help")
 _COLUMN = 26
 _COMMANDS = ("berth ", "kubectl ")
+_REMARK = "   # "
 _LIST = re.compile(r"list\[(\w+)\]|(\w+) range")
 
 
@@ -83,8 +84,20 @@ def _text(text: str, width: int) -> Iterator[str]:
             yield from ("", *_wrapped(paragraph, width))
             continue
         for line in map(str.strip, paragraph.splitlines()):
-            end = " \\" if line.startswith(_COMMANDS) else ""
-            yield "  " + f"{end}\n      ".join(_wrapped(line, width - 8))
+            if line.startswith(_COMMANDS):
+                yield from _command(line, width)
+            else:
+                yield "  " + "\n      ".join(_wrapped(line, width - 8))
+
+
+def _command(line: str, width: int) -> Iterator[str]:
+    """What can be copied; a comment that does not fit stands above, as a backslash at its end continues nothing."""
+    command, _, remark = line.partition(_REMARK)
+    if len(line) <= width - 2:
+        yield f"  {line}"
+        return
+    yield from (f"  # {part}" for part in _wrapped(remark, width - 4))
+    yield "  " + " \\\n      ".join(_wrapped(command, width - 8))
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -16,7 +16,17 @@ import typer
 from app.certs.certificate_set import DAYS
 from app.cli import cluster, options, tenant_showing
 from app.cli.tenant_changing import host_app, resume, suspend
-from app.cli.tenant_running import Kubeconfig, Name, NewName, Yes, check_name, confirmed, in_infra, print_lines
+from app.cli.tenant_running import (
+    Kubeconfig,
+    Name,
+    NewName,
+    Yes,
+    check_name,
+    confirmed,
+    in_infra,
+    placement,
+    print_lines,
+)
 from app.errors import UsageError
 from app.tenancy.authority.ensuring import AuthorityOptions, locate_authority
 from app.tenancy.model import ADMIN_NAME, GATEWAY_NAME
@@ -206,7 +216,11 @@ def show(
 ) -> None:
     """Show one tenant: its state, hosts, DPUs and certificates."""
     check_name(name)
-    found = in_infra(lambda client: summary.summarize(client, name, now=datetime.now(UTC)), kubeconfig, context)
+
+    async def work(client: KubeClient) -> summary.Summary:
+        return await summary.summarize(client, name, placement=await placement(client), now=datetime.now(UTC))
+
+    found = in_infra(work, kubeconfig, context)
     print(tenant_showing.render_summary(found, output))
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from app.cli import cluster, completing, options
-from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, print_lines
+from app.cli.tenant_running import Kubeconfig, Name, Yes, check_name, confirmed, in_infra, placement, print_lines
 from app.tenancy.tenants import changes, hosts, summary
 
 if TYPE_CHECKING:
@@ -92,9 +92,12 @@ def _change_hosts(
     yes: bool,
 ) -> int:
     check_name(name)
-    change = in_infra(
-        lambda client: hosts.plan_hosts(client, name, add=add or (), remove=remove or ()), kubeconfig, context
-    )
+
+    async def plan(client: KubeClient) -> hosts.HostChange:
+        labels = await placement(client)
+        return await hosts.plan_hosts(client, name, placement=labels, add=add or (), remove=remove or ())
+
+    change = in_infra(plan, kubeconfig, context)
     losses = change.losses()
     print_lines(losses)
     if (remove or losses) and not confirmed(f"Change the hosts of tenant {name}?", "nothing changed", yes=yes):

@@ -14,6 +14,7 @@ from app.tenancy.model import name_problem
 
 if TYPE_CHECKING:
     from app.kube.client import KubeClient
+    from app.placement.model import PlacementOptions
 
 T = TypeVar("T")
 
@@ -32,6 +33,20 @@ def in_infra(work: Callable[[KubeClient], Awaitable[T]], kubeconfig: str | None,
         return cluster.in_cluster(work, kubeconfig, context)
     except Terminal as error:
         raise UsageError(str(error)) from error
+
+
+async def placement(client: KubeClient) -> PlacementOptions:
+    """By which labels nodes are DPUs of hosts and tenants, as the roles in the cluster have it; else the defaults."""
+    from app.doctor.cluster import Cluster  # noqa: PLC0415  with all wings: `berth tenant list` needs none of it
+    from app.doctor.dpus import placement_of  # noqa: PLC0415
+    from app.doctor.locating import locate  # noqa: PLC0415
+
+    cluster = Cluster(client, namespace="")
+    try:
+        await locate(cluster)
+        return (await placement_of(cluster)).placement
+    finally:
+        await cluster.close()
 
 
 def check_name(name: str) -> None:

@@ -49,9 +49,15 @@ class Dpus:
         return None
 
 
+async def placement_of(cluster: Cluster) -> PlacementSettings:
+    """The settings of placement as the controller has them, which labels nodes; as the webhook where there is none."""
+    role = "controller" if await cluster.running("controller") else "webhook"
+    return await cluster.settings(PlacementSettings, role=role)
+
+
 async def dpus_of(cluster: Cluster) -> Dpus:
     """Raises ApiError where nodes may not be listed."""
-    settings = await cluster.settings(PlacementSettings)
+    settings = await placement_of(cluster)
     return Dpus(await cluster.listed(NODES), settings.host_label, settings.tenant_node_label)
 
 

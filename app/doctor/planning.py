@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Literal
 
@@ -17,6 +16,7 @@ from app.explain.rehearsal import Rehearsal, review
 from app.kube.resources import NAMESPACES, NETWORK_ATTACHMENTS, Resource
 from app.placement.model import DPU_OF_HOST
 from app.settings.source import RoleSettings
+from app.text import closest
 from app.wire import JSON
 
 Want = Literal["resources", "information", "attachment", "refused", "placement"]
@@ -45,8 +45,8 @@ class Nearest:
 
     def _nearest(self, namespace: str, name: str) -> str:
         keys = list(self._known())
-        if close := get_close_matches(name, [found for where, found in keys if where == namespace], n=1):
-            return f"{namespace}/{close[0]}"
+        if near := closest(name, [found for where, found in keys if where == namespace]):
+            return f"{namespace}/{near}"
         return next((f"{where}/{found}" for where, found in keys if found == name), "")
 
 

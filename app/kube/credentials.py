@@ -57,7 +57,7 @@ _UNRESERVED = "!#$&'*+-.^_`|~"
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """Whom to act as, as in a kubeconfig's `as` fields.
+    """The user to act as, as in a kubeconfig's `as` fields.
 
     The API server wants a user with anything else, and adds a service account's groups itself. See
     https://kubernetes.io/docs/reference/access-authn-authz/authentication/#user-impersonation.

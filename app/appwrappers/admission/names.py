@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -11,14 +10,14 @@ from app.appwrappers.config import FaultTolerance
 from app.appwrappers.model import ANNOTATIONS, QUEUE_NAME
 from app.appwrappers.options import KNOWN, read_options
 from app.kube.names import DNS_LABEL_LIMIT, check_dns_label, check_dns_subdomain
-from app.text import quoted
+from app.text import closest, quoted
 from app.wire import JSON
 
 MAX_EXEC_TIME = "kueue.x-k8s.io/max-exec-time-seconds"
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 _GENERATED = 5
 """Characters that an API server puts behind `generateName`."""
-_KNOWN = {name.removeprefix(ANNOTATIONS).lower(): name for name in KNOWN}
+_KNOWN = {name.removeprefix(ANNOTATIONS): name for name in KNOWN}
 _SECONDS = re.compile(r"0*[1-9][0-9]{0,9}", re.ASCII)
 
 
@@ -68,9 +67,8 @@ def annotation_warnings(annotations: JSON, defaults: FaultTolerance) -> Iterator
     texts = {key: value for key, value in annotations.items() if isinstance(value, str)}
     for key in texts:
         if key.startswith(ANNOTATIONS) and key not in KNOWN:
-            near = difflib.get_close_matches(key.removeprefix(ANNOTATIONS).lower(), _KNOWN, n=1, cutoff=0.7)
-            meant = _KNOWN[near[0]] if near else ""
-            yield f"metadata.annotations[{key}]: has no meaning" + (f"; is {meant} meant?" if meant else "")
+            meant = closest(key.removeprefix(ANNOTATIONS), _KNOWN)
+            yield f"metadata.annotations[{key}]: has no meaning" + (f"; is {_KNOWN[meant]} meant?" if meant else "")
     yield from read_options(texts, defaults).problems
 
 

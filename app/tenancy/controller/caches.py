@@ -46,8 +46,9 @@ class Caches:
     def _tenant_changed(self, _: EventType, key: Key, old: TenantState | None, new: TenantState | None) -> None:
         states = [state for state in (old, new) if state is not None]
         clusters = {state.link.cluster for state in states if state.link.cluster}
-        # A refusal speaks of a cluster that may be of another tenant soon. Tenants are few.
-        for name in (key[1], *(self.claims.concerned(clusters) if _moved(old, new) else ())):
+        # A refusal speaks of a cluster that may be of another tenant soon.
+        others = (name for cluster in clusters for name in self.claims.concerned(cluster)) if _moved(old, new) else ()
+        for name in (key[1], *others):
             self._on_link(name)
         if old is not None and new is not None and old.without_link == new.without_link:
             return

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from app.kube.conditions import Truth
-from app.tenancy.controller.state import TenantState
+from app.tenancy.controller.state import LONGEST_WAIT, TenantState
 from app.tenancy.link import CONTACT_SECONDS, Refused
 from app.tenancy.model import (
     AGENT_CONNECTED,
@@ -47,8 +47,9 @@ def judge(state: TenantState, *, holder_of: Callable[[str], str], now: datetime)
         return Verdict("False", SUSPENDED, "the tenant is suspended: the gateway refuses its agent")
     if link.cluster and (holder := holder_of(link.cluster)) != state.name:
         return _taken(state.name, link.cluster, holder)
-    if link.contact is not None and (left := link.contact + _RECENT - now) > timedelta():
-        return Verdict("True", AGENT_CONNECTED, "the gateway accepts the agent", left.total_seconds())
+    if link.contact is not None and (left := _RECENT - (now - link.contact)) > timedelta():
+        wait = min(left.total_seconds(), LONGEST_WAIT)
+        return Verdict("True", AGENT_CONNECTED, "the gateway accepts the agent", wait)
     if link.refused is not None and (link.contact is None or link.refused.at >= link.contact):
         verdict = _refused(state.name, link.refused, holder_of=holder_of)
         if verdict is not None:

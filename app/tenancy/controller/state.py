@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
@@ -114,6 +113,7 @@ class Claims:
                 "host": lambda state: state.hosts,
                 "certificate": lambda state: [name.lower() for name in state.names],
                 "cluster": lambda state: [state.link.cluster],
+                "refused cluster": lambda state: [state.link.refused.cluster] if state.link.refused else [],
             },
         )
         self.nodes: Store[NodeState] = Store(
@@ -142,14 +142,9 @@ class Claims:
         """The tenant that has this cluster; "" where it is noted on none."""
         return holder_of(cluster, ((state.name, state.link) for state in self.tenants.by_index("cluster", cluster)))
 
-    def concerned(self, clusters: AbstractSet[str]) -> list[str]:
-        """The tenants on which one of these clusters is noted, or whose last refusal is about it."""
-        return [
-            state.name
-            for state in self.tenants.values()
-            if state.link.cluster in clusters
-            or (state.link.refused is not None and state.link.refused.cluster in clusters)
-        ]
+    def concerned(self, cluster: str) -> list[str]:
+        """The tenants on which this cluster is noted, or whose last refusal is about it."""
+        return [state.name for by in ("cluster", "refused cluster") for state in self.tenants.by_index(by, cluster)]
 
     def host_problems(self, state: TenantState) -> list[str]:
         """What stands between the tenant and its hosts, by host."""

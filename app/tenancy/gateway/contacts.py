@@ -34,10 +34,10 @@ class Contacts:
         self, sources: Sources, lines: LogDedup, *, every: float, now: Callable[[], datetime] = utc_now
     ) -> None:
         self._client, self._tenants, self._lines, self._now = sources.client, sources.tenants, lines, now
-        self._every = timedelta(seconds=every)
+        self._every, self._again = timedelta(seconds=every), timedelta(seconds=every / 10)
         self._accepted: set[str] = set()
         self._refused: dict[str, Refused] = {}
-        self._written: dict[str, datetime] = {}
+        self._pauses: dict[str, datetime] = {}
         self._rate: Rate[str] = Rate(per_second=1 / every, burst=_BURST)
 
     def accepted(self, tenant: str) -> None:
@@ -52,13 +52,14 @@ class Contacts:
             self._refused[refusal.tenant] = Refused(self._now(), reason, message, refusal.cluster)
 
     async def write(self) -> None:
-        """Write what is due. What cannot be written is logged, and written when it is met again."""
+        """Write what is due. What cannot be written is logged; a contact is written soon, a refusal at the next one."""
         accepted, self._accepted = self._accepted, set()
         refused, self._refused = self._refused, {}
         for name in accepted:
             if (tenant := self._tenants.get("", name)) is not None and self._contact_due(tenant):
-                self._written[name] = now = self._now()
-                await self._apply(tenant, _CONTACTS, {"lastContact": stamp(now)})
+                now = self._now()
+                written = await self._apply(tenant, _CONTACTS, {"lastContact": stamp(now)})
+                self._pauses[name] = now + (self._every if written else self._again)
         for name, refusal in refused.items():
             if (tenant := self._tenants.get("", name)) is not None and self._refusal_due(tenant, refusal):
                 fields = {"time": stamp(refusal.at), "reason": refusal.reason, "message": refusal.message}
@@ -67,11 +68,13 @@ class Contacts:
 
     def forget_idle(self) -> None:
         self._rate.forget_idle()
-        self._written = {name: at for name, at in self._written.items() if self._now() - at < self._every}
+        self._pauses = {name: end for name, end in self._pauses.items() if self._now() < end}
 
     def _contact_due(self, tenant: Tenant) -> bool:
-        known = (tenant.link.contact, self._written.get(tenant.name))
-        return all(at is None or self._now() - at >= self._every for at in known)
+        now, known = self._now(), tenant.link.contact
+        # One that lies ahead is of a clock that was set back since.
+        old = known is None or abs(now - known) >= self._every
+        return old and self._pauses.get(tenant.name, now) <= now
 
     def _refusal_due(self, tenant: Tenant, refusal: Refused) -> bool:
         known = tenant.link.refused
@@ -80,9 +83,11 @@ class Contacts:
             return False
         return not self._rate.take(tenant.name)
 
-    async def _apply(self, tenant: Tenant, manager: str, status: JSON) -> None:
+    async def _apply(self, tenant: Tenant, manager: str, status: JSON) -> bool:
         body = TENANTS.body({"name": tenant.name, "uid": tenant.uid}, status=status)
         try:
             await if_there(self._client.apply(TENANTS, tenant.name, body, field_manager=manager, subresource="status"))
         except ApiError as error:
             self._lines.warning("contact not noted", {"tenant": tenant.name}, error=str(error))
+            return False
+        return True

@@ -12,9 +12,10 @@ import asyncio
 import structlog
 
 from app.errors import ApiError
-from app.kube.retry import if_there
+from app.kube.retry import get_or_none, if_there
 from app.tenancy.gateway.backend import Backend
-from app.workloads.model import WORKLOADS
+from app.tenancy.link import holder_of, link_of
+from app.workloads.model import TENANTS, WORKLOADS
 
 log = structlog.get_logger(__name__)
 
@@ -44,8 +45,18 @@ class Doubles:
         """What a stream of the gateway has written there; what was made by hand stays."""
         backend = self._backend
         doubled = [known for known in backend.sources.workloads_in(namespace) if known.stream]
+        if not doubled or not await self._is_rival(rival):
+            return
         for known in doubled:
             async with backend.turns.of(namespace):
                 await if_there(backend.client.delete(WORKLOADS, known.name, namespace=namespace, uid=known.uid))
-        if doubled:
-            log.info("workloads removed: another tenant has the cluster", tenant=rival, workloads=len(doubled))
+        log.info("workloads removed: another tenant has the cluster", tenant=rival, workloads=len(doubled))
+
+    async def _is_rival(self, name: str) -> bool:
+        """Ask the API server: of a rival that has a cluster of its own now, the cache may show what that one has sent.
+
+        That it has another cluster may arrive later, by another watch.
+        """
+        found = {one: await get_or_none(self._backend.client, TENANTS, one) for one in (self._tenant, name)}
+        links = {one: link_of(obj) for one, obj in found.items() if obj is not None}
+        return name in links and holder_of(links[name].cluster, links.items()) == self._tenant

@@ -24,7 +24,7 @@ from app.tenancy.model import CERTIFICATE_REFUSED, CLUSTER_KEY, CLUSTER_TAKEN, O
 from app.workloads.model import tenant_namespace
 
 Audience = Literal["tenant", "admin", "anyone"]
-"""Whom a service is for; "anyone" is every holder of a certificate of ours (health, reflection)."""
+"""The callers that a service is for; "anyone" is every holder of a certificate of ours (health, reflection)."""
 Reason = Literal[
     "no_certificate",
     "not_valid",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -104,7 +105,9 @@ class Gateway:
         return found + self._sources.waiting()
 
     def _tenant_changed(self, event: EventType, _: Key, old: Tenant | None, new: Tenant | None) -> None:
-        self._guard.review()
+        # Contacts of each tenant are noted every minute: a review of all streams for each would be quadratic.
+        if _decisive(old) != _decisive(new):
+            self._guard.review()
         if event == "ADDED" and new is not None:
             self._backend.observer.tenant_came(new.name)
         elif event == "DELETED" and old is not None:
@@ -192,6 +195,11 @@ class Gateway:
         reflection.enable_server_reflection(tuple(AUDIENCES), server)
         server.add_insecure_port(self._front.target)  # of this process alone: TLS ends at the front
         return server
+
+
+def _decisive(tenant: Tenant | None) -> Tenant | None:
+    """The tenant without what decides nothing about its callers."""
+    return None if tenant is None else replace(tenant, link=replace(tenant.link, contact=None, refused=None))
 
 
 def channel_options(limits: Limits) -> list[tuple[str, Any]]:

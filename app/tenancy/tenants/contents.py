@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from app.errors import ApiError
 from app.kube.client import KubeClient
+from app.kube.conditions import is_true
 from app.kube.resources import NODES, PODS, Resource
 from app.kube.retry import every_item
-from app.placement.model import HOST_LABEL, TENANT_LABEL
+from app.placement.model import PlacementOptions
+from app.tenancy.controller.state import project_node
 from app.wire import JSON
 from app.workloads.model import COMPANION, SYSTEM_NAMESPACE, TENANT_RULES, WORKLOAD, WORKLOADS, tenant_namespace
 
@@ -55,10 +57,14 @@ async def companions_on(client: KubeClient, tenant: str, nodes: Collection[str])
     return found
 
 
-async def dpus_of(client: KubeClient, tenant: str, hosts: Sequence[str]) -> list[Dpu]:
+async def dpus_of(client: KubeClient, tenant: str, hosts: Sequence[str], *, placement: PlacementOptions) -> list[Dpu]:
     """The nodes with the label of the tenant or of one of the hosts, by name."""
-    nodes = [_dpu(node) async for node in _items(client, NODES)]
-    return sorted((dpu for dpu in nodes if dpu.tenant == tenant or dpu.host in hosts), key=lambda dpu: dpu.node)
+    found = []
+    async for node in _items(client, NODES):
+        known = project_node(node, placement)
+        if known is not None and (known.tenant == tenant or known.host in hosts):
+            found.append(Dpu(known.name, known.host, known.tenant, is_true(node.get("status") or {}, "Ready")))
+    return sorted(found, key=lambda dpu: dpu.node)
 
 
 async def _items(
@@ -76,10 +82,3 @@ async def _items(
 
 def _is_of(pod: JSON, namespace: str) -> bool:
     return str((pod["metadata"].get("annotations") or {}).get(WORKLOAD)).startswith(f"{namespace}/")
-
-
-def _dpu(node: JSON) -> Dpu:
-    labels = node["metadata"].get("labels") or {}
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    ready = any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
-    return Dpu(node["metadata"]["name"], labels.get(HOST_LABEL) or "", labels.get(TENANT_LABEL) or "", ready)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from app.errors import UsageError
 from app.kube.client import KubeClient
-from app.placement.model import TENANT_LABEL
+from app.placement.model import PlacementOptions
 from app.tenancy.model import tenant_problems
 from app.tenancy.tenants.changes import change_spec, check_claims, existing_tenant
 from app.tenancy.tenants.contents import companions_on, counted, dpus_of
@@ -18,18 +18,19 @@ from app.wire import JSON
 class HostChange:
     """A change of `spec.hosts`; `before` is None where the Tenant has no such list.
 
-    `nodes` lose the tenant's label, and run this number of its companions.
+    `nodes` lose `label`, that of the tenant, and run this number of its companions.
     """
 
     tenant: str
     before: list[str] | None
     after: list[str]
+    label: str
     nodes: tuple[str, ...] = ()
     companions: int = 0
 
     def losses(self) -> list[str]:
         """What the tenant loses, one line each; [] where it loses nothing."""
-        lines = [f"node {node} loses its label {TENANT_LABEL}={self.tenant}" for node in self.nodes]
+        lines = [f"node {node} loses its label {self.label}={self.tenant}" for node in self.nodes]
         if self.before and not self.after:
             lines.append(f"tenant {self.tenant} has no host then: none of its Pods can be placed")
         if self.companions:
@@ -41,25 +42,29 @@ class HostChange:
 
 
 async def plan_hosts(
-    client: KubeClient, name: str, *, add: Sequence[str] = (), remove: Sequence[str] = ()
+    client: KubeClient,
+    name: str,
+    *,
+    placement: PlacementOptions,
+    add: Sequence[str] = (),
+    remove: Sequence[str] = (),
 ) -> HostChange:
     """The change, before anything is written. Raises UsageError where it is not possible."""
+    label = placement.tenant_node_label
     tenant = await existing_tenant(client, name)
     before = tenant["spec"].get("hosts")
     if remove and before is None:
-        raise UsageError(
-            f"tenant {name} lists no hosts: remove the label by hand, kubectl label node NODE {TENANT_LABEL}-"
-        )
+        raise UsageError(f"tenant {name} lists no hosts: remove the label by hand, kubectl label node NODE {label}-")
     have = before or []
     if unknown := [host for host in remove if host not in have]:
         raise UsageError(f"{', '.join(unknown)}: not among the hosts of tenant {name} ({', '.join(have) or 'none'})")
     after = [host for host in dict.fromkeys((*have, *add)) if host not in remove]
     if problems := tenant_problems({**tenant, "spec": {**tenant["spec"], "hosts": after}}):
         raise UsageError("; ".join(problems))
-    await check_claims(client, name, hosts=after)
-    lost = [dpu.node for dpu in await dpus_of(client, name, ()) if dpu.host not in after]
+    await check_claims(client, name, hosts=[host for host in after if host not in have])
+    lost = [dpu.node for dpu in await dpus_of(client, name, (), placement=placement) if dpu.host not in after]
     companions = await companions_on(client, name, lost) if lost else 0
-    return HostChange(name, before, after, tuple(lost), companions)
+    return HostChange(name, before, after, label, tuple(lost), companions)
 
 
 async def change_hosts(client: KubeClient, change: HostChange) -> list[str]:

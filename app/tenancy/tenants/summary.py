@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.kube.client import KubeClient
+from app.placement.model import PlacementOptions
 from app.tenancy.link import link_of
 from app.tenancy.tenants.changes import existing_tenant
 from app.tenancy.tenants.contents import Dpu, contents_of, counted, dpus_of
@@ -37,7 +38,7 @@ class Summary:
     counts: Mapping[str, int]
 
 
-async def summarize(client: KubeClient, name: str, *, now: datetime) -> Summary:
+async def summarize(client: KubeClient, name: str, *, placement: PlacementOptions, now: datetime) -> Summary:
     """Raises UsageError where there is no such tenant."""
     tenant = await existing_tenant(client, name)
     spec = tenant["spec"]
@@ -46,7 +47,7 @@ async def summarize(client: KubeClient, name: str, *, now: datetime) -> Summary:
         tenant,
         link_of(tenant).cluster,
         tuple(_pin(pin, now) for pin in pins),
-        tuple(await dpus_of(client, name, spec.get("hosts") or ())),
+        tuple(await dpus_of(client, name, spec.get("hosts") or (), placement=placement)),
         await read_namespace(client, name),
         await contents_of(client, name),
     )

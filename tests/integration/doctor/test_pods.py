@@ -151,11 +151,11 @@ def test_the_attachment_that_was_meant(namespace: str, name: str, expected: str)
 def test_what_many_pods_miss_is_looked_for_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
-    def near(name: str, names: list[str], n: int) -> list[str]:
+    def near(name: str, names: list[str]) -> str:
         asked.append(name)
-        return names[:n]
+        return names[0]
 
-    monkeypatch.setattr("app.doctor.planning.get_close_matches", near)
+    monkeypatch.setattr("app.doctor.planning.closest", near)
     nearest = Nearest(lambda: [("a", "front")])
     assert {nearest.to("a", "frnt") for _ in range(5)} == {"a/front"}
     assert asked == ["frnt"]

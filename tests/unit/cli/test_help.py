@@ -53,12 +53,15 @@ def test_a_group_of_commands_alone_shows_its_help(path, capsys) -> None:
     assert "Commands:" in alone
 
 
-def test_a_long_example_can_be_copied(capsys) -> None:
-    """Its lines end with backslashes; an option or a name is never broken at its hyphens."""
-    run(["certificates", "-h"])
+@pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "berth")
+def test_examples_can_be_copied(path, capsys) -> None:
+    """Their lines end with backslashes; an option or a name is never broken at its hyphens."""
+    run([*path, "-h"])
     examples = capsys.readouterr().out.partition("Examples:\n")[2].partition("\n\n")[0].splitlines()
-    for line, following in itertools.pairwise(examples):
+    for line, following in itertools.pairwise([*examples, ""]):
         assert line.endswith("\\") == following.startswith("      ")
+        assert not ("#" in line and line.endswith("\\")), "a comment is not continued by a backslash"
+        assert "(" not in line.partition("#")[0], "no shell reads this"
 
 
 def test_the_value_of_v_is_explained(capsys) -> None:

@@ -109,7 +109,7 @@ def test_junit_has_a_case_for_each_finding() -> None:
 def test_foreign_text_does_not_command_the_terminal() -> None:
     """What an API server or a kubelet says may be anybody's."""
     lines = texts([Finding("a", Severity.error, "b", "x\x1b[2Jy\u202ez", "c\x9bd")])
-    assert lines[1:3] == ["  b: x\\x1b[2Jy\\u202ez", "    consequence: c\\x9bd"]
+    assert lines[1:3] == ["  b: x\\u001b[2Jy\\u202ez", "    consequence: c\\u009bd"]
 
 
 def test_json_has_every_field_and_the_counts() -> None:

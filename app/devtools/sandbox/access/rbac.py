@@ -1,6 +1,6 @@
 """Role-based access control over the stored Roles, ClusterRoles and their bindings.
 
-Reads the objects anew for every question, so that a written rule holds at once. Grants alone exist: what no rule
+Reads the objects again for every question, so that a written rule holds at once. Grants alone exist: what no rule
 allows is not allowed. Aggregation and the check against privilege escalation are not here.
 """
 

@@ -65,8 +65,8 @@ def refusal(quota: JSON, key: Key, obj: JSON, old: JSON | None = None) -> str:
     bounds, present, name = hard(quota), used(quota), quota["metadata"]["name"]
     concerned = bounds_of(quota, key)
     if key == PODS and (lacking := missing(obj, concerned)):
-        told = "; ".join(f"{bound} for: {','.join(containers)}" for bound, containers in lacking.items())
-        return f"failed quota: {name}: must specify {told}"
+        needed = "; ".join(f"{bound} for: {','.join(containers)}" for bound, containers in lacking.items())
+        return f"failed quota: {name}: must specify {needed}"
     if any(bound not in present for bound in concerned):
         return f"status unknown for quota: {name}, resources: {','.join(concerned)}"
     after, before = usage(key, obj, concerned), usage(key, old, concerned)
@@ -76,11 +76,11 @@ def refusal(quota: JSON, key: Key, obj: JSON, old: JSON | None = None) -> str:
     ]
     if not over:
         return ""
-    told = ", ".join(
+    amounts = ", ".join(
         f"{word}: {','.join(f'{one}={amounts[one]}' for one in over)}"
         for word, amounts in (("requested", added), ("used", present), ("limited", bounds))
     )
-    return f"exceeded quota: {name}, {told}"
+    return f"exceeded quota: {name}, {amounts}"
 
 
 def charged(quota: JSON, before: Usage, after: Usage) -> JSON:

@@ -35,7 +35,7 @@ class RuleFault(FieldError):
     @property
     def body(self) -> str:
         if self.type == "Duplicate" or not isinstance(self.bad_value, dict | list):
-            # Not `super()`: a class with slots is made anew, and the bare call would not find it.
+            # Not `super()`: a class with slots is made again, and the bare call would not find it.
             shown = FieldError(self.field, self.type, "" if self.type == "Duplicate" else self.detail, self.bad_value)
             return "Duplicate value" if isinstance(self.bad_value, dict | list) else shown.body
         return {"Invalid": "Invalid value", "Required": "Required value"}.get(self.type, self.type) + f": {self.detail}"

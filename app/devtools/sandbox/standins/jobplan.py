@@ -67,7 +67,7 @@ def next_step(job: JSON, pods: list[JSON], now: datetime) -> Step:
     if any(_holds(conditions, kind) for kind in ("Complete", "Failed")):
         return _expiry(job, conditions, now)
     tally = _Tally(job, pods)
-    # The deadline does not count while the Job is suspended, and counts anew when it is resumed.
+    # The deadline does not count while the Job is suspended, and counts from zero when it is resumed.
     started = None if _holds(conditions, "Suspended") else status.get("startTime")
     end = _verdict(job, tally, conditions, _until(started, job["spec"].get("activeDeadlineSeconds"), now))
     if end is not None:

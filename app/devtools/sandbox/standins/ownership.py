@@ -1,4 +1,4 @@
-"""Who owns whom: owner references of all objects of a cluster, followed for the garbage collector."""
+"""Which object owns which: owner references of all objects of a cluster, followed for the garbage collector."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What is next for a StatefulSet: Pods to make and to end, in their order, and its status. Pure.
 
-There is one template, the newest: no revision is kept, and a Pod below the partition that is made anew has it too.
+There is one template, the newest: no revision is kept, and a Pod below the partition that is made again has it too.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class ReplicaSetKeeper:
             return
         pods = await pods_of(self._client, found)
         wanted = int(found["spec"].get("replicas", 1))
-        # What has ended by itself is made anew; what is ready stays longest.
+        # What has ended by itself is made again; what is ready stays longest.
         alive = sorted((pod for pod in pods if phase(pod) not in ("Succeeded", "Failed")), key=is_ready, reverse=True)
         for pod in alive[wanted:]:
             await delete(self._client, PODS, pod)

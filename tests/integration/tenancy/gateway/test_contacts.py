@@ -9,13 +9,14 @@ from typing import Any
 
 import grpc
 
+from app.errors import ApiError
 from app.kube.conditions import condition
 from app.tenancy.controller.controller import TenantsController
 from app.tenancy.gateway.settings import Limits
 from app.tenancy.model import tenant_certificate_name
 from app.tenancy.proto import rule_pb as pb
 from app.tenancy.settings import TenantsOptions
-from app.text import utc_now
+from app.text import stamp, utc_now
 from app.workloads.model import TENANTS
 from tests.integration.tenancy.gateway.test_cluster import ONE, OTHER, list_rules
 from tests.support.gateway_calls import rules
@@ -39,6 +40,23 @@ class Counted:
     async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
         if resource == TENANTS:
             self.writes.append(body["status"])
+        return await self._client.apply(resource, name, body, **options)
+
+
+class Faulty:
+    """A client whose writes of the status of Tenants fail while `fails`."""
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+        self.fails, self.failed = False, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    async def apply(self, resource: Any, name: str, body: Any, **options: Any) -> Any:
+        if self.fails and resource == TENANTS:
+            self.failed += 1
+            raise ApiError("the API server is away", status=503)
         return await self._client.apply(resource, name, body, **options)
 
 
@@ -93,6 +111,55 @@ async def test_a_stream_that_is_silent_is_a_contact(infra: Infra, start: Start) 
     assert (await stream.read()).synced
     first = await eventually(lambda: status(infra), lambda found: found.get("lastContact"))
     await eventually(lambda: status(infra), lambda found: found["lastContact"] > first["lastContact"])
+
+
+async def test_a_note_of_a_contact_reviews_no_streams(infra: Infra, start: Start) -> None:
+    """Each tenant has one every minute: with a review of all streams for each, a thousand tenants would be too many."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(tick=3600))
+    reviews, review = [], door.gateway._guard.review
+    door.gateway._guard.review = lambda: (reviews.append(1), review())
+    refusal = {"time": "2026-01-01T00:00:00Z", "reason": "OtherCluster", "message": "m"}
+    noted = {"status": {"lastContact": "2026-01-01T00:00:00Z", "lastRefusal": refusal}}
+    await infra.client.patch(TENANTS, "tenant1", noted, patch_type="merge", subresource="status")
+
+    def link() -> Any:
+        return door.gateway._sources.tenants.get("", "tenant1").link
+
+    await eventually(lambda: link().contact is not None and link().refused is not None)
+    assert reviews == []
+    await infra.client.patch(TENANTS, "tenant1", {"spec": {"suspended": True}}, patch_type="merge")
+    await eventually(lambda: bool(reviews))
+
+
+async def test_a_contact_that_was_not_written_is_written_soon(infra: Infra, start: Start) -> None:
+    """A minute later the condition Connected would be false already."""
+    await infra.add_tenant("tenant1")
+    client = Faulty(infra.client)
+    door = await start(client=client, limits=Limits(tick=3600))
+    contacts = door.gateway._backend.contacts
+    client.fails = True
+    contacts.accepted("tenant1")
+    await contacts.write()
+    assert (client.failed, "lastContact" in await status(infra)) == (1, False)
+    client.fails = False
+    contacts._now = lambda: utc_now() + timedelta(seconds=7)
+    contacts.accepted("tenant1")
+    await contacts.write()
+    assert "lastContact" in await status(infra)
+
+
+async def test_a_contact_of_a_clock_that_was_ahead_is_replaced(infra: Infra, start: Start) -> None:
+    """Else an agent that has gone counts as connected until that time has come."""
+    await infra.add_tenant("tenant1")
+    door = await start(limits=Limits(tick=3600))
+    ahead = {"status": {"lastContact": stamp(utc_now() + timedelta(hours=1))}}
+    await infra.client.patch(TENANTS, "tenant1", ahead, patch_type="merge", subresource="status")
+    await eventually(lambda: door.gateway._sources.tenants.get("", "tenant1").link.contact is not None)
+    contacts = door.gateway._backend.contacts
+    contacts.accepted("tenant1")
+    await contacts.write()
+    assert (await status(infra))["lastContact"] <= stamp(utc_now())
 
 
 async def test_strangers_leave_no_note(infra: Infra, door: Door, pki: Pki) -> None:

@@ -131,6 +131,27 @@ async def test_doubles_are_removed_when_the_tenant_of_the_cluster_has_sent_all(i
     assert await workloads(infra, "tenant1", "a")()
 
 
+async def test_what_a_tenant_has_of_another_cluster_by_now_stays(infra: Infra, start: Start) -> None:
+    """Its workloads may be in the cache before the cluster that they are of."""
+    names = ("tenant1", "tenant2", "tenant3")
+    for name in names:
+        await infra.add_tenant(name)
+        await annotate(infra, name, cluster=ONE)
+    door = await start()
+    sources = door.gateway._sources
+    await eventually(lambda: len(sources.rivals_of("tenant1")) == 2)
+    before = sources.rivals_of("tenant1")
+    await annotate(infra, "tenant2", cluster=OTHER)
+    for name in names[1:]:
+        await store(infra, name, "b", **{STREAM: OF_A_STREAM})
+    await eventually(lambda: all(sources.count_workloads(f"tenant-{name}") for name in names[1:]))
+    sources.rivals_of = lambda _name: before
+    sender = Sender(door.tenant("tenant1"), metadata=says(ONE))
+    await sender.synced()
+    await eventually(workloads(infra, "tenant3"))
+    assert await workloads(infra, "tenant2", "b")()
+
+
 async def test_a_cluster_that_is_moved_is_the_new_tenants(infra: Infra, door: Door) -> None:
     """The stream of the one before it ends, and what that one has written goes when the new one has sent all."""
     before = Sender(door.tenant("tenant1"), metadata=says(ONE))

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from app.placement.model import PlacementOptions
+from app.tenancy.controller.caches import Caches
 from app.tenancy.controller.connecting import judge
 from app.tenancy.controller.state import TenantState, project_state
 from app.tenancy.link import CLUSTER, MOVED, Link, holder_of, link_of
@@ -89,6 +91,31 @@ def test_a_condition_does_not_change_with_each_contact() -> None:
     later = judge(state(lastContact=ago(0)), holder_of=lambda _: "", now=NOW)
     assert earlier.shown == later.shown
     assert (earlier.until, later.until) == (60, 120)
+
+
+def test_a_contact_of_the_far_future_is_looked_at_again_within_the_hour() -> None:
+    found = judge(state(lastContact="9999-12-31T23:59:59Z"), holder_of=lambda _: "", now=NOW)
+    assert (found.reason, found.until) == (AGENT_CONNECTED, 3600)
+
+
+def test_a_cluster_that_changes_hands_concerns_those_it_is_noted_on_and_those_refused_for_it() -> None:
+    """They are found by an index: at a start each of thousands of Tenants would otherwise be compared with all."""
+    caches, links = Caches(Any, PlacementOptions(), ()), set[str]()
+    caches.wake(tenant=lambda _: None, link=links.add, node=lambda _: None)
+    caches.claims.tenants.values = None
+    about = {"lastRefusal": refusal(1, CLUSTER_TAKEN, cluster="c")}
+    made = {"noted": ("c", {}), "refused": ("", about), "other": ("d", {})}
+    for name, (cluster, status) in made.items():
+        caches.claims.tenants.upsert(of(name, cluster) | {"status": status})
+    links.clear()
+    caches.claims.tenants.upsert(of("new", "c"))
+    assert links == {"new", "noted", "refused"}
+
+
+def of(name: str, cluster: str) -> dict[str, Any]:
+    obj: dict[str, Any] = tenant(name)
+    obj["metadata"] |= {"uid": name, "annotations": {CLUSTER: cluster} if cluster else {}}
+    return obj
 
 
 def test_which_tenant_has_a_cluster() -> None:

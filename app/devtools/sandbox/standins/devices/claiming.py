@@ -99,8 +99,8 @@ class Claiming:
             await self._reserve(claim, pod, fit, chosen.get(key_of(claim)), node)
         if special is not None:
             name = special["metadata"]["name"]
-            told = {"resourceClaimName": name, "requestMappings": found.special.mappings}
-            await write_status(self._client, PODS, pod, {"extendedResourceClaimStatus": told})
+            status = {"resourceClaimName": name, "requestMappings": found.special.mappings}
+            await write_status(self._client, PODS, pod, {"extendedResourceClaimStatus": status})
 
     async def _make_special(self, pod: JSON, requests: list[JSON]) -> JSON:
         name, namespace = pod["metadata"]["name"], pod["metadata"]["namespace"]
