@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from app.doctor.catalog import FINDINGS
 from app.errors import ApiError
-from app.text import cut
+from app.text import cut, printable
 from app.wire import JSON
 
 if TYPE_CHECKING:
@@ -211,11 +211,6 @@ def unchecked(error: ApiError, *, subject: str = "") -> Finding:
 def plain(text: object, limit: int = _SHOWN) -> str:
     """Foreign text for a message: one line, what cannot be printed escaped, cut to `limit` characters."""
     return cut(printable(" ".join(str(text).split())[: limit + 1]), limit)
-
-
-def printable(text: str) -> str:
-    """What cannot be printed (and what would command a terminal) escaped."""
-    return text if text.isprintable() else "".join(one if one.isprintable() else ascii(one)[1:-1] for one in text)
 
 
 def several(count: int, noun: str) -> str:

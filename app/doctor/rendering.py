@@ -14,8 +14,9 @@ from xml.etree import ElementTree as ET
 
 from app.doctor.catalog import section_of
 from app.doctor.causes import follow_from, roots
-from app.doctor.model import Finding, Severity, printable, several
+from app.doctor.model import Finding, Severity, several
 from app.explain.rendering import Line
+from app.text import printable
 
 Form = Literal["text", "json", "junit"]
 
@@ -25,7 +26,14 @@ _NOUNS = {Severity.error: "error", Severity.warning: "warning"}
 
 
 def render(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
-    """The findings in the order given, which is the worst first; of each severity, one group a check."""
+    """The findings in the order given, which is the worst first; of each severity, one group a check.
+
+    Names and messages come from the cluster: no line has a character that commands a terminal.
+    """
+    yield from (Line(printable(text), style) for text, style in _rendered(findings, form))
+
+
+def _rendered(findings: Sequence[Finding], form: Form) -> Iterator[Line]:
     if form == "json":
         document = {"summary": _counts(findings), "findings": [_object(one, findings) for one in roots(findings)]}
         yield from map(Line, json.dumps(document, indent=2, ensure_ascii=False).split("\n"))
@@ -74,13 +82,13 @@ def _below(finding: Finding, findings: Sequence[Finding], depth: int = 0) -> Ite
 
 def _headline(finding: Finding) -> str:
     what = f"{finding.subject}: {finding.message}" if finding.subject else finding.message
-    return printable(f"[{finding.code}] {what}" if finding.code else what)
+    return f"[{finding.code}] {what}" if finding.code else what
 
 
 def _lines(finding: Finding) -> Iterator[Line]:
     yield Line(f"  {_headline(finding)}")
     if finding.consequence:
-        yield Line(f"    consequence: {printable(finding.consequence)}")
+        yield Line(f"    consequence: {finding.consequence}")
     if finding.command:
         first, *rest = finding.command.splitlines()
         yield Line(f"    command: {first}", "bold")
@@ -99,7 +107,7 @@ def _junit(findings: Sequence[Finding]) -> str:
             if one.severity is Severity.skipped:
                 ET.SubElement(case, "skipped", message=one.message)
             elif one.severity > Severity.info:
-                failure = ET.SubElement(case, "failure", type=one.severity.name, message=printable(one.message))
+                failure = ET.SubElement(case, "failure", type=one.severity.name, message=one.message)
                 below = [f"    {'  ' * depth}{line}" for depth, line in _below(one, findings)]
                 failure.text = "\n".join([*(line.text for line in _lines(one)), *below])
     for suite in [whole, *whole]:

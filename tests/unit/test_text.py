@@ -31,5 +31,6 @@ def test_nothing_is_near_where_nothing_is_known() -> None:
     assert closest("name", ()) == ""
 
 
-def test_control_characters_are_escaped() -> None:
+def test_what_cannot_be_printed_is_escaped() -> None:
     assert printable("a\x1b[31mb\nc\x7f\x9b\u00e4 ok") == "a\\u001b[31mb\\u000ac\\u007f\\u009bä ok"
+    assert printable("\u202e\udcff\U000e0001") == "\\u202e\\udcff\\udb40\\udc01"

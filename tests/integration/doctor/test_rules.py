@@ -98,7 +98,7 @@ async def test_a_rule_in_error(
     found = await one(patient, rules.CHECK)
     namespace = "tenant-a" if resource == TENANT_RULES else "universe"
     assert (found.severity, found.subject) == (Severity.error, f"{resource.kind} {namespace}/one")
-    assert found.message == f"{reason}: spec.template: is \\x1b[31mwrong"
+    assert found.message == f"{reason}: spec.template: is \\u001b[31mwrong"
     assert (found.consequence, found.command) == (consequence, command)
 
 
