@@ -6,7 +6,8 @@ What follows from a finding is written below it, and only findings that follow f
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, Literal
@@ -47,6 +48,15 @@ def _counts(findings: Sequence[Finding]) -> dict[str, int]:
     return {one.name: sum(root.severity is one for root in roots(findings)) for one in reversed(Severity)}
 
 
+def counted(counts: Mapping[Severity, int]) -> str:
+    """How many findings of each severity there are, the worst first, without those that did not apply."""
+    return ", ".join(
+        several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
+        for severity in reversed(Severity)
+        if severity is not Severity.skipped and (count := counts.get(severity))
+    )
+
+
 def _object(one: Finding, findings: Sequence[Finding]) -> dict[str, Any]:
     code = {"code": one.code, "documentation": section_of(one.code)} if one.code else {}
     members = {name: getattr(one, name) for name in _MEMBERS}
@@ -62,12 +72,7 @@ def _text(findings: Sequence[Finding]) -> Iterator[Line]:
             yield from _lines(finding)
             for depth, below in _below(finding, findings):
                 yield Line(f"    {'  ' * depth}{below}")
-    counts = [
-        several(count, noun) if (noun := _NOUNS.get(severity)) else f"{count} {severity.name}"
-        for severity in reversed(Severity)
-        if severity is not Severity.skipped and (count := sum(one.severity is severity for one in said))
-    ]
-    yield Line(", ".join(counts) or "nothing was found")
+    yield Line(counted(Counter(one.severity for one in said)) or "nothing was found")
     if skipped := [one.check for one in findings if one.severity is Severity.skipped]:
         yield Line(f"did not apply here: {', '.join(skipped)}")
 

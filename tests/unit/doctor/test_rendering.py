@@ -210,6 +210,11 @@ def test_checks_are_picked_by_name() -> None:
             pick(CHECKS, only, ignore)
 
 
+def test_a_command_line_that_leaves_no_check_is_refused() -> None:
+    with pytest.raises(UsageError, match="--ignore leaves out every check"):
+        pick(CHECKS, ["pods"], ["pods"])
+
+
 def test_codes_pick_their_checks() -> None:
     assert [check.name for check in pick(CHECKS, ["BERTH0401", "BERTH0101"])] == ["leases", "clock"]
     assert pick(CHECKS, ["BERTH0001"]) == list(CHECKS)
